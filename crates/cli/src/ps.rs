@@ -55,11 +55,12 @@ pub(crate) struct Arguments {
     #[arg(long, short)]
     sessions: bool,
 
-    /// List processes in place of requests: each session's shim, and what it has started, with memory and processor time
+    /// List processes in place of requests: each session's shim, and what it has started, with memory and
+    /// processor time; then its containers
     #[arg(long, conflicts_with_all = ["method", "older_than", "state", "from", "recent", "sessions", "watch"])]
     processes: bool,
 
-    /// List the processes that sessions have left behind: those whose `rescind run` has ended. `rescind reap` ends them
+    /// List the processes and containers that sessions have left behind: those whose `rescind run` has ended. `rescind reap` ends them
     #[arg(long, conflicts_with_all = ["method", "older_than", "state", "from", "recent", "sessions", "watch"])]
     orphans: bool,
 

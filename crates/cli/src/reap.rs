@@ -10,13 +10,19 @@ use std::{
 
 use clap::Args;
 use rescind_console::shims::Directories;
-use rescind_ledger::{choice::Choice, container::left::Left, family::Family, reap::Reaped};
+use rescind_ledger::{
+    choice::Choice,
+    container::contained::{Contained, Scope},
+    document::ReapedContainer,
+    family::Family,
+    reap::Reaped,
+};
 
 use crate::{
     duration,
     failure::Failure,
     fleet::report,
-    ps::processes::{NOTHING_LEFT, command, families, left_in_containers, lines},
+    ps::processes::{NOTHING_LEFT, command, families, in_containers, lines},
     question,
     screen::{Screen, clean},
 };
@@ -83,7 +89,7 @@ fn run(arguments: &Arguments) -> Result<Completion, Failure> {
         return adopt::run(command, *grace, *dry_run, *yes);
     }
     let targets = &arguments.targets;
-    let (mut orphaned, mut left) = (families()?, left_in_containers());
+    let (mut orphaned, mut left) = (families()?, in_containers(Scope::Left));
     check(&orphaned, &left, targets)?;
     left.retain(|left| {
         targets.is_empty() || targets.contains(&left.session) || targets.iter().any(|id| id == left.id())
@@ -113,26 +119,20 @@ fn run(arguments: &Arguments) -> Result<Completion, Failure> {
 }
 
 /// Ends what is left in containers, and prints how.
-fn end_in_containers(directories: &Directories, left: &[Left]) -> Completion {
+fn end_in_containers(directories: &Directories, left: &[Contained]) -> Completion {
     let mut completion = Completion::Done;
     for one in left {
-        let words = match one.end() {
-            Ok(()) => {
-                directories.forget(one.mark);
-                "ended".to_owned()
-            }
-            Err(error) => {
-                completion = Completion::Left;
-                format!("not ended: {error}")
-            }
-        };
-        let _ = writeln!(io::stdout(), "container {}  {}", clean(one.id()), clean(&words));
+        let ReapedContainer { ended, how, .. } = ReapedContainer::of(one, &directories.end_in_container(one));
+        if !ended {
+            completion = Completion::Left;
+        }
+        let _ = writeln!(io::stdout(), "container {}  {}", clean(one.id()), clean(&how));
     }
     completion
 }
 
 /// Refuses a target that is neither a session nor a process of an ended session.
-fn check(families: &[Family], left: &[Left], targets: &[String]) -> Result<(), Failure> {
+fn check(families: &[Family], left: &[Contained], targets: &[String]) -> Result<(), Failure> {
     let is_contained = |target: &&String| left.iter().any(|left| left.session == **target || left.id() == *target);
     for target in targets.iter().filter(|target| !is_contained(target)) {
         let named = |family: &&Family| family.session() == *target;

@@ -7,6 +7,7 @@ mod answer;
 mod auth;
 mod events;
 mod processes;
+mod repeated;
 mod routes;
 mod sources;
 

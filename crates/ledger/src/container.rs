@@ -6,10 +6,11 @@
 //! engine would have to be asked all the same, and an engine in a sandbox (snap) may not write where we would like it to.
 
 pub mod command;
+pub mod contained;
 pub mod ending;
 pub mod engine;
-pub mod left;
 pub mod listing;
+pub mod seen;
 
 /// The label of a container with the mark of its session.
 pub const MARK_LABEL: &str = "rescind.mark";

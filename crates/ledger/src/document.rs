@@ -3,7 +3,10 @@
 use serde::Serialize;
 
 use crate::{
-    container::left::{Left, What},
+    container::{
+        contained::{Contained, ContainerScan, Standing, What},
+        ending::EndingError,
+    },
     family::{ClientState, Family, Kept, Member},
     reap::{Ending, Reaped},
     record::Client,
@@ -14,9 +17,18 @@ use crate::{
 pub struct Document {
     /// One entry a session.
     pub sessions: Vec<SessionEntry>,
-    /// What ended sessions have left in containers, if that was asked for.
+    /// What they have in containers, if that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub containers: Option<Vec<ContainerEntry>>,
+}
+
+/// What sessions have in containers.
+#[derive(Clone, Debug, Serialize)]
+pub struct ContainersDocument {
+    /// One entry a container, or a command that may have something in one.
+    pub containers: Vec<ContainerEntry>,
+    /// Why engines did not say what they have.
+    pub silent: Vec<String>,
 }
 
 /// A container, or a command whose work in a container may still run.
@@ -31,6 +43,8 @@ pub struct ContainerEntry {
     pub engine: String,
     /// The container: its id, or for `exec` its name as the command has it.
     pub container: String,
+    /// Whether its session has ended, and has left it.
+    pub left: bool,
     /// Its name, image and state, if it is the session's own.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub own: Option<OwnContainer>,
@@ -119,11 +133,26 @@ pub struct ProcessEntry {
     pub kept: Option<&'static str>,
 }
 
-/// How processes ended.
+/// How processes and containers ended.
 #[derive(Clone, Debug, Serialize)]
 pub struct ReapedDocument {
     /// One entry a process.
     pub processes: Vec<ReapedEntry>,
+    /// One entry a container.
+    pub containers: Vec<ReapedContainer>,
+}
+
+/// How one container ended, or what `exec` had started in it.
+#[derive(Clone, Debug, Serialize)]
+pub struct ReapedContainer {
+    /// The session's mark.
+    pub mark: String,
+    /// The container, as it was listed.
+    pub container: String,
+    /// Whether it has ended.
+    pub ended: bool,
+    /// How, in words.
+    pub how: String,
 }
 
 /// How one process ended.
@@ -144,9 +173,9 @@ pub struct ReapedEntry {
 }
 
 impl ReapedDocument {
-    /// The document of these processes.
+    /// The document of these processes and containers.
     #[must_use]
-    pub fn of(reaped: Vec<Reaped>) -> Self {
+    pub fn of(reaped: Vec<Reaped>, containers: Vec<ReapedContainer>) -> Self {
         let entry = |Reaped { process, arguments, how }: Reaped| ReapedEntry {
             pid: process.id.pid,
             start: process.id.start,
@@ -155,7 +184,7 @@ impl ReapedDocument {
             ended: Ending::is_end(how),
             how: how.words(),
         };
-        Self { processes: reaped.into_iter().map(entry).collect() }
+        Self { processes: reaped.into_iter().map(entry).collect(), containers }
     }
 }
 
@@ -166,24 +195,52 @@ impl Document {
         Self { sessions: families.iter().map(SessionEntry::of).collect(), containers: None }
     }
 
-    /// With what was left in containers.
+    /// With what sessions have in containers.
     #[must_use]
-    pub fn with_containers(self, left: &[Left]) -> Self {
-        Self { containers: Some(left.iter().map(ContainerEntry::of).collect()), ..self }
+    pub fn with_containers(self, contained: &[Contained]) -> Self {
+        Self { containers: Some(contained.iter().map(ContainerEntry::of).collect()), ..self }
+    }
+}
+
+impl ContainersDocument {
+    /// The document of a scan.
+    #[must_use]
+    pub fn of(scan: &ContainerScan) -> Self {
+        let containers = scan.all.iter().map(ContainerEntry::of).collect();
+        Self { containers, silent: scan.silent.iter().map(ToString::to_string).collect() }
+    }
+}
+
+impl ReapedContainer {
+    /// How this ended.
+    #[must_use]
+    pub fn of(contained: &Contained, how: &Result<(), EndingError>) -> Self {
+        Self {
+            mark: contained.mark.to_string(),
+            container: contained.container().to_owned(),
+            ended: how.is_ok(),
+            how: how.as_ref().map_or_else(|error| format!("not ended: {error}"), |()| "ended".into()),
+        }
     }
 }
 
 impl ContainerEntry {
-    fn of(left: &Left) -> Self {
-        let (engine, container, own) = match &left.what {
+    fn of(contained: &Contained) -> Self {
+        let (engine, own) = match &contained.what {
             What::Container(one) => {
                 let own = OwnContainer { name: one.name.clone(), image: one.image.clone(), state: one.state.clone() };
-                (&one.engine, one.id.clone(), Some(own))
+                (&one.engine, Some(own))
             }
-            What::Processes { command, container } => (&command.engine, container.clone(), None),
+            What::Processes { command, .. } => (&command.engine, None),
         };
-        let engine = engine.program.to_string_lossy().into_owned();
-        Self { session: left.session.clone(), mark: left.mark.to_string(), engine, container, own }
+        Self {
+            session: contained.session.clone(),
+            mark: contained.mark.to_string(),
+            engine: engine.program.to_string_lossy().into_owned(),
+            container: contained.container().to_owned(),
+            left: contained.standing == Standing::Left,
+            own,
+        }
     }
 }
 

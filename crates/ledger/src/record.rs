@@ -5,7 +5,7 @@ use std::{io, path::Path};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    container::left::recognise,
+    container::contained::recognise,
     family::Family,
     identity::ProcessId,
     mark::{Mark, Place},

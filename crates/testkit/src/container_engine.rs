@@ -81,13 +81,14 @@ struct Parsed {
 /// When a file or a process cannot be made.
 pub fn main() -> io::Result<ExitCode> {
     let mut words = std::env::args();
-    let program = PathBuf::from(words.next().unwrap_or_default());
+    let program = found(PathBuf::from(words.next().unwrap_or_default()));
     let folder = program.parent().map(Path::to_owned).unwrap_or_default();
     let engine = Engine { program, folder };
     let words: Vec<String> = words.collect();
     let Some((subcommand, rest)) = words.split_first() else { return Ok(ExitCode::FAILURE) };
     if !subcommand.starts_with("__") {
         if Mode::Silent.is_set(&engine.folder) {
+            fs::write(engine.folder.join("asked"), std::process::id().to_string())?;
             loop {
                 thread::park();
             }
@@ -109,6 +110,13 @@ pub fn main() -> io::Result<ExitCode> {
         "__monitor" => engine.monitor(rest),
         _ => Ok(fail(&format!("unknown command: {subcommand}"), 125)),
     }
+}
+
+/// A program by its path, as the shell finds one that was called by its name.
+fn found(program: PathBuf) -> PathBuf {
+    let path = std::env::var_os("PATH").filter(|_| program.components().count() == 1).unwrap_or_default();
+    let all: Vec<PathBuf> = std::env::split_paths(&path).map(|folder| folder.join(&program)).collect();
+    all.into_iter().find(|path| path.is_file()).unwrap_or(program)
 }
 
 fn fail(why: &str, code: u8) -> ExitCode {

@@ -1,11 +1,11 @@
-//! `rescind ps --processes` and `--orphans`: the processes of sessions.
+//! `rescind ps --processes` and `--orphans`: the processes and containers of sessions.
 
 use std::time::Duration;
 
 use rescind_console::shims::Directories;
 use rescind_feed::duration;
 use rescind_ledger::{
-    container::left::{Left, LeftInContainers, What},
+    container::contained::{Contained, ContainerScan, Scope, Standing, What},
     document::Document,
     family::{ClientState, Family, Kept, Member},
     record::Client,
@@ -26,27 +26,25 @@ const FLEXIBLE: [(usize, usize); 2] = [(2, 16), (6, 16)];
 
 type Cells = [String; COLUMNS.len()];
 
-/// Lists the processes of all sessions, or of the one called `session`.
+/// Lists the processes and containers of all sessions, or of the one called `session`.
 pub(super) fn list(session: Option<&str>, only_orphans: bool, json: bool) -> Result<(), Failure> {
     let mut families = families()?;
-    if let Some(session) = session {
-        families.retain(|family| family.session() == session);
-        if families.is_empty() && !only_orphans {
-            return Err(fleet::no_such_session(session));
-        }
-    }
+    families.retain(|family| session.is_none_or(|session| family.session() == session));
     families.retain(|family| !only_orphans || family.is_orphaned());
-    let mut left = if only_orphans { left_in_containers() } else { Vec::new() };
-    left.retain(|left| session.is_none_or(|session| left.session == session));
+    let mut contained = in_containers(if only_orphans { Scope::Left } else { Scope::Recorded(session) });
+    contained.retain(|one| session.is_none_or(|session| one.session == session));
+    let is_empty = families.is_empty() && contained.is_empty();
+    if let Some(session) = session.filter(|_| is_empty && !only_orphans) {
+        return Err(fleet::no_such_session(session));
+    }
     if json {
-        let document = Document::of(&families);
-        let document = if only_orphans { document.with_containers(&left) } else { document };
+        let document = Document::of(&families).with_containers(&contained);
         let text = serde_json::to_string_pretty(&document).unwrap_or_default();
         let _ = write_lines(&[inert(&text)]);
         return Ok(());
     }
-    match (families.is_empty() && left.is_empty(), only_orphans) {
-        (false, _) => drop(write_lines(&lines(&families, &left, Screen::now()))),
+    match (is_empty, only_orphans) {
+        (false, _) => drop(write_lines(&lines(&families, &contained, Screen::now()))),
         (true, true) => report(NOTHING_LEFT),
         (true, false) => report(&fleet::no_sessions()),
     }
@@ -62,53 +60,63 @@ pub(crate) fn families() -> Result<Vec<Family>, Failure> {
 
 pub(crate) const NOTHING_LEFT: &str = "no process of an ended session is left";
 
-/// What ended sessions have left in containers. Warns about engines that do not answer.
-pub(crate) fn left_in_containers() -> Vec<Left> {
-    let LeftInContainers { all, silent, .. } = Directories::of_this_user().left_in_containers();
+/// What sessions have in containers. Warns about engines that do not answer.
+pub(crate) fn in_containers(scope: Scope<'_>) -> Vec<Contained> {
+    let ContainerScan { all, silent, .. } = Directories::of_this_user().in_containers(scope);
     for error in silent {
         report(&format!("warning: {}; its containers are not listed", clean(&error.to_string())));
     }
     all
 }
 
-/// A table of families: of each its shim, if that runs, and its members; then what is left in containers.
-pub(crate) fn lines(families: &[Family], left: &[Left], screen: Screen) -> Vec<String> {
-    let rows: Vec<(Cells, Tone)> = families.iter().flat_map(rows).chain(left.iter().map(contained)).collect();
+/// A table of families: of each its shim, if that runs, its members and its containers; then the containers of sessions
+/// without processes.
+pub(crate) fn lines(families: &[Family], contained: &[Contained], screen: Screen) -> Vec<String> {
+    let has_family = |one: &&Contained| families.iter().any(|family| family.mark == one.mark);
+    let of_families = families.iter().flat_map(|family| rows(family, contained));
+    let alone = contained.iter().filter(|one| !has_family(one)).map(|one| container(clean(&one.session), one, 0));
+    let rows: Vec<(Cells, Tone)> = of_families.chain(alone).collect();
     let rows: Vec<_> = rows.iter().map(|(cells, tone)| (cells, *tone)).collect();
     lay_out(COLUMNS, &FLEXIBLE, &rows, screen)
 }
 
-fn rows(family: &Family) -> Vec<(Cells, Tone)> {
-    let session = clean(&family.session());
+fn rows(family: &Family, contained: &[Contained]) -> Vec<(Cells, Tone)> {
     let shim = family.shim.as_ref().map(|shim| {
         let alone = family.client == ClientState::Gone;
         let tone = if alone { Tone::Notice } else { Tone::Faint };
-        (cells(&session, shim, 0, client(family)), tone)
+        (cells(shim, 0, client(family)), tone)
     });
     let below = usize::from(shim.is_some());
     let tone = if family.is_orphaned() { Tone::Alarm } else { Tone::Plain };
-    let members = family.members.iter().enumerate().map(|(place, member)| {
-        let name = if place + below == 0 { session.as_str() } else { "" };
-        (cells(name, &member.process, member.depth + below, state(family, member)), tone)
-    });
-    shim.into_iter().chain(members).collect()
+    let members = family.members.iter();
+    let members = members.map(|member| (cells(&member.process, member.depth + below, state(family, member)), tone));
+    let containers = contained.iter().filter(|one| one.mark == family.mark);
+    let containers = containers.map(|one| container(String::new(), one, below));
+    let mut rows: Vec<_> = shim.into_iter().chain(members).chain(containers).collect();
+    if let Some(([session, ..], _)) = rows.first_mut() {
+        *session = clean(&family.session());
+    }
+    rows
 }
 
-fn contained(left: &Left) -> (Cells, Tone) {
-    let (words, state) = match &left.what {
-        What::Container(one) => {
-            (format!("container {} {} ({})", one.short_id(), one.name, one.image), one.state.as_str())
+fn container(session: String, one: &Contained, depth: usize) -> (Cells, Tone) {
+    let (words, state) = match &one.what {
+        What::Container(own) => {
+            (format!("container {} {} ({})", own.short_id(), own.name, own.image), Some(own.state.as_str()))
         }
-        What::Processes { container, .. } => (format!("started by exec in container {container}"), "unknown"),
+        What::Processes { container, .. } => (format!("started by exec in container {container}"), None),
+    };
+    let (state, tone) = match one.standing {
+        Standing::Live => (clean(state.unwrap_or_default()), Tone::Plain),
+        Standing::Left => (format!("left, {}", clean(state.unwrap_or("unknown"))), Tone::Alarm),
     };
     let none = String::new;
-    let state = format!("left, {}", clean(state));
-    ([clean(&left.session), none(), clean(&words), none(), none(), none(), state], Tone::Alarm)
+    ([session, none(), format!("{}{}", "  ".repeat(depth), clean(&words)), none(), none(), none(), state], tone)
 }
 
-fn cells(session: &str, process: &Process, depth: usize, state: String) -> Cells {
+fn cells(process: &Process, depth: usize, state: String) -> Cells {
     [
-        session.into(),
+        String::new(),
         process.id.pid.to_string(),
         format!("{}{}", "  ".repeat(depth), command(process, &process.arguments())),
         duration(micros(process.age)),

@@ -14,6 +14,7 @@ use rescind_testkit::{
     puppet::{Rig, Shim, Transcript},
 };
 use rustix::process::Signal;
+use serde_json::{Value, json};
 
 use crate::shim::{
     PROGRAM, error_of,
@@ -120,12 +121,25 @@ fn a_container_whose_command_passes_nothing_on_gets_the_whole_ladder() {
     }
 }
 
-/// What a command says that looks for this session.
-fn rescind(rig: &Rig, arguments: &[&str]) -> String {
+/// A command that looks for this session.
+fn looking(rig: &Rig, arguments: &[&str]) -> Command {
     let mut command = Command::new(PROGRAM);
-    let output =
-        command.args(arguments).env("RESCIND_RUNTIME_DIR", &rig.sockets).stdin(Stdio::null()).output().unwrap();
+    command.args(arguments).env("RESCIND_RUNTIME_DIR", &rig.sockets).stdin(Stdio::null());
+    command
+}
+
+/// What such a command says.
+fn rescind(rig: &Rig, arguments: &[&str]) -> String {
+    let output = looking(rig, arguments).output().unwrap();
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// The containers in a document that it prints.
+fn listed(rig: &Rig, arguments: &[&str]) -> Vec<Value> {
+    let output = looking(rig, arguments).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let mut document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    document["containers"].take().as_array().unwrap().clone()
 }
 
 #[test]
@@ -149,6 +163,106 @@ fn a_killed_shim_leaves_a_container_that_is_listed_and_reaped() {
         assert!(nothing.contains("no process of an ended session is left"), "{nothing}");
         assert_eq!(engine.containers(), []);
     }
+}
+
+#[test]
+fn a_live_sessions_container_is_listed_under_it_and_not_called_left() {
+    for engine in Engine::all() {
+        let mut rig = busy(engine.run(&[], &["-i", "--rm", "--name", "house"]));
+        let found = engine.containers();
+        let [one] = &found[..] else { panic!("{found:?}") };
+        let table = rescind(&rig, &["ps", "--processes"]);
+        let words = format!("container {} house ({})", one.short_id(), one.image);
+        let line = table.lines().find(|line| line.contains(&words)).unwrap_or_else(|| panic!("{table}"));
+        assert!(line.starts_with("  ") && line.ends_with(" running"), "{table}");
+        assert!(!table.contains("left") && table.lines().last() == Some(line), "{table}");
+        let session = rig.shim.id.to_string();
+        let entry = |left: bool, engine: &Value| {
+            let own = json!({ "name": "house", "image": one.image, "state": "running" });
+            let mut entry = json!({
+                "session": session, "mark": one.mark, "engine": engine, "container": one.id, "left": left,
+            });
+            entry.as_object_mut().unwrap().extend(own.as_object().unwrap().clone());
+            entry
+        };
+        let live = listed(&rig, &["ps", "--processes", "--session", &session, "--json"]);
+        assert_eq!(live, [entry(false, &live[0]["engine"])]);
+        assert_eq!(listed(&rig, &["ps", "--orphans", "--json"]), Vec::<Value>::new());
+        let refused = rescind(&rig, &["reap", "--yes", one.short_id()]);
+        assert!(refused.contains("no session or process of this name has left anything"), "{refused}");
+        assert!(rescind(&rig, &["reap", "--yes"]).contains("no process of an ended session is left"));
+        assert!(engine.runs("house"));
+        rig.shim.kill(Signal::KILL);
+        rig.shim.expect_death(Signal::KILL);
+        rig.server.expect_end();
+        for asked in ["--processes", "--orphans"] {
+            let left = listed(&rig, &["ps", asked, "--json"]);
+            assert_eq!(left, [entry(true, &left[0]["engine"])], "{asked}");
+            let table = rescind(&rig, &["ps", asked]);
+            assert!(table.contains(&words) && table.contains("left, running"), "{table}");
+        }
+        assert!(rescind(&rig, &["reap", "--yes"]).contains(&format!("container {}  ended", one.short_id())));
+        expect_ladder(&mut rig);
+    }
+}
+
+/// An engine that is installed is asked for all that has a mark.
+#[test]
+fn what_is_left_is_told_from_what_is_live_in_the_same_engine() {
+    let engine = Engine::stand_in();
+    let mut rig = busy(engine.run(&[], &["-i", "--rm"]));
+    let ask = |rig: &Rig, arguments: &[&str]| {
+        let output = looking(rig, arguments).env("PATH", engine.first_in_path()).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let found = engine.containers();
+    let [one] = &found[..] else { panic!("{found:?}") };
+    assert_eq!(ask(&rig, &["ps", "--orphans"]) + &ask(&rig, &["reap", "--yes"]), "");
+    assert_eq!(engine.containers(), found);
+    rig.shim.kill(Signal::KILL);
+    rig.shim.expect_death(Signal::KILL);
+    rig.server.expect_end();
+    // Without its record, its mark is enough.
+    for entry in std::fs::read_dir(&rig.sockets).unwrap().map(|entry| entry.unwrap().path()) {
+        if entry.extension().is_some_and(|suffix| suffix == "session") {
+            std::fs::remove_file(entry).unwrap();
+        }
+    }
+    let named = ask(&rig, &["ps", "--orphans"]);
+    assert!(named.contains(one.short_id()) && named.contains("left, running"), "{named}");
+    let reaped = ask(&rig, &["reap", "--yes"]);
+    assert!(reaped.contains(&format!("container {}  ended", one.short_id())), "{reaped}");
+    expect_ladder(&mut rig);
+}
+
+#[test]
+fn what_a_live_session_runs_by_exec_is_listed_by_its_container() {
+    let engine = Engine::stand_in();
+    engine.start_idle("house");
+    let rig = busy(engine.exec(&[], "house"));
+    let table = rescind(&rig, &["ps", "--processes"]);
+    assert!(table.contains("  started by exec in container house") && !table.contains("left"), "{table}");
+    let live = listed(&rig, &["ps", "--processes", "--json"]);
+    assert_eq!((&live[0]["container"], &live[0]["left"], live.len()), (&json!("house"), &json!(false), 1));
+    // Its owner's container has no mark.
+    assert_eq!(listed(&rig, &["ps", "--orphans", "--json"]), Vec::<Value>::new());
+}
+
+#[test]
+fn a_silent_engine_takes_ps_one_answers_time_and_only_where_a_session_uses_it() {
+    let engine = Engine::stand_in();
+    let rig = busy(engine.run(&[], &["-i", "--rm"]));
+    let session = rig.shim.id.to_string();
+    Mode::Silent.set(engine.folder.path()).unwrap();
+    let begun = Instant::now();
+    let table = rescind(&rig, &["ps", "--processes"]);
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    let said = "docker ps did not answer within 5 s; its containers are not listed";
+    assert!(table.contains(said) && table.contains(&session), "{table}");
+    // It is installed, and no session of this folder works in a container.
+    let other = Rig::builder(PROGRAM).start();
+    let output = looking(&other, &["ps", "--processes"]).env("PATH", engine.first_in_path()).output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
 }
 
 /// Neither program passes signals on to what `exec` has started.

@@ -149,6 +149,25 @@ interface LedgerProcess {
   kept?: "terminal" | "ancestor";
 }
 
+interface LedgerContainer {
+  session: string;
+  mark: string;
+  engine: string;
+  container: string;
+  left: boolean;
+  /** Only a container of the session's own has these. */
+  name?: string;
+  image?: string;
+  state?: string;
+}
+
+interface LedgerReapedContainer {
+  mark: string;
+  container: string;
+  ended: boolean;
+  how: string;
+}
+
 interface LedgerReaped {
   pid: number;
   start: number;
@@ -156,6 +175,11 @@ interface LedgerReaped {
   arguments: string[];
   ended: boolean;
   how: string;
+}
+
+/** A session as the page lists it. */
+interface ShownSession extends LedgerSession {
+  containers: LedgerContainer[];
 }
 
 /** A request as the page keeps it. */

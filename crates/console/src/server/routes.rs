@@ -63,6 +63,7 @@ pub(super) async fn answer(
             }
         }
         (true, ["processes"]) => sources.processes.list(sources.directories.as_ref()).await,
+        (true, ["processes", "containers"]) => sources.processes.list_containers(sources.directories.as_ref()).await,
         (false, ["processes", "reap"]) if head.method == Method::POST => {
             match order::<ReapOrder>(&head.headers, body).await {
                 Ok(order) => sources.processes.reap(sources.directories.as_ref(), order).await,

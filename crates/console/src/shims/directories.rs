@@ -4,7 +4,11 @@ use std::{path::PathBuf, time::Duration};
 
 use rescind_ledger::{
     choice::Choice,
-    container::left::LeftInContainers,
+    container::{
+        contained::{Contained, ContainerScan, Scope, What},
+        ending::EndingError,
+        seen::{SeenContainer, SeenError},
+    },
     family::Family,
     mark::{Mark, Place},
     reap::{Reaped, reap},
@@ -90,17 +94,42 @@ impl Directories {
         families
     }
 
-    /// What sessions that have ended have left in containers. It asks the engines, and blocks for ten seconds at most for
-    /// each that does not answer. Removes records that are of no use any more.
+    /// What sessions have in containers. It asks engines, and blocks for ten seconds at most. Removes records that are of no
+    /// use any more.
     #[must_use]
-    pub fn left_in_containers(&self) -> LeftInContainers {
-        let left = LeftInContainers::find(&self.records(), Place::here());
-        left.clean.iter().for_each(|mark| self.forget(*mark));
-        left
+    pub fn in_containers(&self, scope: Scope<'_>) -> ContainerScan {
+        let scan = ContainerScan::of(&self.records(), Place::here(), scope);
+        scan.clean.iter().for_each(|mark| self.forget(*mark));
+        scan
+    }
+
+    /// What is still left in containers of what a person saw there. It asks engines, and blocks.
+    ///
+    /// # Errors
+    ///
+    /// [`SeenError`], if something of it must not be ended.
+    pub fn seen_in_containers(&self, seen: &[SeenContainer]) -> Result<Vec<Contained>, SeenError> {
+        SeenContainer::find(seen, &self.records(), Place::here())
+    }
+
+    /// Ends what was left in a container. It blocks, for some fifteen seconds at most.
+    ///
+    /// # Errors
+    ///
+    /// As [`Contained::end`].
+    pub fn end_in_container(&self, left: &Contained) -> Result<(), EndingError> {
+        left.end()?;
+        match left.what {
+            // Engines are asked as long as there is a record, and this one may have another container of the session.
+            What::Container(_) => {}
+            // Only the record says that there may be something.
+            What::Processes { .. } => self.forget(left.mark),
+        }
+        Ok(())
     }
 
     /// Removes the record of a session that has left nothing.
-    pub fn forget(&self, mark: Mark) {
+    fn forget(&self, mark: Mark) {
         for directory in self.usable() {
             let _ = std::fs::remove_file(directory.path().join(format!("{mark}{RECORD_SUFFIX}")));
         }

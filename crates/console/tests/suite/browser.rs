@@ -6,6 +6,7 @@
 
 mod busy;
 mod cancel;
+mod containers;
 mod driver;
 mod looks;
 mod processes;

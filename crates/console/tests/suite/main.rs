@@ -3,4 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
 mod browser;
+mod engine;
 mod server;
+mod worker;

@@ -31,6 +31,8 @@ pub struct InContainer {
     engine: Engine,
     action: Action,
     mark: String,
+    /// The one container that is meant, in full; otherwise all with the mark.
+    only: Option<String>,
 }
 
 /// What is known of the command when what it has started is to end.
@@ -57,6 +59,12 @@ pub enum EndingError {
         /// What the engine said.
         said: String,
     },
+    /// Its session runs: ending it is the session's matter.
+    #[error("session {session} is still running")]
+    Live {
+        /// The session's name.
+        session: String,
+    },
     /// It was killed and did not end.
     #[error("{what} has not ended within {} s", ENDING_LIMIT.as_secs())]
     Left {
@@ -69,13 +77,14 @@ impl InContainer {
     /// What the command of a session with this mark has started.
     #[must_use]
     pub fn of(command: &ContainerCommand, mark: &str) -> Self {
-        Self { engine: command.engine.clone(), action: command.action.clone(), mark: mark.to_owned() }
+        Self { engine: command.engine.clone(), action: command.action.clone(), mark: mark.to_owned(), only: None }
     }
 
-    /// The session of a container that was listed.
+    /// A container that was listed.
     #[must_use]
     pub fn listed(container: &Container) -> Self {
-        Self { engine: container.engine.clone(), action: Action::Run, mark: container.mark.clone() }
+        let Container { engine, id, mark, .. } = container.clone();
+        Self { engine, action: Action::Run, mark, only: Some(id) }
     }
 
     /// Ends it. A container with `--rm` is gone then; another one stays, stopped, as its owner wanted. It blocks, for
@@ -97,7 +106,8 @@ impl InContainer {
         let mut kill_from = after.passed_on_sigterm.then_some(begun);
         let mut may_appear = after.was_killed;
         loop {
-            let found = self.engine.containers(Some(&self.mark), last)?;
+            let mut found = self.engine.containers(Some(&self.mark), last)?;
+            found.retain(|one| self.only.as_ref().is_none_or(|id| one.id == *id));
             let running: Vec<&Container> = found.iter().filter(|one| one.is_running()).collect();
             // One that never started is not removed by its engine, and one that is being removed stays for a moment.
             let ended = found.iter().filter(|one| !one.is_running() && one.is_removed_at_end);

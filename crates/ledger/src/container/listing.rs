@@ -1,6 +1,6 @@
 //! Containers that have a mark.
 
-use std::{ffi::OsStr, time::Instant};
+use std::{ffi::OsStr, thread, time::Instant};
 
 use serde::Deserialize;
 
@@ -44,13 +44,18 @@ impl Container {
     }
 }
 
-/// The containers of these engines that have this mark, or any, running or not; and which engines did not say. Each
-/// engine has ten seconds at most.
+/// The containers of these engines that have this mark, or any, running or not; and which engines did not say. They are
+/// asked at once, and each has ten seconds at most.
 #[must_use]
 pub fn list(engines: &[Engine], mark: Option<&str>) -> (Vec<Container>, Vec<EngineError>) {
     let (mut found, mut errors) = (Vec::new(), Vec::new());
-    for engine in engines {
-        match engine.containers(mark, Instant::now() + 2 * COMMAND_LIMIT) {
+    let until = Instant::now() + 2 * COMMAND_LIMIT;
+    let answers: Vec<_> = thread::scope(|scope| {
+        let asked: Vec<_> = engines.iter().map(|engine| scope.spawn(move || engine.containers(mark, until))).collect();
+        asked.into_iter().filter_map(|asked| asked.join().ok()).collect()
+    });
+    for answer in answers {
+        match answer {
             // `docker` may be Podman, and two programs may have one engine.
             Ok(containers) => containers.into_iter().for_each(|one| {
                 if !found.iter().any(|known: &Container| known.id == one.id) {
@@ -78,7 +83,7 @@ impl Engine {
 
     /// Adds what is known of these containers. With one that is gone meanwhile the whole command fails, so then each is
     /// asked for by itself.
-    fn inspect(&self, ids: &[&str], until: Instant, found: &mut Vec<Container>) -> Result<(), EngineError> {
+    pub(super) fn inspect(&self, ids: &[&str], until: Instant, found: &mut Vec<Container>) -> Result<(), EngineError> {
         let words: Vec<&OsStr> = ["inspect", "--type", "container"].iter().chain(ids).map(OsStr::new).collect();
         match (self.run(&words, limit(until)), ids) {
             (Ok(text), _) => {

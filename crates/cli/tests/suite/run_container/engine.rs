@@ -111,6 +111,11 @@ impl Engine {
         command
     }
 
+    /// A `PATH` with the stand-in first.
+    pub(super) fn first_in_path(&self) -> String {
+        format!("{}:{}", self.folder.path().display(), std::env::var("PATH").unwrap())
+    }
+
     /// Starts a container that does nothing, and leaves it.
     pub(super) fn start_idle(&self, name: &str) {
         self.try_run(&self.run_words(&["-d", "--rm", "--name", name], &["/bin/sleep", "1000"])).unwrap();

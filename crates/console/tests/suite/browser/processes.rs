@@ -31,23 +31,26 @@ fn sessions() -> Value {
     ] })
 }
 
-/// Answers in place of the console, and notes what it was asked.
-fn script(reply: &Value, status: u16) -> String {
+/// Answers in place of the console, and notes what it was asked. The containers come once `answerContainers` is called.
+fn script(containers: &Value, reply: &Value, status: u16) -> String {
     format!(
-        "globalThis.asked = []; const real = fetch; globalThis.fetch = (path, options) => {{
+        "globalThis.asked = []; const real = fetch;
+         const containers = new Promise((resolve) => {{ globalThis.answerContainers = resolve; }});
+         globalThis.fetch = async (path, options) => {{
            if (!String(path).startsWith('processes')) return real(path, options);
            asked.push([path, options?.body ?? null]);
-           const [body, status] = path === 'processes' ? [{}, 200] : [{reply}, {status}];
-           return Promise.resolve(new Response(JSON.stringify(body), {{ status }}));
+           if (path === 'processes/containers') await containers;
+           const [body, status] = {{ 'processes': [{}, 200], 'processes/containers': [{containers}, 200] }}[path] ?? [{reply}, {status}];
+           return new Response(JSON.stringify(body), {{ status }});
          }};",
         sessions()
     )
 }
 
-fn on_page(reply: &Value, status: u16, case: impl FnOnce(&Browser)) {
+pub(super) fn on_page(containers: &Value, reply: &Value, status: u16, case: impl FnOnce(&Browser)) {
     let Some(browser) = Browser::start() else { return };
     let stage = Stage::open();
-    browser.before_each_page(&script(reply, status));
+    browser.before_each_page(&script(containers, reply, status));
     browser.go(stage.link());
     browser.until("!document.getElementById('empty').hidden");
     case(&browser);
@@ -55,7 +58,7 @@ fn on_page(reply: &Value, status: u16, case: impl FnOnce(&Browser)) {
 }
 
 /// The first order.
-fn order(browser: &Browser) -> Value {
+pub(super) fn order(browser: &Browser) -> Value {
     let body = browser.until("asked.find(([path]) => path === 'processes/reap')?.[1]");
     serde_json::from_str(body.as_str().expect("a body")).expect("JSON")
 }
@@ -63,9 +66,8 @@ fn order(browser: &Browser) -> Value {
 #[test]
 fn only_what_is_left_and_not_kept_is_ended_after_a_question() {
     let how = |pid: u32, ended: bool, how: &str| json!({ "pid": pid, "start": 7_000 + pid, "name": "sh", "arguments": ["sh"], "ended": ended, "how": how });
-    let reply =
-        json!({ "processes": [how(61, true, "killed"), how(65, false, "not ended: it belongs to another user")] });
-    on_page(&reply, 200, |browser| {
+    let reply = json!({ "processes": [how(61, true, "killed"), how(65, false, "not ended: it belongs to another user")], "containers": [] });
+    on_page(&json!({}), &reply, 200, |browser| {
         // Nothing is read, and nothing hinted at, before the view is opened.
         assert_eq!(
             browser.run("return [asked.length, document.getElementById('totals-left').textContent]"),
@@ -101,11 +103,12 @@ fn only_what_is_left_and_not_kept_is_ended_after_a_question() {
         browser.until("document.activeElement.id === 'processes-close'");
         browser.press([key::ENTER]);
         browser.until("document.getElementById('processes-question').textContent === ''");
-        assert_eq!(browser.run("return asked.filter(([path]) => path !== 'processes').length"), 0);
+        assert_eq!(browser.run("return asked.filter(([path]) => path === 'processes/reap').length"), 0);
         browser.click("#processes-end");
         browser.click("#processes-send");
         let processes = json!([{ "pid": 61, "start": 7_061 }, { "pid": 62, "start": 7_062 }]);
-        let expected = json!({ "sessions": [{ "mark": "60-1-0000000000000001-0", "processes": processes }] });
+        let session = json!({ "mark": "60-1-0000000000000001-0", "processes": processes });
+        let expected = json!({ "sessions": [session], "containers": [] });
         assert_eq!(order(browser), expected);
         let line = |pid: u32, words: &str| {
             browser.until(&format!(
@@ -124,7 +127,7 @@ fn only_what_is_left_and_not_kept_is_ended_after_a_question() {
 #[test]
 fn a_refused_order_is_explained() {
     let reply = json!({ "error": "session 60 is still running", "hint": "nothing was ended" });
-    on_page(&reply, 409, |browser| {
+    on_page(&json!({}), &reply, 409, |browser| {
         browser.click("#processes-open");
         browser.until("!document.getElementById('processes-end').disabled");
         browser.click("#processes-end");

@@ -1,9 +1,6 @@
 //! What sessions have started and left, and who may end it.
 
-use std::{
-    io::{BufRead, BufReader, Write},
-    process::{Child, ChildStdout, Command, Stdio},
-};
+use std::process::Command;
 
 use rescind_ledger::{
     identity::ProcessId,
@@ -15,59 +12,28 @@ use super::{
     attacks::check_headers,
     rig::{Answer, Rig},
 };
+use crate::{
+    engine::of_a_dead_shim,
+    worker::{ECHO, Worker},
+};
 
-const ECHO: &str = "echo ready; while read line; do echo $line; done";
 const JSON: &str = "Content-Type: application/json";
 
-/// A shell in a session of its own that repeats every line, until its input ends or it is ended.
-struct Worker {
-    child: Child,
-    said: BufReader<ChildStdout>,
-    id: ProcessId,
-}
-
-impl Worker {
-    fn start(mark: Option<Mark>) -> Self {
-        let mut command = Command::new("setsid");
-        command.args(["sh", "-c", ECHO, "worker"]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        if let Some(mark) = mark {
-            command.env(MARK_VARIABLE, mark.to_string());
-        }
-        let mut child = command.spawn().unwrap();
-        let mut said = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        said.read_line(&mut line).unwrap();
-        assert_eq!(line, "ready\n");
-        let id = ProcessId::of(child.id()).unwrap();
-        Self { child, said, id }
+/// A shell in a session of its own.
+pub(super) fn start(mark: Option<Mark>) -> Worker {
+    let mut command = Command::new("setsid");
+    command.args(["sh", "-c", ECHO, "worker"]);
+    if let Some(mark) = mark {
+        command.env(MARK_VARIABLE, mark.to_string());
     }
-
-    /// Asks it whether it works. One that has ended says nothing.
-    fn works(&mut self) -> bool {
-        let _ = self.child.stdin.as_mut().unwrap().write_all(b"here\n");
-        let mut line = String::new();
-        self.said.read_line(&mut line).unwrap() > 0
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// A mark whose shim has ended.
-fn of_a_dead_shim() -> Mark {
-    let mark = Mark::next().unwrap();
-    Mark { shim: ProcessId { start: mark.shim.start - 1, ..mark.shim }, ..mark }
+    Worker::start(command)
 }
 
 fn order(mark: Mark, processes: &[ProcessId]) -> Vec<u8> {
     json!({ "sessions": [{ "mark": mark, "processes": processes }] }).to_string().into_bytes()
 }
 
-fn body(answer: &Answer) -> Value {
+pub(super) fn body(answer: &Answer) -> Value {
     serde_json::from_str(&answer.body).unwrap()
 }
 
@@ -83,7 +49,7 @@ fn listed(rig: &Rig, mark: Mark) -> Option<Value> {
 fn what_a_session_has_left_is_listed() {
     let rig = Rig::new();
     let mark = of_a_dead_shim();
-    let worker = Worker::start(Some(mark));
+    let worker = start(Some(mark));
     let session = listed(&rig, mark).unwrap();
     assert_eq!(session["shim"], json!({ "pid": mark.shim.pid, "alive": false }));
     let process = &session["processes"][0];
@@ -96,8 +62,7 @@ fn what_a_session_has_left_is_listed() {
 fn an_order_to_reap_is_guarded_as_a_cancel_is() {
     let rig = Rig::new();
     let (mark, live) = (of_a_dead_shim(), Mark::next().unwrap());
-    let (mut left, mut double, mut running) =
-        (Worker::start(Some(mark)), Worker::start(None), Worker::start(Some(live)));
+    let (mut left, mut double, mut running) = (start(Some(mark)), start(None), start(Some(live)));
     let right = order(mark, &[left.id]);
     let path = rig.inside("processes/reap");
     let status = |headers: &[&str], path: &str| rig.ask("POST", path, &rig.with_host(headers), &right).status;
@@ -146,7 +111,7 @@ fn an_order_to_reap_is_guarded_as_a_cancel_is() {
     let earlier = ProcessId { start: left.id.start - 1, ..left.id };
     for nothing in [order(mark, &[earlier]), order(mark, &[]), order(of_a_dead_shim(), &[])] {
         let answer = rig.post("processes/reap", &nothing);
-        assert_eq!((answer.status, answer.body.as_str()), (200, r#"{"processes":[]}"#));
+        assert_eq!((answer.status, answer.body.as_str()), (200, r#"{"processes":[],"containers":[]}"#));
     }
     assert!(left.works() && double.works() && running.works());
 }
@@ -155,14 +120,14 @@ fn an_order_to_reap_is_guarded_as_a_cancel_is() {
 fn what_was_seen_is_ended_and_nothing_else() {
     let rig = Rig::new();
     let mark = of_a_dead_shim();
-    let (mut left, mut other, mut double) = (Worker::start(Some(mark)), Worker::start(Some(mark)), Worker::start(None));
+    let (mut left, mut other, mut double) = (start(Some(mark)), start(Some(mark)), start(None));
     assert_eq!(listed(&rig, mark).unwrap()["processes"].as_array().unwrap().len(), 2);
     let answer = rig.post("processes/reap", &order(mark, &[left.id]));
     assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/json")));
     check_headers(&answer);
     let ProcessId { pid, start } = left.id;
     let expected = format!(
-        r#"{{"processes":[{{"pid":{pid},"start":{start},"name":"sh","arguments":["sh","-c",{},"worker"],"ended":true,"how":"ended"}}]}}"#,
+        r#"{{"processes":[{{"pid":{pid},"start":{start},"name":"sh","arguments":["sh","-c",{},"worker"],"ended":true,"how":"ended"}}],"containers":[]}}"#,
         json!(ECHO)
     );
     assert_eq!(answer.body, expected);
