@@ -155,7 +155,11 @@ fn run(choice: &Choice, direction: &Direction) -> Result<Completion, Failure> {
         let cause = "would change every server of every client without a question";
         return Err(Failure::new("--yes", cause, "add --all if that is meant, or --client, --server or --file"));
     }
-    let targets = files::targets(&choice.client, &choice.file)?;
+    let mut targets = files::targets(&choice.client, &choice.file)?;
+    if choice.list && file.is_empty() {
+        let is_meant = |id: &str| client.is_empty() || client.iter().any(|one| one == id);
+        targets.extend(files::projects().into_iter().filter(|target| target.client.is_none_or(|of| is_meant(of.id))));
+    }
     let managed = Managed::read();
     let mut completion = Completion::Done;
     let mut found = Vec::new();
@@ -176,6 +180,9 @@ fn run(choice: &Choice, direction: &Direction) -> Result<Completion, Failure> {
         let mut servers = servers.filter(|server| choice.list || direction.mentions(server.verdict)).peekable();
         if servers.peek().is_some() || choice.list {
             lines.push((heading(one), Tone::Plain));
+            if choice.list && choice.file.is_empty() && one.target.is_shared {
+                lines.push((format!("  {}", files::SHARED), Tone::Faint));
+            }
         }
         let mut of_this = Vec::new();
         for server in servers {
@@ -298,8 +305,12 @@ fn words(launch: &Launch) -> String {
 }
 
 fn list_others(stdout: &mut impl Write, found: &[Found]) {
-    let without =
-        CLIENTS.iter().filter(|client| !found.iter().any(|one| one.target.client.is_some_and(|of| of.id == client.id)));
+    let without = CLIENTS.iter().filter(|client| {
+        !found
+            .iter()
+            .filter(|one| !one.target.is_shared)
+            .any(|one| one.target.client.is_some_and(|of| of.id == client.id))
+    });
     let names: Vec<&str> = without.map(|client| client.id).collect();
     if !names.is_empty() {
         let _ = writeln!(stdout, "no file of: {}", names.join(", "));

@@ -10,6 +10,8 @@ use std::{
 
 use rustix::fs::{CWD, RenameFlags};
 
+use crate::attributes;
+
 /// The longest file that is read, in bytes.
 pub const LONGEST: u64 = 64 << 20;
 
@@ -44,6 +46,9 @@ pub enum FileError {
     /// It has hard links, which would keep the old content.
     #[error("it has {0} hard links, and only this one would change")]
     Linked(u64),
+    /// The new file cannot have this extended attribute or access control list of the old one.
+    #[error("its attribute {0} cannot be kept: {1}")]
+    Attribute(String, io::Error),
     /// Another program changed it at the same moment, at each attempt.
     #[error("another program keeps writing it")]
     Busy,
@@ -128,6 +133,7 @@ impl Snapshot {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(beside)?;
         file.write_all(new)?;
         file.set_permissions(fs::Permissions::from_mode(self.mode))?;
+        attributes::copy(&self.path, &file)?;
         file.sync_all()?;
         drop(file);
         if content(&self.path)? != self.bytes {

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::report::{FileReport, OutsideReport, PatienceReport, ProgramState, Report, ServerReport, ServerState};
 use crate::{
     screen::{Screen, Tone, clean},
-    wrap::shown,
+    wrap::{files::SHARED, shown},
 };
 
 pub(super) fn print(report: &Report) -> io::Result<()> {
@@ -63,8 +63,7 @@ fn of_file(file: &FileReport) -> Vec<(String, Tone)> {
     };
     let mut lines = vec![(heading, Tone::Plain)];
     if file.shared {
-        let alone = "  a file of a project, which others may share: changed only if --file names it";
-        lines.push((alone.into(), Tone::Faint));
+        lines.push((format!("  {}", SHARED), Tone::Faint));
     }
     if let Some(problem) = &file.problem {
         lines.push((format!("  cannot be read: {}", clean(problem)), Tone::Alarm));

@@ -108,6 +108,9 @@ fn named(path: &Path) -> Result<Target, Failure> {
     Ok(Target { client: owner.or(sharer), path: absolute, shape, is_shared: sharer.is_some() })
 }
 
+/// What lists say of a file of a project.
+pub(crate) const SHARED: &str = "a file of a project, which others may share: changed only if --file names it";
+
 /// The files of the project: from the current directory up to the root of its repository, if it is in one.
 pub(crate) fn projects() -> Vec<Target> {
     let (Ok(here), Ok(folders)) = (env::current_dir(), folders()) else { return Vec::new() };

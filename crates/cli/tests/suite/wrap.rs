@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     fs,
-    io::{BufRead, BufReader, ErrorKind, Write},
+    io::{self, BufRead, BufReader, ErrorKind, Write},
     net::TcpListener,
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
@@ -13,6 +13,7 @@ use std::{
 };
 
 use rescind_wrap::client::{CLIENTS, Folders};
+use rustix::fs::{XattrFlags, getxattr, setxattr};
 use tempfile::TempDir;
 
 const RESCIND: &str = env!("CARGO_BIN_EXE_rescind");
@@ -154,10 +155,53 @@ fn looking_changes_nothing_and_nobody_is_asked_without_a_terminal() {
     assert_eq!(fs::read_to_string(path).unwrap(), PLAIN);
 }
 
+/// As `setfacl -m u:12345:r` has it: the owner may write, this user, the group and others may read.
+#[rustfmt::skip]
+const ACCESS: [u8; 44] = [
+    2, 0, 0, 0,
+    1, 0, 6, 0, 0xff, 0xff, 0xff, 0xff,
+    2, 0, 4, 0, 0x39, 0x30, 0, 0,
+    4, 0, 4, 0, 0xff, 0xff, 0xff, 0xff,
+    16, 0, 4, 0, 0xff, 0xff, 0xff, 0xff,
+    32, 0, 4, 0, 0xff, 0xff, 0xff, 0xff,
+];
+
+#[test]
+fn attributes_and_access_lists_of_a_file_stay() {
+    // Not in a folder of temporary files, whose file system may have no attributes.
+    let home = Home(TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap());
+    let path = home.put(Path::new(CURSOR), PLAIN.as_bytes());
+    let given = [("user.note", &b"mine"[..]), ("system.posix_acl_access", &ACCESS)];
+    for (name, value) in given {
+        if let Err(error) = setxattr(&path, name, value, XattrFlags::empty()) {
+            let _ = writeln!(io::stderr(), "skipped: attributes: {name}: {error}");
+            return;
+        }
+    }
+    let has = || {
+        given.map(|(name, _)| {
+            let mut value = [0; 64];
+            let length = getxattr(&path, name, &mut value).unwrap();
+            value[..length].to_vec()
+        })
+    };
+    let before = has();
+    for command in ["wrap", "unwrap"] {
+        home.says(&[command, "--all", "--yes"]);
+        assert_eq!(has(), before, "{command}");
+    }
+    assert_eq!(fs::read_to_string(&path).unwrap(), PLAIN);
+}
+
 #[test]
 fn a_file_that_others_may_share_is_left_alone_unless_it_is_named() {
     let home = Home::new();
     let shared = home.put(Path::new(".mcp.json"), PLAIN.as_bytes());
+    let said = home.says(&["wrap", "--list"]);
+    assert!(
+        said.contains(".mcp.json\n  a file of a project") && said.contains("no file of: claude-desktop, claude-code,"),
+        "{said}"
+    );
     let said = home.says(&["wrap", "--all", "--yes"]);
     assert!(said.contains(".mcp.json is left alone, since others may share it"), "{said}");
     assert_eq!(fs::read_to_string(&shared).unwrap(), PLAIN);
