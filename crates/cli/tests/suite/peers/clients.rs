@@ -25,7 +25,7 @@ struct Client {
     content: fn(&[String]) -> Value,
     /// Starts it: its program and the words before a subcommand.
     program: fn() -> Vec<String>,
-    /// The subcommand that starts the servers.
+    /// The subcommand that starts the servers; none does of a client without a word of it.
     list: &'static [&'static str],
     /// The subcommand that reads the file and starts nothing.
     reads: &'static [&'static str],
@@ -35,6 +35,8 @@ struct Client {
     prints: bool,
     /// A file that it does not take.
     broken: &'static str,
+    /// Whether it writes its file each time it runs.
+    writes: bool,
 }
 
 fn members(server: &[String]) -> Value {
@@ -51,6 +53,7 @@ const GEMINI: Client = Client {
     complaint: "Invalid configuration",
     prints: false,
     broken: r#"{"mcpServers": {"a": {"command": "x", "argz": []}}}"#,
+    writes: false,
 };
 
 const OPENCODE: Client = Client {
@@ -69,6 +72,7 @@ const OPENCODE: Client = Client {
     complaint: "Configuration is invalid",
     prints: true,
     broken: r#"{"mcp": {"a": {"type": "local", "command": "x"}}}"#,
+    writes: false,
 };
 
 const MCPORTER: Client = Client {
@@ -81,6 +85,36 @@ const MCPORTER: Client = Client {
     complaint: "Invalid",
     prints: true,
     broken: r#"{"mcpServers": {"a": {"command": "x", "args": [5]}}}"#,
+    writes: false,
+};
+
+const CLAUDE_CODE: Client = Client {
+    id: "claude-code",
+    file: ".claude.json",
+    content: members,
+    program: || vec![text(&peers().join("node/clients/node_modules/@anthropic-ai/claude-code-linux-x64/claude"))],
+    list: &["mcp", "list"],
+    reads: &["mcp", "list"],
+    complaint: "[Contains warnings]",
+    prints: false,
+    broken: r#"{"mcpServers": {"a": {"command": 5}}}"#,
+    writes: true,
+};
+
+const CODEX: Client = Client {
+    id: "codex",
+    file: ".codex/config.toml",
+    content: |_| Value::Null,
+    program: || {
+        let package = "node/clients/node_modules/codex-linux-x64/vendor/x86_64-unknown-linux-musl";
+        vec![text(&peers().join(package).join("codex/codex"))]
+    },
+    list: &[],
+    reads: &["mcp", "list", "--json"],
+    complaint: "Error:",
+    prints: true,
+    broken: "[mcp_servers.a]\ncommand = 5\n",
+    writes: false,
 };
 
 impl Client {
@@ -114,7 +148,15 @@ impl Client {
 
 /// Takes from a command what leads out of its home and off this machine.
 fn alone(command: &mut Command) {
-    for name in ["XDG_CONFIG_HOME", "MCPORTER_CONFIG", "OPENCODE_CONFIG", "OPENCODE_CONFIG_DIR", "GEMINI_CLI_HOME"] {
+    for name in [
+        "XDG_CONFIG_HOME",
+        "CLAUDE_CONFIG_DIR",
+        "CODEX_HOME",
+        "MCPORTER_CONFIG",
+        "OPENCODE_CONFIG",
+        "OPENCODE_CONFIG_DIR",
+        "GEMINI_CLI_HOME",
+    ] {
         command.env_remove(name);
     }
     for name in ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"] {
@@ -122,6 +164,7 @@ fn alone(command: &mut Command) {
     }
     command.env("GEMINI_CLI_TRUST_WORKSPACE", "true").env("GEMINI_TELEMETRY_ENABLED", "false");
     command.env("OPENCODE_DISABLE_AUTOUPDATE", "1").env("OPENCODE_DISABLE_MODELS_FETCH", "1");
+    command.env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1").env("DISABLE_AUTOUPDATER", "1");
     command.env("OPENCODE_DISABLE_LSP_DOWNLOAD", "1").env("OPENCODE_DISABLE_DEFAULT_PLUGINS", "1");
 }
 
@@ -168,7 +211,14 @@ fn starts_its_server_through_the_shim(client: &Client) {
         say(&format!("\n{} {}, started by {}\n", client.id, client.list.join(" "), marks[0]["parent"]));
     }
     rescind(&bench, &["unwrap", "--client", client.id, "--yes"]);
-    assert!(fs::read(path).unwrap() == before);
+    let after = fs::read(path).unwrap();
+    match client.writes {
+        false => assert!(after == before),
+        true => {
+            let members = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).unwrap()["mcpServers"].clone();
+            assert_eq!(members(&after), members(&before));
+        }
+    }
 }
 
 /// The files of the corpus that are this client's, as they are after `wrap`, with servers at a URL and without.
@@ -219,6 +269,21 @@ fn opencode_starts_its_server_through_the_shim() {
 #[test]
 fn mcporter_starts_its_server_through_the_shim() {
     starts_its_server_through_the_shim(&MCPORTER);
+}
+
+#[test]
+fn claude_code_starts_its_server_through_the_shim() {
+    starts_its_server_through_the_shim(&CLAUDE_CODE);
+}
+
+#[test]
+fn claude_code_takes_what_was_written() {
+    takes_what_was_written(&CLAUDE_CODE);
+}
+
+#[test]
+fn codex_takes_what_was_written() {
+    takes_what_was_written(&CODEX);
 }
 
 #[test]
