@@ -95,7 +95,7 @@ const CLAUDE_CODE: Client = Client {
     program: || vec![text(&peers().join("node/clients/node_modules/@anthropic-ai/claude-code-linux-x64/claude"))],
     list: &["mcp", "list"],
     reads: &["mcp", "list"],
-    complaint: "[Contains warnings]",
+    complaint: "invalid MCP server config",
     prints: false,
     broken: r#"{"mcpServers": {"a": {"command": 5}}}"#,
     writes: true,
