@@ -122,6 +122,7 @@ mod message_stream;
 mod stdio;
 
 pub use bytes;
+#[cfg(unix)]
 pub use process::launch;
 pub use rescind_proto as proto;
 #[cfg(feature = "schemars")]

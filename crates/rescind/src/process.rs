@@ -1,4 +1,16 @@
 //! Processes that this one starts: their groups, their terminal, and the steps in which they are ended.
+//!
+//! Each platform has one module, with the same contract:
+//!
+//! - `Group` starts the server and ends it with all that it has started (D47), politely or at once. It says how the server
+//!   ended, and wakes the link when it has.
+//! - `Signals` are those to this process that concern the server, and `Signal` is one of them.
+//!
+//! | | Linux | macOS | Windows |
+//! | --- | --- | --- | --- |
+//! | polite end | SIGTERM to the process group | the same | CTRL_BREAK to the console group |
+//! | hard end | SIGKILL to the group | the same | the end of the job |
+//! | this process dies | the parent-death signal, and the group's watcher | the watcher | the job ends with its last handle |
 
 #[cfg(feature = "admin")]
 pub(crate) mod container;
@@ -6,7 +18,28 @@ pub(crate) mod container;
 #[path = "process/no_container.rs"]
 pub(crate) mod container;
 pub(crate) mod ended_by;
-pub(crate) mod group;
-pub mod launch;
+#[cfg(not(target_os = "linux"))]
+pub(crate) mod parent;
 pub(crate) mod shutdown;
-pub(crate) mod terminal;
+pub(crate) mod signals;
+#[cfg(unix)]
+mod unix;
+#[cfg(windows)]
+mod windows;
+
+pub(crate) use platform::{group, presence};
+#[cfg(unix)]
+use unix as platform;
+#[cfg(unix)]
+pub use unix::launch;
+#[cfg(windows)]
+use windows as platform;
+
+/// How a server was suspended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Suspended {
+    /// The name of the signal.
+    pub(crate) name: &'static str,
+    /// Its number.
+    pub(crate) signal: i32,
+}

@@ -11,9 +11,8 @@ mod names;
 mod no_admin;
 mod object;
 mod observer;
-mod presence;
 mod record;
-mod signals;
+mod recording_file;
 mod sink;
 mod stderr;
 #[cfg(feature = "wrap")]
@@ -35,6 +34,7 @@ use crate::process::{
     container::{self, Container},
     group::Group,
     shutdown::ShutdownLimits,
+    signals::Signals,
 };
 #[cfg(feature = "admin")]
 use admin::Admin;
@@ -45,13 +45,12 @@ use log::Log;
 use no_admin::NoAdmin;
 use observer::Observer;
 use record::{Recorder, RecordingHeader};
-use signals::Signals;
 
 pub use crate::message_stream::{Arrival, CancelFate, Census, Connected, Credentials, MessageStream};
-pub use ends::{LinkClient, LinkServer};
+pub use ends::{Descriptor, LinkClient, LinkServer};
 pub use log::LogLevel;
 pub use observer::OnStuck;
-pub use record::{RecordError, RecordingFile};
+pub use recording_file::{RecordError, RecordingFile};
 #[cfg(feature = "wrap")]
 pub use wrap::wrap;
 
@@ -120,6 +119,7 @@ pub enum LinkError {
 ///
 /// Only before anything was relayed. Later failures are the end of one side.
 pub fn run(link: Link) -> Result<LinkEnd, LinkError> {
+    #[cfg(unix)]
     check_descriptors().map_err(LinkError::Setup)?;
     // One thread at most encodes long answers of the admin socket, so that they do not crowd out the link's thread.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
@@ -217,6 +217,7 @@ pub async fn drive(link: Link) -> Result<LinkEnd, LinkError> {
 }
 
 /// Fails unless a few descriptors can still be opened: a runtime that runs out of them while it starts panics.
+#[cfg(unix)]
 fn check_descriptors() -> io::Result<()> {
     let nothing = File::open("/dev/null")?;
     let _room = (0..RUNTIME_DESCRIPTORS).map(|_| nothing.try_clone()).collect::<io::Result<Vec<File>>>()?;
@@ -224,12 +225,22 @@ fn check_descriptors() -> io::Result<()> {
 }
 
 /// Descriptors of a runtime with its timers, sockets and signals, and some to spare.
+#[cfg(unix)]
 const RUNTIME_DESCRIPTORS: usize = 12;
 
 /// The machine's monotonic clock at `origin`. Called for a recording only: the call reads the vDSO, which some profilers
 /// do not survive.
+#[cfg(unix)]
 fn monotonic_nanos(origin: std::time::Instant) -> i64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     let now = now.tv_sec.saturating_mul(1_000_000_000).saturating_add(now.tv_nsec);
     now.saturating_sub(i64::try_from(origin.elapsed().as_nanos()).unwrap_or(i64::MAX))
+}
+
+/// The system's time at `origin`, since 1970: Windows has no other clock that all processes read without `unsafe`.
+#[cfg(windows)]
+fn monotonic_nanos(origin: std::time::Instant) -> i64 {
+    let then = std::time::SystemTime::now() - origin.elapsed();
+    let passed = then.duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(passed.as_nanos()).unwrap_or(i64::MAX)
 }

@@ -1,14 +1,16 @@
-//! Reading and writing of inherited descriptors.
-//!
-//! An inherited descriptor shares its flags with every process that has it open. So `O_NONBLOCK` is never set on it if
-//! there is another way: a pipe is opened a second time, a socket is told not to block call by call, and descriptors that
-//! epoll refuses (files, `/dev/null`) or that belong to a person (a terminal) are left to a thread that may block.
+//! Reading and writing of pipes and inherited descriptors.
 
-mod descriptor;
-mod input;
-mod output;
-mod polled;
 mod threaded;
+#[cfg(unix)]
+mod unix;
+#[cfg(windows)]
+mod windows;
 
-pub(crate) use input::Input;
-pub(crate) use output::Output;
+pub use platform::Descriptor;
+#[cfg(windows)]
+pub(crate) use platform::pipe;
+pub(crate) use platform::{Input, Output};
+#[cfg(unix)]
+use unix as platform;
+#[cfg(windows)]
+use windows as platform;

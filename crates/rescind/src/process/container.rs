@@ -13,8 +13,9 @@ use rescind_ledger::{
     mark::MARK_VARIABLE,
 };
 use rescind_proto::relay::End;
-use rustix::process::Signal;
 use tokio::sync::oneshot;
+
+use super::signals::Signal;
 
 /// From a client's SIGTERM to SIGKILL. Clients built on the SDKs of MCP kill the shim two seconds after theirs, and then
 /// nothing would be left to end the container.

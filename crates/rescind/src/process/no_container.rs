@@ -3,7 +3,8 @@
 use std::{ffi::OsString, time::Duration};
 
 use rescind_proto::relay::End;
-use rustix::process::Signal;
+
+use super::signals::Signal;
 
 pub(crate) const ASKED: Duration = Duration::ZERO;
 

@@ -12,10 +12,11 @@
 
 use std::time::Duration;
 
+use super::{
+    ended_by::{EndReason, EndedBy},
+    signals::Signal,
+};
 use rescind_proto::{relay::End, time::Instant};
-use rustix::process::Signal;
-
-use super::ended_by::{EndReason, EndedBy};
 
 /// The time limits of each step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,6 @@
 
 use std::{
     io,
-    os::fd::{AsFd, OwnedFd},
     task::{Context, Poll},
 };
 
@@ -17,7 +16,6 @@ use rescind_proto::{
     side::{Side, Sides},
     time::Instant,
 };
-use rustix::process::Signal;
 
 #[cfg(feature = "admin")]
 use super::admin::Admin;
@@ -27,8 +25,6 @@ use super::{
     LinkEnd,
     ends::{MessageEnd, MessageInput},
     observer::Observer,
-    presence::Presence,
-    signals::{SignalEvent, Signals},
 };
 use crate::{
     alarm::Alarm,
@@ -36,9 +32,11 @@ use crate::{
     process::{
         ended_by::EndReason,
         group::{Group, Pipes},
+        presence::Presence,
         shutdown::{Remaining, Shutdown, ShutdownLimits, ShutdownStep},
+        signals::{Signal, SignalEvent, Signals},
     },
-    stdio::{Input, Output},
+    stdio::{Descriptor, Input, Output},
 };
 
 /// The initial size of the read buffer: what a pipe holds.
@@ -103,8 +101,8 @@ impl Port {
     }
 
     /// The client's streams, whatever they are.
-    pub(crate) fn to_client(input: OwnedFd, output: OwnedFd) -> io::Result<Self> {
-        let presence = Presence::of(output.as_fd())?;
+    pub(crate) fn to_client(input: Descriptor, output: Descriptor) -> io::Result<Self> {
+        let presence = Presence::of(&output)?;
         Ok(Self { presence: Some(presence), ..Self::new(Input::inherited(input)?, Output::inherited(output)?) })
     }
 
@@ -156,6 +154,13 @@ impl Drive {
         loop {
             let mut now = self.now();
             let mut moved = self.poll_signals(cx, now);
+            if !self.shutdown.has_exited()
+                && let Some(group) = &mut self.group
+                && group.poll_exit(cx).is_ready()
+            {
+                self.check_server(now);
+                moved = true;
+            }
             if self.admin.poll(now, &mut self.relay) {
                 moved = true;
                 self.handle_order(now);
@@ -253,11 +258,7 @@ impl Drive {
                     self.shutdown.handle_passed_on(signal);
                 }
                 SignalEvent::Child => self.check_server(now),
-                SignalEvent::Continued => {
-                    self.group.iter_mut().for_each(|group| {
-                        group.lend_terminal();
-                    });
-                }
+                SignalEvent::Continued => self.group.iter_mut().for_each(Group::handle_continued),
             }
             moved = true;
         }
@@ -290,23 +291,8 @@ impl Drive {
         {
             self.shutdown.handle_server_exit(now, how.clone());
             self.observer.handle_exit(now, &how, self.shutdown.ended_by());
-        } else if let Some(signal) = self.group.as_mut().and_then(Group::stopped) {
-            self.handle_stopped(signal);
-        }
-    }
-
-    /// Handles a stopped server: it used the terminal, or a person stopped it there.
-    fn handle_stopped(&mut self, signal: Signal) {
-        let Some(group) = &mut self.group else { return };
-        match signal {
-            Signal::TTIN | Signal::TTOU if !group.lend_terminal() => self.observer.handle_stopped(signal),
-            // The shell waits for this process and not for the server, so this process must stop as well.
-            Signal::TSTP if group.reclaim_terminal() => {
-                let _ = rustix::process::kill_current_process_group(Signal::TSTP);
-                group.signal(Signal::CONT);
-            }
-            // The terminal was lent to it, or a person wants it stopped.
-            _ => {}
+        } else if let Some(suspended) = self.group.as_mut().and_then(Group::handle_stop) {
+            self.observer.handle_suspended(suspended);
         }
     }
 

@@ -3,7 +3,6 @@
 use std::{
     ffi::OsString,
     io,
-    os::fd::OwnedFd,
     path::PathBuf,
     task::{Context, Poll},
 };
@@ -13,15 +12,16 @@ use rescind_proto::id::RequestId;
 #[cfg(feature = "admin")]
 use crate::message_stream::Census;
 use crate::message_stream::{Arrival, CancelFate, Credentials, MessageStream};
+pub use crate::stdio::Descriptor;
 
 /// Where the client of a [`Link`](super::Link) is.
 pub enum LinkClient {
     /// At the other end of these. Signals to this process are for the server.
     Descriptors {
         /// The client's messages. Closed once they have ended.
-        input: OwnedFd,
+        input: Descriptor,
         /// The messages for the client. Closed at the end.
-        output: OwnedFd,
+        output: Descriptor,
     },
     /// Behind a stream, such as a session over HTTP. Its end cancels what is in flight and ends the server.
     Messages(Box<dyn MessageStream>),

@@ -22,10 +22,8 @@ use rescind_proto::{
     side::{Side, Sides},
 };
 
-use rustix::process::Signal;
-
 use super::{names::RequestNames, sink::Sink};
-use crate::process::ended_by::EndedBy;
+use crate::process::{Suspended, ended_by::EndedBy};
 
 /// How much is logged. Each level includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -119,9 +117,9 @@ impl Log {
         });
     }
 
-    pub(super) fn stopped(&mut self, signal: Signal) {
+    pub(super) fn suspended(&mut self, how: Suspended) {
         self.line(LogLevel::Warn, "the server was stopped: it used its client's terminal", |line| {
-            line.word("signal", signal.as_raw())
+            line.word("signal", how.signal)
         });
     }
 

@@ -14,7 +14,6 @@ use rescind_proto::{
     side::{Side, Sides},
     time::Instant,
 };
-use rustix::process::Signal;
 
 use super::{
     log::{Log, LogLevel},
@@ -22,7 +21,7 @@ use super::{
     record::Recorder,
     stderr::Stderr,
 };
-use crate::process::ended_by::EndedBy;
+use crate::process::{Suspended, ended_by::EndedBy};
 
 /// What to do if, after the grace, a cancelled request still reports progress or still lacks a required answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,12 +104,12 @@ impl Observer {
         }
     }
 
-    /// The server was stopped by this signal: it used a terminal that is not ours to lend.
-    pub(super) fn handle_stopped(&mut self, signal: Signal) {
+    /// The server was suspended: it used a terminal that is not ours to lend.
+    pub(super) fn handle_suspended(&mut self, how: Suspended) {
         if let Some(log) = &mut self.log {
-            log.stopped(signal);
+            log.suspended(how);
         }
-        let name = if signal == Signal::TTIN { "SIGTTIN" } else { "SIGTTOU" };
+        let name = how.name;
         self.stderr.write(&format!(
             "error: the server was suspended by {name}: it, or a program that it started, tried to use the terminal, \
              which belongs to its client\nhint: keep it from prompting there: ssh with a key or SSH_ASKPASS, sudo with \

@@ -6,10 +6,8 @@
 
 use std::{
     ffi::OsString,
-    fs::File,
     io,
-    os::unix::fs::FileExt,
-    path::{Path, PathBuf},
+    path::PathBuf,
     task::{Context, Poll},
     time::Duration,
 };
@@ -24,100 +22,18 @@ use rescind_proto::{
     side::{Side, Sides},
     time::Instant,
 };
-use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
 
-use super::{names::RequestNames, object::Object, sink::Sink};
+use super::{names::RequestNames, object::Object, recording_file::RecordingFile, sink::Sink};
 use crate::process::ended_by::EndedBy;
 
 /// The version of the schema.
 const VERSION: i64 = 1;
-
-/// The beginning of every recording.
-const BEGINNING: &[u8] = br#"{"rescind":"recording""#;
-
-/// The mode of a recording, which holds every message.
-const PRIVATE: Mode = Mode::RUSR.union(Mode::WUSR);
 
 /// Bytes after which a batch is written even if the link is busy.
 const BATCH: usize = 64 * 1024;
 
 /// Time to write the rest of the recording at the end.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Why a recording cannot be begun.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RecordError {
-    /// The file cannot be opened for writing.
-    #[error("{0}")]
-    Open(#[source] io::Error),
-    /// It is a symbolic link, which is not followed.
-    #[error("is a symbolic link")]
-    Link,
-    /// It holds something else, which would be overwritten.
-    #[error("exists and is not a recording")]
-    NotARecording,
-    /// Another process is recording to it.
-    #[error("another process is recording to it")]
-    InUse,
-}
-
-/// A file opened for a recording.
-#[derive(Debug)]
-pub struct RecordingFile {
-    file: File,
-    path: PathBuf,
-}
-
-impl RecordingFile {
-    /// Creates `path` with mode 0600, or opens an earlier recording, which is overwritten.
-    ///
-    /// A path below `/dev/fd` is a descriptor that this process inherited, such as a pipe.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be written, or holds anything but an earlier recording.
-    pub fn open(path: &Path) -> Result<Self, RecordError> {
-        let fd = if path.starts_with("/dev/fd") {
-            rustix::fs::open(path, OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOCTTY, Mode::empty())
-        } else {
-            let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY;
-            rustix::fs::open(path, flags, PRIVATE)
-        };
-        let fd = fd.map_err(|error| match error {
-            rustix::io::Errno::LOOP => RecordError::Link,
-            error => RecordError::Open(error.into()),
-        })?;
-        let file = File::from(fd);
-        claim(&file)?;
-        Ok(Self { file, path: path.to_owned() })
-    }
-}
-
-/// Makes a file private and empty, and locks it while it is open. Pipes are used as they are.
-fn claim(file: &File) -> Result<(), RecordError> {
-    let open = |error: rustix::io::Errno| RecordError::Open(error.into());
-    let kind = FileType::from_raw_mode(rustix::fs::fstat(file).map_err(open)?.st_mode);
-    if kind != FileType::RegularFile {
-        return Ok(());
-    }
-    match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => {}
-        Err(rustix::io::Errno::AGAIN) => return Err(RecordError::InUse),
-        // Some file systems have no locks. Then two recordings to one file are not prevented.
-        Err(_) => {}
-    }
-    let mut beginning = [0; BEGINNING.len()];
-    let length = file.metadata().map_err(RecordError::Open)?.len();
-    if length > 0 {
-        let same = file.read_exact_at(&mut beginning, 0).is_ok() && beginning == BEGINNING;
-        if !same {
-            return Err(RecordError::NotARecording);
-        }
-    }
-    rustix::fs::fchmod(file, PRIVATE).map_err(open)?;
-    file.set_len(0).map_err(RecordError::Open)
-}
 
 /// The first line of a recording.
 #[derive(Debug)]

@@ -3,7 +3,11 @@
 //! Stderr may be a pipe that the client never reads and that the server, which
 //! shares it, has filled. So a thread writes, and only that thread blocks.
 
-use std::{io, os::fd::AsFd, time::Duration};
+#[cfg(unix)]
+use std::os::fd::AsFd as _;
+#[cfg(windows)]
+use std::os::windows::io::AsHandle as _;
+use std::{io, time::Duration};
 
 use super::sink::Sink;
 
@@ -37,6 +41,9 @@ impl Stderr {
 }
 
 fn start() -> io::Result<Sink> {
+    #[cfg(unix)]
     let stderr = io::stderr().as_fd().try_clone_to_owned()?;
+    #[cfg(windows)]
+    let stderr = io::stderr().as_handle().try_clone_to_owned()?;
     Sink::new(stderr.into(), "stderr")
 }

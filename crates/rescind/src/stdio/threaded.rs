@@ -2,25 +2,17 @@
 //!
 //! A thread blocked in `read` on a terminal cannot be interrupted. It stays until the end of the process, and holds only
 //! its buffer.
-//!
-//! A typed line belongs to the program in the foreground. So the thread waits for a terminal without `read`, which would
-//! take that line, or stop a program in the background (SIGTTIN): a child may have the foreground meanwhile.
 
 use std::{
     fs::File,
     io::{self, Read, Write},
-    os::fd::OwnedFd,
     task::{Context, Poll, ready},
     thread,
-    time::Duration,
-};
-
-use rustix::{
-    event::{PollFd, PollFlags},
-    io::Errno,
 };
 
 use tokio::sync::mpsc::{self, Receiver, Sender};
+
+use super::{Descriptor, platform::turn::wait_for_turn};
 
 /// The most bytes that are read, or taken for writing, at a time.
 const CHUNK: usize = 64 * 1024;
@@ -35,7 +27,7 @@ pub(crate) struct ThreadedInput {
 }
 
 impl ThreadedInput {
-    pub(crate) fn new(fd: OwnedFd) -> io::Result<Self> {
+    pub(crate) fn new(fd: Descriptor) -> io::Result<Self> {
         let (sender, chunks) = mpsc::channel(1);
         thread::Builder::new().name("read".into()).spawn(move || read_all(File::from(fd), &sender))?;
         Ok(Self { chunks, rest: Vec::new(), taken: 0 })
@@ -74,27 +66,6 @@ fn read_all(mut file: File, chunks: &Sender<io::Result<Vec<u8>>>) {
     }
 }
 
-/// The pause between two checks for the foreground.
-const TURN: Duration = Duration::from_millis(50);
-
-/// Returns when `file` can be read, and this process may read it.
-fn wait_for_turn(file: &File) {
-    if !rustix::termios::isatty(file) {
-        return;
-    }
-    loop {
-        let mut fds = [PollFd::new(file, PollFlags::IN)];
-        if rustix::event::poll(&mut fds, None) == Err(Errno::INTR) {
-            continue;
-        }
-        match rustix::termios::tcgetpgrp(file) {
-            Ok(foreground) if foreground != rustix::process::getpgrp() => thread::sleep(TURN),
-            // In the foreground; or this is not the terminal that could stop us.
-            Ok(_) | Err(_) => return,
-        }
-    }
-}
-
 /// Takes one chunk at a time, as a pipe of that size would.
 #[derive(Debug)]
 pub(crate) struct ThreadedOutput {
@@ -104,7 +75,7 @@ pub(crate) struct ThreadedOutput {
 }
 
 impl ThreadedOutput {
-    pub(crate) fn new(fd: OwnedFd) -> io::Result<Self> {
+    pub(crate) fn new(fd: Descriptor) -> io::Result<Self> {
         let (chunks, to_write) = mpsc::channel(1);
         let (report, written) = mpsc::channel(1);
         thread::Builder::new().name("write".into()).spawn(move || write_all(File::from(fd), to_write, &report))?;

@@ -6,6 +6,7 @@ use std::{
     os::{fd::OwnedFd, unix::process::CommandExt},
     path::Path,
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    task::{Context, Poll},
 };
 
 use rescind_proto::relay::End;
@@ -14,7 +15,8 @@ use rustix::{
     process::{Pid, Signal, WaitId, WaitIdOptions},
 };
 
-use super::{container::Container, terminal};
+use super::terminal;
+use crate::process::{Suspended, container::Container};
 
 /// A running server. Dropping it kills its group and reaps its processes.
 #[derive(Debug)]
@@ -151,8 +153,32 @@ impl Group {
         }
     }
 
+    /// Handles a server that was stopped since the last call: it used the terminal, or a person stopped it there. Returns how
+    /// it was suspended if it stays so, because the terminal is not ours to lend.
+    pub(crate) fn handle_stop(&mut self) -> Option<Suspended> {
+        match self.stopped()? {
+            signal @ (Signal::TTIN | Signal::TTOU) if !self.lend_terminal() => {
+                let name = if signal == Signal::TTIN { "SIGTTIN" } else { "SIGTTOU" };
+                return Some(Suspended { name, signal: signal.as_raw() });
+            }
+            // The shell waits for this process and not for the server, so this process must stop as well.
+            Signal::TSTP if self.reclaim_terminal() => {
+                let _ = rustix::process::kill_current_process_group(Signal::TSTP);
+                self.signal(Signal::CONT);
+            }
+            // The terminal was lent to it, or a person wants it stopped.
+            _ => {}
+        }
+        None
+    }
+
+    /// Handles that this process was continued: a shell may have given it the terminal.
+    pub(crate) fn handle_continued(&mut self) {
+        self.lend_terminal();
+    }
+
     /// Returns the signal that has stopped the server since the last call, if any.
-    pub(crate) fn stopped(&mut self) -> Option<Signal> {
+    fn stopped(&mut self) -> Option<Signal> {
         let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
         let status = rustix::process::waitid(WaitId::Pid(pid(&self.server)), options).ok()??;
         self.is_stopped = true;
@@ -160,7 +186,7 @@ impl Group {
     }
 
     /// Lends the terminal to a server that was stopped for using it, if it is ours to lend. `false` if it stays stopped.
-    pub(crate) fn lend_terminal(&mut self) -> bool {
+    fn lend_terminal(&mut self) -> bool {
         let group = rustix::process::getpgid(Some(pid(&self.server)));
         if self.is_stopped && group.is_ok_and(terminal::lend) {
             self.has_terminal = true;
@@ -175,6 +201,12 @@ impl Group {
             terminal::reclaim(&mut self.lifeline, &mut self.replies);
         }
         std::mem::take(&mut self.has_terminal)
+    }
+
+    /// Ready when the server has ended; here a signal tells that.
+    #[expect(clippy::needless_pass_by_ref_mut, clippy::unused_self, reason = "the same on each platform")]
+    pub(crate) const fn poll_exit(&mut self, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
     }
 
     /// How the server ended, if it has. It stays a zombie until the group is dropped, so that its process id is not

@@ -11,6 +11,12 @@ use rustix::{
     net::{RecvFlags, SendFlags},
 };
 
+/// A write to a socket without a reader is an error, and no signal. Apple has no such flag: Rust ignores SIGPIPE.
+#[cfg(not(target_vendor = "apple"))]
+const NO_SIGNAL: SendFlags = SendFlags::NOSIGNAL;
+#[cfg(target_vendor = "apple")]
+const NO_SIGNAL: SendFlags = SendFlags::empty();
+
 /// The direction of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
@@ -64,7 +70,7 @@ impl Means {
 
     pub(super) fn write(self, fd: BorrowedFd<'_>, bytes: &[u8]) -> rustix::io::Result<usize> {
         match self {
-            Self::EachCall => rustix::net::send(fd, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL),
+            Self::EachCall => rustix::net::send(fd, bytes, SendFlags::DONTWAIT | NO_SIGNAL),
             Self::OwnFlag | Self::Borrowed(_) => rustix::io::write(fd, bytes),
         }
     }

@@ -10,8 +10,8 @@ use super::{
     descriptor::{self, Direction},
     input::widen_pipe,
     polled::PolledOutput,
-    threaded::ThreadedOutput,
 };
+use crate::stdio::threaded::ThreadedOutput;
 
 /// A descriptor that is written; dropping it closes the descriptor.
 #[derive(Debug)]

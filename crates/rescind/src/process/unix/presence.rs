@@ -1,10 +1,10 @@
 //! Detects, without writing a byte, that the client is gone (D44).
 //!
-//! tokio's `Receiver` is used only to register a descriptor, as in `stdio/polled.rs`.
+//! tokio's `Receiver` is used only to register a descriptor, as in `stdio/unix/polled.rs`.
 
 use std::{
     io,
-    os::fd::{BorrowedFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     task::{Context, Poll, ready},
 };
 
@@ -31,8 +31,8 @@ enum Sign {
 
 impl Presence {
     /// Observes the reader of `output`, if it can have one: a pipe, a socket, a terminal.
-    pub(crate) fn of(output: BorrowedFd<'_>) -> io::Result<Self> {
-        let sign = reader_of(output)?;
+    pub(crate) fn of(output: &OwnedFd) -> io::Result<Self> {
+        let sign = reader_of(output.as_fd())?;
         Ok(Self { is_blind: sign.is_none(), sign })
     }
 

@@ -9,8 +9,8 @@ use std::{
 use super::{
     descriptor::{self, Direction},
     polled::PolledInput,
-    threaded::ThreadedInput,
 };
+use crate::stdio::threaded::ThreadedInput;
 
 /// A descriptor that is read; dropping it closes the descriptor.
 #[derive(Debug)]

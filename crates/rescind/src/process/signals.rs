@@ -8,11 +8,10 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use rustix::process::Signal;
-use tokio::{
-    signal::unix::{SignalKind, signal},
-    task::AbortHandle,
-};
+use tokio::task::AbortHandle;
+
+pub(crate) use super::platform::signals::Signal;
+use super::platform::signals::{self, SignalStream};
 
 /// What a signal means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,19 +19,15 @@ pub(crate) enum SignalEvent {
     /// It asks the server to end, and must be sent to it.
     AsksForEnd(Signal),
     /// Its meaning is up to the server, and it must be sent to it.
+    #[cfg_attr(windows, expect(dead_code, reason = "Windows has no such events"))]
     PassedOn(Signal),
     /// A child may have ended or been stopped.
+    #[cfg_attr(windows, expect(dead_code, reason = "Windows has no such events"))]
     Child,
     /// This process was continued: a shell may have given it the terminal.
+    #[cfg_attr(windows, expect(dead_code, reason = "Windows has no such events"))]
     Continued,
 }
-
-/// Signals that ask for an end.
-const ASK_FOR_END: [Signal; 4] = [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT];
-
-/// Signals that a server may give a meaning of its own, such as to reload its settings. Two of them would end this
-/// process. SIGWINCH is sent to the terminal's foreground group, where the server is not.
-const PASSED_ON: [Signal; 3] = [Signal::USR1, Signal::USR2, Signal::WINCH];
 
 /// The signals to this process, in a queue.
 ///
@@ -42,9 +37,8 @@ const PASSED_ON: [Signal; 3] = [Signal::USR1, Signal::USR2, Signal::WINCH];
 pub(crate) struct Signals {
     queue: Arc<Mutex<SignalQueue>>,
     listener: AbortHandle,
-    /// Held, never polled. With a handler for SIGXFSZ, a write past the limit on file sizes is an error, which ends a log
-    /// or a recording. Without, it would end the link.
-    _too_large: Option<tokio::signal::unix::Signal>,
+    /// Held, never polled.
+    _held: Option<SignalStream>,
 }
 
 /// Signals that have arrived and were not polled yet, each once.
@@ -55,36 +49,21 @@ struct SignalQueue {
 }
 
 impl Signals {
-    /// Listens from now on. Signals that were ignored when this process started (`nohup`) stay ignored.
+    /// Listens from now on.
     ///
     /// # Panics
     ///
     /// Outside a tokio runtime.
     pub(crate) fn listen() -> io::Result<Self> {
-        let ignored = ignored();
-        let mut streams = Vec::new();
-        let kinds = ASK_FOR_END.map(|kind| (kind, SignalEvent::AsksForEnd(kind)));
-        for (kind, arrival) in kinds.into_iter().chain(PASSED_ON.map(|kind| (kind, SignalEvent::PassedOn(kind)))) {
-            if !ignored.contains(kind) {
-                streams.push((arrival, signal(SignalKind::from_raw(kind.as_raw()))?));
-            }
-        }
-        let too_large = (!ignored.contains(Signal::XFSZ)).then(|| signal(SignalKind::from_raw(Signal::XFSZ.as_raw())));
-        let too_large = too_large.transpose()?;
-        streams.push((SignalEvent::Continued, signal(SignalKind::from_raw(Signal::CONT.as_raw()))?));
-        streams.push((SignalEvent::Child, signal(SignalKind::child())?));
-        Ok(Self::of(streams, too_large))
+        Ok(Self::of(signals::listen()?, signals::held()?))
     }
 
     /// Listens for changes of children only: signals to this process are somebody else's to handle.
     pub(crate) fn of_children() -> io::Result<Self> {
-        Ok(Self::of(vec![(SignalEvent::Child, signal(SignalKind::child())?)], None))
+        Ok(Self::of(signals::of_children()?, None))
     }
 
-    fn of(
-        mut streams: Vec<(SignalEvent, tokio::signal::unix::Signal)>,
-        too_large: Option<tokio::signal::unix::Signal>,
-    ) -> Self {
+    fn of(mut streams: Vec<(SignalEvent, SignalStream)>, held: Option<SignalStream>) -> Self {
         let queue = Arc::<Mutex<SignalQueue>>::default();
         let sender = Arc::clone(&queue);
         let listener = tokio::spawn(poll_fn(move |cx| {
@@ -95,7 +74,7 @@ impl Signals {
             }
             Poll::<()>::Pending
         }));
-        Self { queue, listener: listener.abort_handle(), _too_large: too_large }
+        Self { queue, listener: listener.abort_handle(), _held: held }
     }
 
     /// The next signal.
@@ -129,21 +108,4 @@ fn deliver(queue: &Mutex<SignalQueue>, arrival: SignalEvent) {
 
 fn lock(queue: &Mutex<SignalQueue>) -> MutexGuard<'_, SignalQueue> {
     queue.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A set of signals as the kernel prints it.
-#[derive(Clone, Copy, Debug, Default)]
-struct Mask(u64);
-
-impl Mask {
-    fn contains(self, signal: Signal) -> bool {
-        self.0 >> (signal.as_raw() - 1) & 1 == 1
-    }
-}
-
-/// The signals that this process ignores; none if `/proc` does not say.
-fn ignored() -> Mask {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).map(Mask).unwrap_or_default()
 }

@@ -1,0 +1,7 @@
+//! Jobs and the events of consoles.
+
+pub(crate) mod group;
+pub(crate) mod parent;
+pub(crate) mod presence;
+pub(crate) mod program;
+pub(crate) mod signals;

@@ -1,0 +1,142 @@
+//! The file of a recording: private, and no other file that is overwritten by mistake.
+
+use std::{
+    fs::File,
+    io::{self, Read, Seek},
+    path::{Path, PathBuf},
+};
+
+/// The beginning of every recording.
+const BEGINNING: &[u8] = br#"{"rescind":"recording""#;
+
+/// Why a recording cannot be begun.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// The file cannot be opened for writing.
+    #[error("{0}")]
+    Open(#[source] io::Error),
+    /// It is a symbolic link, which is not followed.
+    #[error("is a symbolic link")]
+    Link,
+    /// It holds something else, which would be overwritten.
+    #[error("exists and is not a recording")]
+    NotARecording,
+    /// Another process is recording to it.
+    #[error("another process is recording to it")]
+    InUse,
+}
+
+/// A file opened for a recording.
+#[derive(Debug)]
+pub struct RecordingFile {
+    pub(super) file: File,
+    pub(super) path: PathBuf,
+}
+
+impl RecordingFile {
+    /// Creates `path` with mode 0600, or opens an earlier recording, which is overwritten. On Windows it is as private as its
+    /// folder.
+    ///
+    /// A path below `/dev/fd` is a descriptor that this process inherited, such as a pipe.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written, or holds anything but an earlier recording.
+    pub fn open(path: &Path) -> Result<Self, RecordError> {
+        let file = platform::open(path)?;
+        claim(&file)?;
+        Ok(Self { file, path: path.to_owned() })
+    }
+}
+
+/// Makes a file private and empty, and locks it while it is open. Pipes are used as they are.
+fn claim(mut file: &File) -> Result<(), RecordError> {
+    let about = file.metadata().map_err(RecordError::Open)?;
+    if !about.is_file() {
+        return Ok(());
+    }
+    platform::lock(file)?;
+    let mut beginning = [0; BEGINNING.len()];
+    if file.metadata().map_err(RecordError::Open)?.len() > 0 {
+        let same = file.read_exact(&mut beginning).is_ok() && beginning == BEGINNING;
+        if !same {
+            return Err(RecordError::NotARecording);
+        }
+    }
+    platform::close_to_others(file).map_err(RecordError::Open)?;
+    file.set_len(0).and_then(|()| file.rewind()).map_err(RecordError::Open)
+}
+
+#[cfg(unix)]
+mod platform {
+    use std::fs::TryLockError;
+
+    use rustix::fs::{Mode, OFlags};
+
+    use super::{File, Path, RecordError, io};
+
+    /// The mode of a recording, which holds every message.
+    const PRIVATE: Mode = Mode::RUSR.union(Mode::WUSR);
+
+    pub(super) fn open(path: &Path) -> Result<File, RecordError> {
+        let fd = if path.starts_with("/dev/fd") {
+            rustix::fs::open(path, OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOCTTY, Mode::empty())
+        } else {
+            let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY;
+            rustix::fs::open(path, flags, PRIVATE)
+        };
+        fd.map(File::from).map_err(|error| match error {
+            rustix::io::Errno::LOOP => RecordError::Link,
+            error => RecordError::Open(error.into()),
+        })
+    }
+
+    pub(super) fn lock(file: &File) -> Result<(), RecordError> {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => Err(RecordError::InUse),
+            // Some file systems have no locks. Then two recordings to one file are not prevented.
+            Ok(()) | Err(TryLockError::Error(_)) => Ok(()),
+        }
+    }
+
+    pub(super) fn close_to_others(file: &File) -> io::Result<()> {
+        Ok(rustix::fs::fchmod(file, PRIVATE)?)
+    }
+}
+
+#[cfg(windows)]
+mod platform {
+    use std::{fs::OpenOptions, os::windows::fs::OpenOptionsExt};
+
+    use windows::Win32::{
+        Foundation::ERROR_SHARING_VIOLATION,
+        Storage::FileSystem::{FILE_FLAG_OPEN_REPARSE_POINT, FILE_SHARE_READ},
+    };
+
+    use super::{File, Path, RecordError, io};
+
+    /// Others may read it meanwhile, and none may write: with a lock they could not read either.
+    pub(super) fn open(path: &Path) -> Result<File, RecordError> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        options.share_mode(FILE_SHARE_READ.0).custom_flags(FILE_FLAG_OPEN_REPARSE_POINT.0);
+        let in_use = i32::try_from(ERROR_SHARING_VIOLATION.0).ok();
+        let file = options.open(path).map_err(|error| match error.raw_os_error() {
+            code if code == in_use => RecordError::InUse,
+            _ => RecordError::Open(error),
+        })?;
+        let about = file.metadata().map_err(RecordError::Open)?;
+        if about.is_symlink() { Err(RecordError::Link) } else { Ok(file) }
+    }
+
+    #[expect(clippy::unnecessary_wraps, reason = "the same on each platform")]
+    pub(super) const fn lock(_: &File) -> Result<(), RecordError> {
+        Ok(())
+    }
+
+    #[expect(clippy::unnecessary_wraps, reason = "the same on each platform")]
+    pub(super) const fn close_to_others(_: &File) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,44 @@
+//! The pipes to a child.
+//!
+//! Only a named pipe can be read and written without blocking. Our end is of that kind; the child's is as any other that it
+//! may inherit.
+
+use std::{
+    fs::{File, OpenOptions},
+    hash::{BuildHasher, RandomState},
+    io,
+};
+
+use tokio::net::windows::named_pipe::{NamedPipeServer, ServerOptions};
+
+/// The bytes that a pipe holds.
+const CAPACITY: u32 = 64 * 1024;
+
+/// Our end of a pipe to write, and the end that a child reads.
+///
+/// # Panics
+///
+/// Outside a tokio runtime.
+pub(crate) fn to_child() -> io::Result<(NamedPipeServer, File)> {
+    let (ours, name) = create(ServerOptions::new().access_inbound(false))?;
+    Ok((ours, OpenOptions::new().read(true).open(name)?))
+}
+
+/// Our end of a pipe to read, and the end that a child writes.
+///
+/// # Panics
+///
+/// Outside a tokio runtime.
+pub(crate) fn from_child() -> io::Result<(NamedPipeServer, File)> {
+    let (ours, name) = create(ServerOptions::new().access_outbound(false))?;
+    Ok((ours, OpenOptions::new().write(true).open(name)?))
+}
+
+/// Its only instance, which takes one connection: if another process were faster, the open that follows would fail.
+fn create(options: &mut ServerOptions) -> io::Result<(NamedPipeServer, String)> {
+    let [a, b] = [0, 1].map(|number: u8| RandomState::new().hash_one(number));
+    let name = format!(r"\\.\pipe\rescind-{}-{a:016x}{b:016x}", std::process::id());
+    let options = options.first_pipe_instance(true).max_instances(1).reject_remote_clients(true);
+    let pipe = options.in_buffer_size(CAPACITY).out_buffer_size(CAPACITY).create(&name)?;
+    Ok((pipe, name))
+}
