@@ -14,3 +14,4 @@ pub mod reap;
 pub mod record;
 pub mod snapshot;
 pub mod stray;
+mod system;

@@ -9,7 +9,7 @@ use std::{
 use rescind_feed::DIRECTORY_VARIABLE;
 use serde::{Deserialize, Serialize};
 
-use crate::identity::ProcessId;
+use crate::{identity::ProcessId, system};
 
 /// The environment variable with a session's [`Mark`].
 pub const MARK_VARIABLE: &str = "RESCIND_MARK";
@@ -56,10 +56,9 @@ impl Place {
     /// The place of this process.
     #[must_use]
     pub fn here() -> Self {
-        let machine = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default().into_os_string();
+        let [machine, namespace] = system::place();
         let directory = std::env::var_os(DIRECTORY_VARIABLE).unwrap_or_default();
-        let parts = [machine, namespace.into_encoded_bytes(), directory.into_encoded_bytes()];
+        let parts = [machine, namespace, directory.into_encoded_bytes()];
         Self(hash(&parts.join(&0)))
     }
 }

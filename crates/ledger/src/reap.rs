@@ -2,19 +2,13 @@
 
 use std::{
     collections::BTreeMap,
-    os::fd::OwnedFd,
     time::{Duration, Instant},
-};
-
-use rustix::{
-    event::{PollFd, PollFlags, Timespec},
-    io::Errno,
-    process::Signal,
 };
 
 use crate::{
     identity::ProcessId,
     snapshot::{Process, Snapshot},
+    system::{self, NotAllowed, Order},
 };
 
 /// How long processes are looked for and killed that others start meanwhile.
@@ -71,9 +65,9 @@ impl Ending {
 struct Held {
     process: Process,
     arguments: Vec<String>,
-    descriptor: OwnedFd,
+    handle: system::Held,
     ending: Option<Ending>,
-    sent: Option<Signal>,
+    sent: Option<Order>,
 }
 
 /// Ends the processes that `choose` names, and those that it names later because the first have started them: SIGTERM,
@@ -114,9 +108,9 @@ fn add(all: &mut BTreeMap<ProcessId, Held>, choose: &mut impl FnMut(&Snapshot) -
         if all.contains_key(&id) {
             continue;
         }
-        if let Some((process, descriptor)) = snapshot.get(id).cloned().zip(id.hold()) {
+        if let Some((process, handle)) = snapshot.get(id).cloned().zip(system::Held::of(id)) {
             let arguments = process.arguments();
-            all.insert(id, Held { process, arguments, descriptor, ending: None, sent: None });
+            all.insert(id, Held { process, arguments, handle, ending: None, sent: None });
         }
     }
     all.len() > before
@@ -125,16 +119,12 @@ fn add(all: &mut BTreeMap<ProcessId, Held>, choose: &mut impl FnMut(&Snapshot) -
 impl Held {
     /// Asks it to end, once, or kills it.
     fn signal(&mut self, is_polite: bool) {
-        let signal = if is_polite { Signal::TERM } else { Signal::KILL };
-        if self.sent.replace(signal) == Some(signal) {
+        let order = if is_polite { Order::Terminate } else { Order::Kill };
+        if self.sent.replace(order) == Some(order) {
             return;
         }
-        match rustix::process::pidfd_send_signal(&self.descriptor, signal) {
-            // A stopped process hears of it only when it goes on.
-            Ok(()) => drop(rustix::process::pidfd_send_signal(&self.descriptor, Signal::CONT)),
-            Err(Errno::PERM) => self.ending = Some(Ending::NotAllowed),
-            // It has ended, as its descriptor tells.
-            Err(_) => {}
+        if let Err(NotAllowed) = self.handle.send(order) {
+            self.ending = Some(Ending::NotAllowed);
         }
     }
 }
@@ -147,12 +137,9 @@ fn wait(all: &mut BTreeMap<ProcessId, Held>, until: Instant) {
             return;
         }
         let left = until.saturating_duration_since(Instant::now());
-        let timeout = Timespec::try_from(left).ok();
-        let mut ends: Vec<PollFd<'_>> = open.iter().map(|held| PollFd::new(&held.descriptor, PollFlags::IN)).collect();
-        let _ = rustix::event::poll(&mut ends, timeout.as_ref());
-        let ended: Vec<bool> = ends.iter().map(|end| !end.revents().is_empty()).collect();
+        let ended = system::wait(&open.iter().map(|held| &held.handle).collect::<Vec<_>>(), left);
         for (held, _) in open.iter_mut().zip(ended).filter(|(_, ended)| *ended) {
-            held.ending = Some(if held.sent == Some(Signal::KILL) { Ending::Killed } else { Ending::Terminated });
+            held.ending = Some(if held.sent == Some(Order::Kill) { Ending::Killed } else { Ending::Terminated });
         }
         if left.is_zero() {
             return;

@@ -9,6 +9,7 @@ use crate::{
     family::Family,
     identity::ProcessId,
     mark::{Mark, Place},
+    system,
 };
 
 /// The suffix of a record's name, after the mark.
@@ -52,13 +53,7 @@ impl Record {
     /// The record of a session of this process that begins now.
     #[must_use]
     pub fn new(mark: Mark, session: String, command: Vec<String>, started: u64) -> Self {
-        let own = procfs::process::Process::myself().and_then(|own| own.stat()).ok();
-        let parent = own.as_ref().and_then(|own| procfs::process::Process::new(own.ppid).ok()?.stat().ok());
-        let client = parent.and_then(|parent| {
-            let pid = parent.pid.try_into().ok()?;
-            Some(Client { id: ProcessId { pid, start: parent.starttime }, name: parent.comm })
-        });
-        let terminal = own.and_then(|own| own.tty_nr.try_into().ok()).filter(|number| *number != 0);
+        let (client, terminal) = system::origin();
         Self { mark, session, command, started, client, terminal }
     }
 

@@ -2,16 +2,10 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io::Read,
     time::Duration,
 };
 
-use procfs::process::{Process as Entry, Stat};
-
-use crate::{
-    identity::{ProcessId, is_running},
-    mark::Mark,
-};
+use crate::{identity::ProcessId, mark::Mark, system};
 
 /// All processes that run, by number.
 #[derive(Clone, Debug, Default)]
@@ -47,14 +41,10 @@ pub struct Process {
 }
 
 impl Snapshot {
-    /// Reads `/proc`. A process that begins or ends meanwhile may be missing.
+    /// Reads what the system tells. A process that begins or ends meanwhile may be missing.
     #[must_use]
     pub fn take() -> Self {
-        let clock = Clock::read();
-        let user = rustix::process::geteuid().as_raw();
-        let entries = procfs::process::all_processes().into_iter().flatten().filter_map(Result::ok);
-        let processes = entries.filter_map(|entry| Process::read(&entry, &clock, user));
-        Self { processes: processes.map(|process| (process.id.pid, process)).collect() }
+        Self { processes: system::processes().map(|process| (process.id.pid, process)).collect() }
     }
 
     /// The process with this identity.
@@ -83,63 +73,10 @@ impl Snapshot {
 }
 
 impl Process {
-    fn read(entry: &Entry, clock: &Clock, user: u32) -> Option<Self> {
-        let stat = entry.stat().ok().filter(|stat| is_running(stat.state))?;
-        let is_own = entry.uid().is_ok_and(|owner| owner == user);
-        let mark = is_own.then(|| environment(entry)).flatten().and_then(|text| Mark::in_environment(&text));
-        Self::of(&stat, clock, mark)
-    }
-
-    fn of(stat: &Stat, clock: &Clock, mark: Option<Mark>) -> Option<Self> {
-        let number = |number: i32| u32::try_from(number).ok();
-        Some(Self {
-            id: ProcessId { pid: number(stat.pid)?, start: stat.starttime },
-            parent: number(stat.ppid)?,
-            group: number(stat.pgrp)?,
-            session: number(stat.session)?,
-            terminal: number(stat.tty_nr).filter(|number| *number != 0),
-            is_stopped: matches!(stat.state, 'T' | 't'),
-            memory: stat.rss.saturating_mul(procfs::page_size()),
-            cpu: clock.time(stat.utime.saturating_add(stat.stime)),
-            age: clock.now.saturating_sub(clock.time(stat.starttime)),
-            name: stat.comm.clone(),
-            mark,
-        })
-    }
-
     /// Its arguments, the first being the name it was called by; empty if it has ended or hides them.
     #[must_use]
     pub fn arguments(&self) -> Vec<String> {
-        let entry = i32::try_from(self.id.pid).ok().and_then(|pid| Entry::new(pid).ok());
-        let same = entry.filter(|entry| entry.stat().is_ok_and(|stat| stat.starttime == self.id.start));
-        same.and_then(|entry| entry.cmdline().ok()).unwrap_or_default()
-    }
-}
-
-/// Read through the entry, which stays that of one process.
-fn environment(entry: &Entry) -> Option<Vec<u8>> {
-    let mut text = Vec::new();
-    entry.open_relative("environ").ok()?.read_to_end(&mut text).ok()?;
-    Some(text)
-}
-
-/// Turns clock ticks into time.
-#[derive(Debug)]
-struct Clock {
-    ticks_per_second: u64,
-    /// Since the system started.
-    now: Duration,
-}
-
-impl Clock {
-    fn read() -> Self {
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-        let now = Duration::new(now.tv_sec.try_into().unwrap_or(0), now.tv_nsec.try_into().unwrap_or(0));
-        Self { ticks_per_second: procfs::ticks_per_second().max(1), now }
-    }
-
-    fn time(&self, ticks: u64) -> Duration {
-        Duration::from_millis(ticks.saturating_mul(1000) / self.ticks_per_second)
+        system::arguments(self.id)
     }
 }
 

@@ -1,10 +1,8 @@
 //! Processes that clients have started without a shim and left.
 
-use procfs::process::{FDTarget, Process as Entry};
-
 use crate::{
-    identity::ProcessId,
     snapshot::{Process, Snapshot},
+    system,
 };
 
 /// A process without a parent, and its descendants.
@@ -15,20 +13,6 @@ pub struct Stray {
     /// Its descendants.
     pub descendants: Vec<Process>,
 }
-
-/// What adopts processes whose parent has ended. Another first process may be a client, for example in a container.
-const ADOPTERS: [&str; 10] = [
-    "systemd",
-    "init",
-    "tini",
-    "docker-init",
-    "dumb-init",
-    "catatonit",
-    "s6-svscan",
-    "runit",
-    "openrc-init",
-    "launchd",
-];
 
 /// Programs that start the package that they are given, as processes with other arguments.
 const LAUNCHERS: [&str; 6] = ["npx", "bunx", "pnpx", "uvx", "npm", "uv"];
@@ -41,9 +25,8 @@ impl Stray {
     /// and whose input nothing can write any more.
     #[must_use]
     pub fn find(snapshot: &Snapshot, commands: &[Vec<String>]) -> Vec<Self> {
-        let user = rustix::process::geteuid().as_raw();
         let all = snapshot.processes.values().filter(|process| process.mark.is_none());
-        let alone = all.filter(|process| is_of(process.id, user) && process.terminal.is_none());
+        let alone = all.filter(|process| system::is_own(process.id) && process.terminal.is_none());
         let strays = alone.filter_map(|process| {
             let adopter = snapshot.processes.get(&process.parent).filter(|parent| is_adopter(parent))?;
             let stray = Self { process: process.clone(), descendants: descendants(snapshot, process) };
@@ -51,7 +34,7 @@ impl Stray {
                 let arguments = process.arguments();
                 commands.iter().any(|command| is_started_by(command, &arguments))
             });
-            (started && stray.is_left(adopter)).then_some(stray)
+            (started && system::is_left(&stray, adopter)).then_some(stray)
         });
         strays.collect()
     }
@@ -60,50 +43,10 @@ impl Stray {
     pub fn all(&self) -> impl Iterator<Item = &Process> {
         std::iter::once(&self.process).chain(&self.descendants)
     }
-
-    /// Whether nothing can write to its input any more, as far as the system tells.
-    fn is_left(&self, adopter: &Process) -> bool {
-        let Some(input) = input(self.process.id) else { return false };
-        match input {
-            FDTarget::Pipe(pipe) => {
-                let own: Vec<u32> = self.all().map(|process| process.id.pid).collect();
-                let others = procfs::process::all_processes().into_iter().flatten().filter_map(Result::ok);
-                let mut others = others.filter(|other| !u32::try_from(other.pid).is_ok_and(|pid| own.contains(&pid)));
-                !others.any(|other| has_pipe(&other, pipe))
-            }
-            // Who is at the other end is not told. The first process may be.
-            FDTarget::Socket(_) => ADOPTERS.contains(&adopter.name.as_str()),
-            // A service, or a program that was started by hand.
-            FDTarget::Path(_)
-            | FDTarget::Net(_)
-            | FDTarget::AnonInode(_)
-            | FDTarget::MemFD(_)
-            | FDTarget::Other(..)
-            | FDTarget::Unknown(..) => false,
-        }
-    }
 }
 
 fn is_adopter(process: &Process) -> bool {
     process.id.pid == 1 || process.name == "systemd"
-}
-
-fn is_of(id: ProcessId, user: u32) -> bool {
-    entry(id).and_then(|entry| entry.uid().ok()) == Some(user)
-}
-
-fn entry(id: ProcessId) -> Option<Entry> {
-    let entry = Entry::new(i32::try_from(id.pid).ok()?).ok()?;
-    entry.stat().is_ok_and(|stat| stat.starttime == id.start).then_some(entry)
-}
-
-fn input(id: ProcessId) -> Option<FDTarget> {
-    Some(entry(id)?.fd_from_fd(0).ok()?.target)
-}
-
-fn has_pipe(entry: &Entry, pipe: u64) -> bool {
-    let open = entry.fd().into_iter().flatten().filter_map(Result::ok);
-    open.into_iter().any(|one| matches!(one.target, FDTarget::Pipe(inode) if inode == pipe))
 }
 
 fn descendants(snapshot: &Snapshot, of: &Process) -> Vec<Process> {

@@ -1,23 +1,20 @@
 //! Asks `docker` or `podman`, and never for long.
 
 use std::{
+    env::consts::EXE_SUFFIX,
     ffi::{OsStr, OsString},
     io::{self, Read},
-    os::{fd::AsFd, unix::process::CommandExt},
     process::{Child, Command, ExitStatus, Stdio},
+    sync::mpsc::{self, Receiver},
+    thread,
     time::{Duration, Instant},
-};
-
-use rustix::{
-    event::{PollFd, PollFlags, Timespec},
-    process::{Pid, Signal},
 };
 
 /// The longest time for one command.
 pub const COMMAND_LIMIT: Duration = Duration::from_secs(5);
 
 /// The most that is kept of what a command prints.
-const MAX_OUTPUT: usize = 4 * 1024 * 1024;
+const MAX_OUTPUT: u64 = 4 * 1024 * 1024;
 
 /// A program, and the global options that say which engine it talks to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,7 +62,9 @@ impl Engine {
     #[must_use]
     pub fn installed() -> Vec<Self> {
         let path = std::env::var_os("PATH").unwrap_or_default();
-        let is_found = |name: &&str| std::env::split_paths(&path).any(|folder| folder.join(name).is_file());
+        let is_found = |name: &&str| {
+            std::env::split_paths(&path).any(|folder| folder.join(format!("{name}{EXE_SUFFIX}")).is_file())
+        };
         let found = ["docker", "podman"].into_iter().filter(is_found);
         found.map(|name| Self { program: name.into(), options: Vec::new() }).collect()
     }
@@ -79,97 +78,86 @@ impl Engine {
         let program = self.program.to_string_lossy().into_owned();
         let command =
             || format!("{program} {}", words.first().map(|word| word.as_ref().to_string_lossy()).unwrap_or_default());
-        let child = Command::new(&self.program)
-            .args(&self.options)
-            .args(words)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            // What it starts in its turn is killed with it.
-            .process_group(0)
-            .spawn();
+        let mut child = Command::new(&self.program);
+        child.args(&self.options).args(words);
+        child.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // What it starts in its turn is killed with it.
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(&mut child, 0);
+        let child = child.spawn();
         let failed = |source| EngineError::Start { program: program.clone(), source };
-        let mut running = Running { child: child.map_err(failed)?, stdout: Vec::new(), stderr: Vec::new() };
-        let Some(status) = running.finish(Instant::now() + limit).map_err(failed)? else {
+        let mut running = Running { child: child.map_err(failed)? };
+        let Some(printed) = running.finish(Instant::now() + limit).map_err(failed)? else {
             return Err(EngineError::Silent { command: command(), limit });
         };
-        if status.success() {
-            return Ok(String::from_utf8_lossy(&running.stdout).into_owned());
+        if printed.status.success() {
+            return Ok(String::from_utf8_lossy(&printed.stdout).into_owned());
         }
-        let said = String::from_utf8_lossy(&running.stderr);
+        let said = String::from_utf8_lossy(&printed.stderr);
         let said = said.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned);
-        let said = said.unwrap_or_else(|| status.to_string());
-        Err(EngineError::Failed { command: command(), said, code: status.code() })
+        let said = said.unwrap_or_else(|| printed.status.to_string());
+        Err(EngineError::Failed { command: command(), said, code: printed.status.code() })
     }
 }
 
 /// A command that runs. Dropping it kills what is left of it.
 struct Running {
     child: Child,
+}
+
+/// What a command has printed, and how it exited.
+struct Printed {
+    status: ExitStatus,
     stdout: Vec<u8>,
     stderr: Vec<u8>,
 }
 
 impl Running {
     /// Reads what it prints until it has exited; `None` if it has not by `until`.
-    fn finish(&mut self, until: Instant) -> io::Result<Option<ExitStatus>> {
-        let mut buffer = [0; 4096];
-        let (mut stdout, mut stderr) = (self.child.stdout.take(), self.child.stderr.take());
-        while stdout.is_some() || stderr.is_some() {
-            let fds = [stdout.as_ref().map(AsFd::as_fd), stderr.as_ref().map(AsFd::as_fd)];
-            let mut fds: Vec<_> =
-                fds.into_iter().flatten().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Ok(None);
-            }
-            match rustix::event::poll(&mut fds, Timespec::try_from(left).ok().as_ref()) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-            let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
-            let mut ready = ready.into_iter();
-            if stdout.is_some() && ready.next() == Some(true) && !read_some(&mut stdout, &mut self.stdout, &mut buffer)?
-            {
-                stdout = None;
-            }
-            if stderr.is_some() && ready.next() == Some(true) && !read_some(&mut stderr, &mut self.stderr, &mut buffer)?
-            {
-                stderr = None;
-            }
-        }
+    fn finish(&mut self, until: Instant) -> io::Result<Option<Printed>> {
+        let left = || until.saturating_duration_since(Instant::now());
+        let stdout = self.child.stdout.take().map(read_all).transpose()?;
+        let stderr = self.child.stderr.take().map(read_all).transpose()?;
+        let printed = |stream: Option<Receiver<_>>| stream.and_then(|stream| stream.recv_timeout(left()).ok());
+        let (Some(stdout), Some(stderr)) = (printed(stdout), printed(stderr)) else { return Ok(None) };
+        let (stdout, stderr) = (stdout?, stderr?);
         // A program closes its streams when it exits. One that has closed them before is looked at now and then.
         loop {
             if let Some(status) = self.child.try_wait()? {
-                return Ok(Some(status));
+                return Ok(Some(Printed { status, stdout, stderr }));
             }
-            if until <= Instant::now() {
+            if left().is_zero() {
                 return Ok(None);
             }
-            std::thread::sleep(Duration::from_millis(2));
+            thread::sleep(Duration::from_millis(2));
         }
     }
 }
 
-/// Reads once; `false` at the end. What is too much is read and forgotten.
-fn read_some(stream: &mut Option<impl Read>, kept: &mut Vec<u8>, buffer: &mut [u8]) -> io::Result<bool> {
-    let Some(stream) = stream else { return Ok(false) };
-    match stream.read(buffer) {
-        Ok(0) => Ok(false),
-        Ok(count) => {
-            let room = MAX_OUTPUT.saturating_sub(kept.len()).min(count);
-            kept.extend_from_slice(&buffer[..room]);
-            Ok(true)
-        }
-        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(true),
-        Err(error) => Err(error),
-    }
+/// Reads to the end in a thread. What is too much is read and forgotten. A process that keeps the stream open keeps the
+/// thread, too.
+fn read_all(mut stream: impl Read + Send + 'static) -> io::Result<Receiver<io::Result<Vec<u8>>>> {
+    let (sender, printed) = mpsc::channel();
+    let mut read = move || {
+        let mut kept = Vec::new();
+        stream.by_ref().take(MAX_OUTPUT).read_to_end(&mut kept)?;
+        io::copy(&mut stream, &mut io::sink())?;
+        Ok(kept)
+    };
+    thread::Builder::new().name("container-engine".to_owned()).spawn(move || sender.send(read()))?;
+    Ok(printed)
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
-            let _ = rustix::process::kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+            #[cfg(unix)]
+            let _ = rustix::process::kill_process_group(
+                rustix::process::Pid::from_child(&self.child),
+                rustix::process::Signal::KILL,
+            );
+            #[cfg(windows)]
+            let _ = self.child.kill();
             let _ = self.child.wait();
         }
     }
