@@ -18,7 +18,8 @@ pub(crate) mod container;
 #[path = "process/no_container.rs"]
 pub(crate) mod container;
 pub(crate) mod ended_by;
-#[cfg(not(target_os = "linux"))]
+#[cfg(any(test, not(target_os = "linux")))]
+#[cfg_attr(target_os = "linux", expect(dead_code, reason = "another Unix needs it, and it is tested here"))]
 pub(crate) mod parent;
 pub(crate) mod shutdown;
 pub(crate) mod signals;

@@ -8,7 +8,7 @@
 use std::{
     fs::File,
     io::{self, Write as _},
-    os::fd::AsRawFd,
+    os::{fd::OwnedFd, unix::fs::MetadataExt as _},
     path::{Path, PathBuf},
     sync::atomic::{AtomicU32, Ordering},
 };
@@ -18,7 +18,7 @@ use rescind_ledger::record::Record;
 use rustix::{
     fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, RenameFlags},
     io::Errno,
-    net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType},
+    net::{AddressFamily, SocketAddrUnix, SocketType},
 };
 use tokio::net::{UnixListener, UnixSocket};
 
@@ -112,17 +112,17 @@ impl SocketDirectory {
             Err(error) => return Err(unusable(error)),
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let fd = rustix::fs::open(path, flags, Mode::empty()).map_err(unusable)?;
-        let found = rustix::fs::fstat(&fd).map_err(unusable)?;
-        let mode = Mode::from_raw_mode(found.st_mode);
-        if found.st_uid != rustix::process::geteuid().as_raw() {
+        let fd = File::from(rustix::fs::open(path, flags, Mode::empty()).map_err(unusable)?);
+        let found = fd.metadata().map_err(|error| SocketError::Directory(path.into(), error))?;
+        let mode = found.mode() & 0o777;
+        if found.uid() != rustix::process::geteuid().as_raw() {
             return Err(SocketError::NotOurs(path.into()));
         }
-        if mode.intersects(Mode::RWXG | Mode::RWXO) {
-            return Err(SocketError::OpenToOthers(path.into(), mode.as_raw_mode()));
+        if mode & 0o077 != 0 {
+            return Err(SocketError::OpenToOthers(path.into(), mode));
         }
         Ok(Self {
-            fd: fd.into(),
+            fd,
             #[cfg(not(target_os = "linux"))]
             path: path.into(),
         })
@@ -152,10 +152,7 @@ impl SocketDirectory {
     }
 
     fn is_stale(&self, name: &str) -> bool {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let Ok(socket) = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None) else {
-            return false;
-        };
+        let Ok(socket) = unconnected() else { return false };
         let Ok(address) = SocketAddrUnix::new(self.path_of(name)) else { return false };
         rustix::net::connect(&socket, &address) == Err(Errno::CONNREFUSED)
     }
@@ -208,7 +205,7 @@ impl SocketDirectory {
     /// A path for calls that take no descriptor: short, and through the directory that was checked.
     #[cfg(target_os = "linux")]
     fn path_of(&self, name: &str) -> PathBuf {
-        PathBuf::from(format!("/proc/self/fd/{}/{name}", self.fd.as_raw_fd()))
+        PathBuf::from(format!("/proc/self/fd/{}/{name}", std::os::fd::AsRawFd::as_raw_fd(&self.fd)))
     }
 
     #[cfg(not(target_os = "linux"))]
@@ -219,6 +216,23 @@ impl SocketDirectory {
     fn remove(&self, name: &str) {
         let _ = rustix::fs::unlinkat(&self.fd, name, AtFlags::empty());
     }
+}
+
+/// A socket on which no call blocks.
+#[cfg(target_os = "linux")]
+fn unconnected() -> rustix::io::Result<OwnedFd> {
+    use rustix::net::SocketFlags;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+}
+
+/// The same in more steps, for systems without the flags.
+#[cfg(not(target_os = "linux"))]
+fn unconnected() -> rustix::io::Result<OwnedFd> {
+    let socket = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
+    rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC)?;
+    rustix::fs::fcntl_setfl(&socket, OFlags::NONBLOCK)?;
+    Ok(socket)
 }
 
 #[cfg(test)]

@@ -2,12 +2,12 @@
 
 use std::{
     io,
-    os::fd::{AsRawFd, BorrowedFd, OwnedFd},
+    os::fd::{BorrowedFd, OwnedFd},
 };
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
-    fs::{FileType, Mode, OFlags},
+    fs::{FileType, OFlags},
     net::{RecvFlags, SendFlags},
 };
 
@@ -95,12 +95,13 @@ fn has_ended(fd: BorrowedFd<'_>) -> bool {
 /// `None` where the system cannot do that, or this user may not.
 #[cfg(target_os = "linux")]
 fn open_again(fd: BorrowedFd<'_>, direction: Direction) -> Option<OwnedFd> {
+    use std::os::fd::AsRawFd;
     let access = match direction {
         Direction::Read => OFlags::RDONLY,
         Direction::Write => OFlags::WRONLY,
     };
     let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
-    rustix::fs::open(path, access | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()).ok()
+    rustix::fs::open(path, access | OFlags::NONBLOCK | OFlags::CLOEXEC, rustix::fs::Mode::empty()).ok()
 }
 
 #[cfg(not(target_os = "linux"))]
