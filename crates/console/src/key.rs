@@ -4,7 +4,6 @@ use std::{
     fmt,
     fs::{File, OpenOptions},
     io::{self, Read, Write},
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::Path,
 };
 
@@ -76,8 +75,10 @@ impl AccessKey {
     ///
     /// [`AccessKeyError`]; a file that others can read is not used.
     pub fn from_file(file: &Path) -> Result<Self, AccessKeyError> {
-        let mut created = OpenOptions::new();
-        match created.write(true).create_new(true).mode(0o600).open(file) {
+        let mut options = OpenOptions::new();
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        match options.write(true).create_new(true).open(file) {
             Ok(mut created) => {
                 let key = Self::random()?;
                 writeln!(created, "{}", key.0)?;
@@ -89,16 +90,7 @@ impl AccessKey {
     }
 
     fn read(path: &Path) -> Result<Self, AccessKeyError> {
-        // Follows no link, and does not wait for the writer of a pipe.
-        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-        let flags = i32::try_from(flags.bits()).unwrap_or(0);
-        let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(|error| {
-            match error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) {
-                true => AccessKeyError::NotAFile,
-                false => error.into(),
-            }
-        })?;
-        check(&file)?;
+        let file = open(path)?;
         let mut text = String::new();
         file.take(256).read_to_string(&mut text).map_err(|_| AccessKeyError::NotAKey)?;
         let key = text.trim_end();
@@ -129,7 +121,18 @@ impl fmt::Debug for AccessKey {
     }
 }
 
-fn check(file: &File) -> Result<(), AccessKeyError> {
+/// Follows no link, and does not wait for the writer of a pipe.
+#[cfg(unix)]
+fn open(path: &Path) -> Result<File, AccessKeyError> {
+    use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    let flags = i32::try_from(flags.bits()).unwrap_or(0);
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(|error| {
+        match error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) {
+            true => AccessKeyError::NotAFile,
+            false => error.into(),
+        }
+    })?;
     let found = file.metadata()?;
     if !found.is_file() {
         return Err(AccessKeyError::NotAFile);
@@ -139,15 +142,21 @@ fn check(file: &File) -> Result<(), AccessKeyError> {
     }
     match found.mode() & 0o777 {
         mode if mode & 0o077 != 0 => Err(AccessKeyError::OpenToOthers(mode)),
-        _ => Ok(()),
+        _ => Ok(file),
     }
+}
+
+/// Follows no link. Who may read the file is not asked: the folders of a user are closed to others by themselves.
+#[cfg(windows)]
+fn open(path: &Path) -> Result<File, AccessKeyError> {
+    if std::fs::symlink_metadata(path)?.is_file() { Ok(File::open(path)?) } else { Err(AccessKeyError::NotAFile) }
 }
 
 #[cfg(test)]
 mod tests {
     use std::{
         fs,
-        os::unix::fs::{PermissionsExt, symlink},
+        os::unix::fs::{MetadataExt, PermissionsExt, symlink},
     };
 
     use super::*;

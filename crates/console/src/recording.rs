@@ -10,13 +10,13 @@ mod entry;
 mod line;
 mod lines;
 mod replay;
+
 #[cfg(test)]
 mod tests;
 
 use std::{
     fs::File,
     io::{self, BufReader},
-    os::unix::fs::FileExt,
     path::Path,
 };
 
@@ -176,7 +176,7 @@ impl Recording {
     /// The message in a line; `None` if the file has changed since.
     fn frame(&self, position: LinePosition) -> Option<rescind_feed::FrameView> {
         let mut text = vec![0; position.length];
-        self.file.read_exact_at(&mut text, position.offset).ok()?;
+        read_exact_at(&self.file, &mut text, position.offset).ok()?;
         let line = RecordedLine::read(&text)?;
         let from = match line.hop.as_deref()? {
             "from_client" => Side::Client,
@@ -250,4 +250,23 @@ impl Replay {
             version: called.and_then(|implementation| implementation.version.as_deref()).map(str::to_owned),
         }
     }
+}
+
+#[cfg(unix)]
+fn read_exact_at(file: &File, text: &mut [u8], offset: u64) -> std::io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, text, offset)
+}
+
+#[cfg(windows)]
+fn read_exact_at(file: &File, mut text: &mut [u8], mut offset: u64) -> std::io::Result<()> {
+    while !text.is_empty() {
+        match std::os::windows::fs::FileExt::seek_read(file, text, offset)? {
+            0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
+            read => {
+                text = &mut text[read..];
+                offset += read as u64;
+            }
+        }
+    }
+    Ok(())
 }

@@ -1,6 +1,7 @@
 //! The user's shims: how to find them, and a client of one.
 
 mod all;
+mod connection;
 mod directories;
 mod directory;
 mod error;

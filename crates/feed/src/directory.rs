@@ -15,8 +15,11 @@ pub const DIRECTORY_VARIABLE: &str = "RESCIND_RUNTIME_DIR";
 /// depend on the user alone: `/run/user/UID/rescind`, then `/tmp/rescind-UID`. Last comes `rescind` in
 /// `XDG_RUNTIME_DIR`. If `RESCIND_RUNTIME_DIR` is set, it is the only directory, for shims and readers.
 ///
+/// On Windows it is `rescind\\run` in `LOCALAPPDATA`, for files that name the pipes of sessions.
+///
 /// The caller must check that a directory belongs to the user and is closed to others (mode 0700).
 #[must_use]
+#[cfg_attr(windows, expect(unused_variables, reason = "the folder is the user's already"))]
 pub fn directories(variable: impl Fn(&str) -> Option<OsString>, user: u32) -> Vec<PathBuf> {
     let set = |name| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     // Without a final slash, which would follow a link.
@@ -24,13 +27,20 @@ pub fn directories(variable: impl Fn(&str) -> Option<OsString>, user: u32) -> Ve
     if let Some(chosen) = set(DIRECTORY_VARIABLE) {
         return vec![plain(chosen)];
     }
-    let mut all = vec![format!("/run/user/{user}/rescind").into(), format!("/tmp/rescind-{user}").into()];
-    let given = set("XDG_RUNTIME_DIR").map(|given| plain(given.join("rescind")));
+    #[cfg(windows)]
+    return set("LOCALAPPDATA").map(|folder| folder.join("rescind").join("run")).into_iter().collect();
+    #[cfg(unix)]
+    of_unix(set("XDG_RUNTIME_DIR").map(|given| plain(given.join("rescind"))), user)
+}
+
+#[cfg(unix)]
+fn of_unix(given: Option<PathBuf>, user: u32) -> Vec<PathBuf> {
+    let mut all: Vec<PathBuf> = vec![format!("/run/user/{user}/rescind").into(), format!("/tmp/rescind-{user}").into()];
     all.extend(given.filter(|given| !all.contains(given)));
     all
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use super::*;
 

@@ -26,11 +26,26 @@ impl ProcessId {
         Self::of(std::process::id())
     }
 
+    /// Whether it belongs to this user.
+    #[must_use]
+    pub fn is_own(self) -> bool {
+        system::is_own(self)
+    }
+
     /// Whether it still runs. One that has ended and waits to be reaped does not.
     #[must_use]
     pub fn is_alive(self) -> bool {
         Self::of(self.pid) == Some(self)
     }
+}
+
+/// The number of this user. Windows has none: there it is 0, and [`ProcessId::is_own`] tells.
+#[must_use]
+pub fn user() -> u32 {
+    #[cfg(unix)]
+    return rustix::process::geteuid().as_raw();
+    #[cfg(windows)]
+    return 0;
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! A store in a SQLite file that processes share.
 
 mod database;
+mod doorbell;
 mod reader;
 mod rows;
 mod runners;

@@ -1,16 +1,22 @@
 //! Files of other programs, which may write them at the same moment.
 
+#[cfg(unix)]
+mod unix;
+#[cfg(windows)]
+mod windows;
+
 use std::{
     ffi::OsString,
     fs::{self, File, OpenOptions},
     io::{self, Read, Write},
-    os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
-use rustix::fs::{CWD, RenameFlags};
-
-use crate::attributes;
+pub(crate) use platform::private;
+#[cfg(unix)]
+use unix as platform;
+#[cfg(windows)]
+use windows as platform;
 
 /// The longest file that is read, in bytes.
 pub const LONGEST: u64 = 64 << 20;
@@ -21,7 +27,7 @@ pub struct Snapshot {
     /// Where it is, without links.
     path: PathBuf,
     bytes: Vec<u8>,
-    mode: u32,
+    permissions: fs::Permissions,
 }
 
 /// Why a file is not changed.
@@ -77,7 +83,7 @@ impl Snapshot {
         if about.len() > LONGEST {
             return Err(FileError::TooLong);
         }
-        Ok(Self { bytes: content(&path)?, mode: about.permissions().mode() & 0o7777, path })
+        Ok(Self { bytes: content(&path)?, permissions: about.permissions(), path })
     }
 
     /// Where the file is, without links.
@@ -98,17 +104,7 @@ impl Snapshot {
     ///
     /// The reason.
     pub fn check_writable(&self) -> Result<(), FileError> {
-        let about = fs::metadata(&self.path)?;
-        if about.uid() != rustix::process::geteuid().as_raw() {
-            return Err(FileError::OfAnother);
-        }
-        if self.mode & 0o200 == 0 {
-            return Err(FileError::ReadOnly);
-        }
-        if about.nlink() > 1 {
-            return Err(FileError::Linked(about.nlink()));
-        }
-        Ok(())
+        platform::check_writable(&fs::metadata(&self.path)?)
     }
 
     /// Puts these bytes in its place, as one step: at every moment the file is there, and is the old one or the new one.
@@ -130,10 +126,10 @@ impl Snapshot {
 
     fn replace_by(&self, beside: &Path, new: &[u8]) -> Result<bool, FileError> {
         let _ = fs::remove_file(beside);
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(beside)?;
+        let mut file = platform::private(OpenOptions::new().write(true).create_new(true)).open(beside)?;
         file.write_all(new)?;
-        file.set_permissions(fs::Permissions::from_mode(self.mode))?;
-        attributes::copy(&self.path, &file)?;
+        file.set_permissions(self.permissions.clone())?;
+        platform::copy_attributes(&self.path, &file)?;
         file.sync_all()?;
         drop(file);
         if content(&self.path)? != self.bytes {
@@ -142,9 +138,7 @@ impl Snapshot {
         if !self.put_in_place(beside, new)? {
             return Ok(false);
         }
-        if let Some(folder) = self.path.parent() {
-            File::open(folder)?.sync_all()?;
-        }
+        platform::sync_folder(&self.path)?;
         if content(&self.path)? == new { Ok(true) } else { Err(FileError::Overwritten) }
     }
 
@@ -153,7 +147,7 @@ impl Snapshot {
     fn put_in_place(&self, beside: &Path, new: &[u8]) -> Result<bool, FileError> {
         let (mut put, mut expected) = (new.to_vec(), self.bytes.clone());
         loop {
-            match exchange(beside, &self.path) {
+            match platform::exchange(beside, &self.path) {
                 Ok(()) => {}
                 // Not every file system can exchange. Then another program's write in this moment would be lost.
                 Err(_) if put == new => {
@@ -178,11 +172,6 @@ impl Snapshot {
         name.push(".rescind-new");
         self.path.with_file_name(name)
     }
-}
-
-/// Has two files change places.
-fn exchange(one: &Path, other: &Path) -> io::Result<()> {
-    rustix::fs::renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE).map_err(io::Error::from)
 }
 
 fn content(path: &Path) -> io::Result<Vec<u8>> {

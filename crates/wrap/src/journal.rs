@@ -9,13 +9,12 @@ use std::{
     collections::BTreeMap,
     fs::{self, File, OpenOptions},
     io::{self, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
 use serde::{Deserialize, Serialize};
 
-use crate::remote::UrlNote;
+use crate::{file::private, remote::UrlNote};
 
 /// The file that is locked.
 const LOCK: &str = "wrap.lock";
@@ -97,9 +96,11 @@ impl Journal {
     ///
     /// If the folder cannot be used. A journal that cannot be read counts as empty.
     pub fn open(folder: &Path) -> io::Result<Self> {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        let options = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).clone();
-        let lock = options.open(folder.join(LOCK))?;
+        let mut create = fs::DirBuilder::new();
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut create, 0o700);
+        create.recursive(true).create(folder)?;
+        let lock = private(OpenOptions::new().write(true).create(true).truncate(false)).open(folder.join(LOCK))?;
         lock.lock()?;
         let path = path(folder);
         let files = match fs::read(&path) {
@@ -163,7 +164,7 @@ impl Journal {
 
     fn save(&self) -> io::Result<()> {
         let beside = self.path.with_extension("new");
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+        let mut file = private(OpenOptions::new().write(true).create(true).truncate(true)).open(&beside)?;
         file.write_all(&serde_json::to_vec_pretty(&self.files)?)?;
         file.sync_all()?;
         fs::rename(&beside, &self.path)

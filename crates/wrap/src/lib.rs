@@ -2,6 +2,7 @@
 //!
 //! Only our words change: the rest of a file stays as it is, byte for byte.
 
+#[cfg(unix)]
 mod attributes;
 pub mod client;
 pub mod config;

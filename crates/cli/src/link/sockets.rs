@@ -17,7 +17,7 @@ use crate::{fleet::report, screen::clean};
 /// `rescind ps` would say only that there are no sessions.
 pub(super) fn directories() -> Vec<PathBuf> {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-    let all = rescind_feed::directories(variable, rustix::process::geteuid().as_raw());
+    let all = rescind_feed::directories(variable, rescind_ledger::identity::user());
     if let (Some(_), [chosen]) = (variable(DIRECTORY_VARIABLE), &*all)
         && let Err((error, hint)) = check(chosen)
     {

@@ -48,7 +48,7 @@ impl Directories {
     /// The directories of the user who runs this program, independent of the environment of the shims.
     #[must_use]
     pub fn of_this_user() -> Self {
-        let user = rustix::process::geteuid().as_raw();
+        let user = rescind_ledger::identity::user();
         let paths = rescind_feed::directories(|name| std::env::var_os(name), user);
         Self(paths.into_iter().map(Directory::at).collect())
     }

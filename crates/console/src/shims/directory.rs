@@ -3,7 +3,6 @@
 use std::{
     fs::{self, Metadata},
     io,
-    os::unix::fs::{FileTypeExt, MetadataExt},
     path::{Path, PathBuf},
 };
 
@@ -77,7 +76,7 @@ impl DirectoryError {
 impl Directory {
     /// The directory at `path`, for the user who runs this program.
     pub(super) fn at(path: PathBuf) -> Self {
-        Self { path, user: rustix::process::geteuid().as_raw() }
+        Self { path, user: rescind_ledger::identity::user() }
     }
 
     /// Where it is.
@@ -119,6 +118,12 @@ impl Directory {
         if !found.is_dir() {
             return Err(DirectoryError::NotADirectory);
         }
+        self.check_access(found)
+    }
+
+    #[cfg(unix)]
+    fn check_access(&self, found: &Metadata) -> Result<(), DirectoryError> {
+        use std::os::unix::fs::MetadataExt;
         if found.uid() != self.user {
             return Err(DirectoryError::Foreign { owner: found.uid(), user: self.user });
         }
@@ -128,7 +133,16 @@ impl Directory {
         }
     }
 
+    /// The folders of a user are closed to others by themselves, and the user of a pipe's server is asked.
+    #[cfg(windows)]
+    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "the same on each platform")]
+    const fn check_access(&self, _: &Metadata) -> Result<(), DirectoryError> {
+        Ok(())
+    }
+
+    #[cfg(unix)]
     fn objection(&self, found: &Metadata) -> Option<&'static str> {
+        use std::os::unix::fs::{FileTypeExt, MetadataExt};
         if !found.file_type().is_socket() {
             return Some("is not a socket");
         }
@@ -136,6 +150,12 @@ impl Directory {
             return Some("belongs to another user");
         }
         (found.mode() & 0o077 != 0).then_some("is open to other users")
+    }
+
+    #[cfg(windows)]
+    #[expect(clippy::unused_self, reason = "the same on each platform")]
+    fn objection(&self, found: &Metadata) -> Option<&'static str> {
+        (!found.is_file()).then_some("is not a file")
     }
 }
 

@@ -1,9 +1,7 @@
 //! A client of one shim's admin socket.
 
 use std::{
-    fs::File,
     io,
-    os::fd::AsRawFd,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -14,21 +12,19 @@ use hyper::{Method, Request, Response, body::Incoming, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use rescind_feed::{CancelOrder, CancelReply, Counters, Details, EndOrder, EndReply, Listing, Problem, Session};
 use serde::{Serialize, de::DeserializeOwned};
-use tokio::{
-    net::UnixStream,
-    time::{sleep, timeout},
-};
+use tokio::time::{sleep, timeout};
 
-use super::{ListingQuery, ShimError, ShimEvents, query::encoded};
+use super::{
+    ListingQuery, ShimError, ShimEvents,
+    connection::{self, Connection},
+    query::encoded,
+};
 
 /// Time for an answer. A shim answers from memory, so one that takes longer is suspended or overloaded.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The wait between two attempts to connect to a busy shim.
 const PAUSE: Duration = Duration::from_millis(5);
-
-/// The longest path that fits into the address of a socket, without the final zero.
-const MAX_ADDRESS: usize = 107;
 
 /// The longest answer that is read: room for the escaped messages of one request.
 const MAX_ANSWER: usize = 32 << 20;
@@ -65,8 +61,7 @@ impl Shim {
     /// [`ShimError`].
     pub async fn process(&self) -> Result<Option<u32>, ShimError> {
         let stream = timeout(PATIENCE, self.connect()).await.map_err(|_| ShimError::NotAnswering)?;
-        let server = stream.and_then(|stream| stream.peer_cred()).map_err(ShimError::from_io)?;
-        Ok(server.pid().and_then(|pid| u32::try_from(pid).ok()).filter(|pid| *pid != 0))
+        stream.and_then(|stream| connection::server(&stream)).map_err(ShimError::from_io)
     }
 
     /// Its session.
@@ -182,37 +177,19 @@ impl Shim {
     }
 
     /// Connects. If the backlog is full, it retries until the caller gives up.
-    async fn connect(&self) -> io::Result<UnixStream> {
+    async fn connect(&self) -> io::Result<Connection> {
         loop {
-            match self.connect_once().await {
+            match connection::open(&self.socket).await {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(PAUSE).await,
                 connected => return connected,
             }
         }
     }
 
-    /// Connects once. A path too long for the address of a socket goes through a descriptor of its directory.
-    async fn connect_once(&self) -> io::Result<UnixStream> {
-        let (directory, name) = (self.socket.parent(), self.socket.file_name());
-        match (directory, name) {
-            (Some(directory), Some(name))
-                if cfg!(target_os = "linux") && self.socket.as_os_str().len() > MAX_ADDRESS =>
-            {
-                let directory = File::open(directory)?;
-                let short = Path::new("/proc/self/fd").join(directory.as_raw_fd().to_string()).join(name);
-                UnixStream::connect(short).await
-            }
-            _ => UnixStream::connect(&self.socket).await,
-        }
-    }
-
     /// Sends a request and returns a successful response.
     async fn send(&self, method: Method, path: &str, body: Bytes) -> Result<Response<Incoming>, ShimError> {
         let stream = self.connect().await.map_err(ShimError::from_io)?;
-        let server = stream.peer_cred().map_err(ShimError::from_io)?.uid();
-        if server != self.user {
-            return Err(ShimError::Foreign(server));
-        }
+        connection::check(&stream, self.user)?;
         let (mut sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(|error| ShimError::from_hyper(&error))?;
         // It ends with the body of the answer, or when that is dropped.

@@ -3,7 +3,6 @@
 use std::{
     fs::OpenOptions,
     io,
-    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -44,11 +43,13 @@ const TABLES: &str = "
     INSERT INTO counter VALUES (0);
 ";
 
-/// Creates the file, accessible to its user alone, unless it exists. Returns its canonical path, by which processes find
+/// Creates the file, accessible to its user alone (on Windows: to those who may use its folder), unless it exists. Returns its canonical path, by which processes find
 /// each other.
 pub(super) fn locate(path: &Path) -> Result<PathBuf, StoreFault> {
-    let create = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
-    match create {
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    match options.append(true).create(true).open(path) {
         Ok(_) => {}
         // SQLite reports whether a read-only file can be used.
         Err(_) if path.is_file() => {}

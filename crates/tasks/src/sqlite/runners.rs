@@ -1,56 +1,45 @@
 //! The processes that share a file: which are alive, and how to wake them.
 //!
 //! Each process has two files in a folder beside the database. One is locked as long as the process lives: the operating
-//! system unlocks it however the process dies, so no process id has to be trusted. The other is a socket, its doorbell.
-//! A doorbell message carries no data; the receiver reads the database.
+//! system unlocks it however the process dies, so no process id has to be trusted. The other is its doorbell.
 
 use std::{
-    fs::{self, DirBuilder, File, Permissions, TryLockError},
+    fs::{self, File, TryLockError},
     io,
-    os::{
-        fd::AsRawFd,
-        unix::{
-            fs::{DirBuilderExt, PermissionsExt},
-            net::UnixDatagram,
-        },
-    },
     path::{Path, PathBuf},
     sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 
-use crate::{error::StoreFault, id::random_hex, sqlite::database};
+use crate::{
+    error::StoreFault,
+    id::random_hex,
+    sqlite::{
+        database,
+        doorbell::{BELL, Doorbell},
+    },
+};
 
 /// Locked while a process opens the database, so that it is not taken for dead before it has locked its own file.
 const OPENING: &str = "opening";
 /// Locked by the process that writes next.
 const NEXT: &str = "next";
 const LOCK: &str = "lock";
-const BELL: &str = "bell";
 
 /// How long a process waits for its turn to write, and how often it tries.
 const TURN_LIMIT: Duration = Duration::from_millis(100);
 pub(super) const RETRY_INTERVAL: Duration = Duration::from_micros(300);
 
-/// A length that every system allows in a socket address.
-const MAX_ADDRESS: usize = 100;
-
 /// This process among those that share the file. Dropping it removes its files.
 #[derive(Debug)]
 pub(super) struct Runners {
     folder: PathBuf,
-    /// A descriptor of the folder, for addresses that would be too long.
-    open_folder: File,
     name: Arc<str>,
     /// Locked as long as this process lives.
     _alive: File,
     next: File,
-    bell: UnixDatagram,
-    /// Sends to our own doorbell, even if its file was deleted.
-    own: UnixDatagram,
-    /// Sends to other processes.
-    others: UnixDatagram,
+    bell: Doorbell,
 }
 
 impl Runners {
@@ -62,13 +51,7 @@ impl Runners {
         let folder = PathBuf::from(folder);
         let in_folder = |error: io::Error| database::at(&folder, &error);
 
-        let made = DirBuilder::new().mode(0o700).create(&folder);
-        match made {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                fs::set_permissions(&folder, Permissions::from_mode(0o700)).map_err(in_folder)?;
-            }
-            made => made.map_err(in_folder)?,
-        }
+        make_private(&folder).map_err(in_folder)?;
         let common = |name: &str| File::options().append(true).create(true).open(folder.join(name)).map_err(in_folder);
         let (opening, next) = (common(OPENING)?, common(NEXT)?);
         opening.lock().map_err(in_folder)?;
@@ -78,12 +61,8 @@ impl Runners {
         let name: Arc<str> = random_hex()?.into();
         let alive = File::create_new(folder.join(format!("{name}.{LOCK}"))).map_err(in_folder)?;
         alive.lock().map_err(in_folder)?;
-        let open_folder = File::open(&folder).map_err(in_folder)?;
-        let (bell, own) = bind_doorbell(&doorbell_address(&folder, &open_folder, &name)).map_err(in_folder)?;
-        own.set_nonblocking(true).map_err(in_folder)?;
-        let others = UnixDatagram::unbound().map_err(in_folder)?;
-        others.set_nonblocking(true).map_err(in_folder)?;
-        Ok((Self { folder, open_folder, name, _alive: alive, next, bell, own, others }, opened))
+        let bell = Doorbell::hang(&folder, &name).map_err(in_folder)?;
+        Ok((Self { folder, name, _alive: alive, next, bell }, opened))
     }
 
     /// Returns the name of this process, which no other ever had.
@@ -111,15 +90,14 @@ impl Runners {
             if path.extension().is_some_and(|kind| kind == BELL)
                 && let Some(name) = name.filter(|name| **name != *self.name)
             {
-                // Full: it has messages that it has not read. Refused: it is dead.
-                let _ = self.others.send_to(&[0], doorbell_address(&self.folder, &self.open_folder, name));
+                self.bell.ring(&self.folder, name);
             }
         }
     }
 
     /// Wakes the watcher of this process.
     pub(super) fn wake_self(&self) {
-        let _ = self.own.send(&[0]);
+        self.bell.ring_own();
     }
 
     /// Begins a transaction when it is this process's turn. SQLite's own lock is not fair: without turns, a process that
@@ -144,18 +122,7 @@ impl Runners {
 
     /// Waits for the doorbell, with a limit. Returns whether it rang.
     pub(super) fn wait(&self, at_most: Option<Duration>) -> io::Result<bool> {
-        self.bell.set_nonblocking(false)?;
-        self.bell.set_read_timeout(at_most)?;
-        let rang = match self.bell.recv(&mut [0]) {
-            Ok(_) => true,
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => false,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => false,
-            Err(error) => return Err(error),
-        };
-        // One check of the database answers every message so far.
-        self.bell.set_nonblocking(true)?;
-        while rang && self.bell.recv(&mut [0]).is_ok() {}
-        Ok(rang)
+        self.bell.wait(at_most)
     }
 }
 
@@ -168,24 +135,25 @@ impl Drop for Runners {
     }
 }
 
-/// Binds a doorbell and a sender to it. Without sockets in the file system, only this process can ring it.
-fn bind_doorbell(address: &Path) -> io::Result<(UnixDatagram, UnixDatagram)> {
-    let bound = UnixDatagram::bind(address).and_then(|bell| {
-        let own = UnixDatagram::unbound()?;
-        own.connect(address)?;
-        Ok((bell, own))
-    });
-    // Then the slow check finds changes of other processes.
-    bound.or_else(|_| UnixDatagram::pair())
+/// Makes the folder, or closes it to others.
+#[cfg(unix)]
+fn make_private(folder: &Path) -> io::Result<()> {
+    use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+    match fs::DirBuilder::new().mode(0o700).create(folder) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            fs::set_permissions(folder, fs::Permissions::from_mode(0o700))
+        }
+        made => made,
+    }
 }
 
-/// Returns the address of a doorbell: its path, or a shorter path to the same file.
-fn doorbell_address(folder: &Path, open_folder: &File, name: &str) -> PathBuf {
-    let path = folder.join(format!("{name}.{BELL}"));
-    if cfg!(target_os = "linux") && path.as_os_str().len() > MAX_ADDRESS {
-        return PathBuf::from(format!("/proc/self/fd/{}/{name}.{BELL}", open_folder.as_raw_fd()));
+/// Makes the folder. It is as private as the one that it is in.
+#[cfg(windows)]
+fn make_private(folder: &Path) -> io::Result<()> {
+    match fs::create_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
     }
-    path
 }
 
 /// Removes the files of dead processes.
