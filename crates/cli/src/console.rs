@@ -9,11 +9,11 @@ use std::{
 
 use clap::Args;
 use rescind_console::{AccessKey, Console, ConsoleSettings, Recording, RecordingError, shims::Directories};
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
     failure::Failure,
     fleet::{self, report},
+    interrupts::Interrupts,
     number,
     screen::clean,
 };
@@ -83,15 +83,10 @@ async fn serve(arguments: Arguments) -> Result<(), Failure> {
     if !no_open && io::stdout().is_terminal() {
         open_browser(&link);
     }
-    let signals = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()), signal(SignalKind::hangup()));
-    let (Ok(mut interrupt), Ok(mut terminate), Ok(mut hangup)) = signals else {
-        return Err(Failure::new("rescind console", "cannot listen for signals", "check the limit on open files"));
-    };
+    let mut interrupts = Interrupts::listen("rescind console")?;
     tokio::select! {
         () = console.serve() => {}
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-        _ = hangup.recv() => {}
+        () = interrupts.recv() => {}
     }
     Ok(())
 }
@@ -133,7 +128,12 @@ fn plain(file: &Path) -> String {
 
 /// Opens the link with the desktop's program for links. If there is none, the printed link remains.
 fn open_browser(link: &str) {
-    let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    let opener = match std::env::consts::OS {
+        "macos" => "open",
+        // It opens what it is given as a person would, and no shell reads the link.
+        "windows" => "explorer",
+        _ => "xdg-open",
+    };
     let quiet = || Stdio::null();
     if let Ok(mut child) = Command::new(opener).arg(link).stdin(quiet()).stdout(quiet()).stderr(quiet()).spawn() {
         std::thread::spawn(move || child.wait());

@@ -1,15 +1,13 @@
 //! The settings of a link: flags that `run` and `serve` have in common.
 
 mod limits;
+mod log_file;
 mod path;
 mod remote;
 mod sockets;
 
 use std::{
     ffi::OsString,
-    fs::{File, OpenOptions},
-    io,
-    os::{fd::AsFd, unix::fs::OpenOptionsExt},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -19,10 +17,6 @@ use rescind::relay::{Link, LinkClient, LinkServer, LogLevel, OnStuck, RecordErro
 use rescind_proto::{
     link::Clock,
     relay::{RelayConfig, SettingNames},
-};
-use rustix::{
-    fs::{FileType, Mode, OFlags},
-    io::Errno,
 };
 
 use crate::{duration, failure::Failure, number};
@@ -140,7 +134,7 @@ impl LinkArguments {
             config,
             finish,
             recording,
-            log: self.log.map(|level| Ok((open_log(self.log_file.clone())?, level.into()))).transpose()?,
+            log: self.log.map(|level| Ok((log_file::open(self.log_file.clone())?, level.into()))).transpose()?,
             on_stuck: self.on_stuck.map(Into::into),
             admin: if self.unlisted { Vec::new() } else { sockets::directories() },
         })
@@ -150,7 +144,7 @@ impl LinkArguments {
 /// A server that is started by this command.
 pub(crate) fn command(command: Vec<OsString>) -> Result<LinkServer, Failure> {
     let launcher = std::env::current_exe().map_err(|error| {
-        let hint = "check that /proc is mounted";
+        let hint = if cfg!(target_os = "linux") { "check that /proc is mounted" } else { "start it by its path" };
         Failure::new("rescind", format_args!("cannot find its own program: {error}"), hint)
     })?;
     Ok(LinkServer::Command { command, launcher })
@@ -168,52 +162,6 @@ pub(crate) fn open_recording(path: PathBuf) -> Result<RecordingFile, Failure> {
         };
         Failure::new(path.display(), error, hint)
     })
-}
-
-fn open_log(path: Option<PathBuf>) -> Result<File, Failure> {
-    match path {
-        None => {
-            let stderr = io::stderr().as_fd().try_clone_to_owned().map(File::from);
-            stderr.map_err(|error| Failure::new("stderr", error, "check the limit on open files (ulimit -n)"))
-        }
-        Some(path) => {
-            // Opening a pipe would otherwise wait for a reader.
-            let without_waiting = OFlags::NONBLOCK | OFlags::NOCTTY;
-            let mut options = OpenOptions::new();
-            options.append(true).create(true).mode(0o600).custom_flags(without_waiting.bits().cast_signed());
-            let opened = options.open(&path).and_then(|file| {
-                rustix::fs::fcntl_setfl(&file, OFlags::APPEND)?;
-                let is_ours = make_private(&file)?;
-                Ok((file, is_ours))
-            });
-            match opened {
-                Ok((file, true)) => Ok(file),
-                Ok((_, false)) => {
-                    Err(Failure::new(path.display(), "belongs to another user, who could read it", "name a new file"))
-                }
-                Err(error) if Errno::from_io_error(&error) == Some(Errno::NXIO) => Err(Failure::new(
-                    path.display(),
-                    "is a pipe without a reader",
-                    "start its reader first, or name a file",
-                )),
-                Err(error) => Err(Failure::new(path.display(), &error, path::remedy(&path, &error))),
-            }
-        }
-    }
-}
-
-/// Makes an existing log private, since this one may hold secrets; `false` if it belongs to another user. Pipes and
-/// devices are used as they are.
-fn make_private(file: &File) -> rustix::io::Result<bool> {
-    let found = rustix::fs::fstat(file)?;
-    if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
-        return Ok(true);
-    }
-    if found.st_uid != rustix::process::geteuid().as_raw() {
-        return Ok(false);
-    }
-    rustix::fs::fchmod(file, Mode::RUSR | Mode::WUSR)?;
-    Ok(true)
 }
 
 /// A number that a peer cannot guess, from the seed of the standard library's hash tables.

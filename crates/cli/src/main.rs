@@ -10,13 +10,17 @@
 
 mod cancel;
 mod console;
+#[cfg(unix)]
 mod demo;
 mod doctor;
 mod duration;
+#[cfg(unix)]
 mod exec;
 mod failure;
 mod fleet;
+#[cfg(unix)]
 mod guard;
+mod interrupts;
 mod link;
 mod mcp;
 mod number;
@@ -33,6 +37,7 @@ mod wrap;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+#[cfg(unix)]
 use rescind_demo::{hops, sample_server};
 
 /// Cancellation that works, for MCP servers, ACP agents and language servers.
@@ -54,8 +59,10 @@ struct SessionCli {
 #[derive(Debug, Subcommand)]
 enum SessionCommand {
     Run(Box<run::Arguments>),
+    #[cfg(unix)]
     #[command(name = "__exec", hide = true)]
     Exec(exec::Arguments),
+    #[cfg(unix)]
     #[command(name = "__guard", hide = true)]
     Guard,
 }
@@ -74,9 +81,12 @@ enum Command {
     Wrap(wrap::WrapArguments),
     Unwrap(wrap::UnwrapArguments),
     Doctor(doctor::Arguments),
+    #[cfg(unix)]
     Demo(demo::Arguments),
+    #[cfg(unix)]
     #[command(name = sample_server::SUBCOMMAND, hide = true)]
     SampleServer,
+    #[cfg(unix)]
     #[command(name = hops::SUBCOMMAND, hide = true)]
     Hop(demo::HopArguments),
 }
@@ -95,7 +105,9 @@ fn main() -> ExitCode {
     };
     match command {
         Command::Session(SessionCommand::Run(arguments)) => run::main(*arguments),
+        #[cfg(unix)]
         Command::Session(SessionCommand::Exec(arguments)) => exec::main(arguments),
+        #[cfg(unix)]
         Command::Session(SessionCommand::Guard) => guard::main(),
         Command::Serve(arguments) => serve::main(*arguments),
         Command::Ps(arguments) => ps::main(arguments),
@@ -107,8 +119,11 @@ fn main() -> ExitCode {
         Command::Wrap(arguments) => wrap::wrap(&arguments),
         Command::Unwrap(arguments) => wrap::unwrap(&arguments),
         Command::Doctor(arguments) => doctor::main(&arguments),
+        #[cfg(unix)]
         Command::Demo(arguments) => demo::main(arguments),
+        #[cfg(unix)]
         Command::SampleServer => demo::sample_server(),
+        #[cfg(unix)]
         Command::Hop(arguments) => demo::hop(arguments),
     }
 }

@@ -3,21 +3,13 @@
 mod end;
 mod protocol;
 
-use std::{
-    ffi::OsString,
-    fs::OpenOptions,
-    io,
-    os::fd::{AsFd, OwnedFd},
-    path::PathBuf,
-    process::ExitCode,
-    time::Duration,
-};
+use std::{ffi::OsString, io, path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::{
     Args, FromArgMatches as _,
     error::{ContextKind, ContextValue},
 };
-use rescind::relay::{self, Credentials, LinkClient, LinkEnd};
+use rescind::relay::{self, Credentials, Descriptor, LinkClient, LinkEnd};
 use rescind_proto::{
     relay::{RelayConfig, SettingNames},
     side::Sides,
@@ -187,10 +179,20 @@ fn check(arguments: &Arguments) -> Result<(), Failure> {
 
 /// Moves stdin and stdout out of this process's standard streams, so that the client sees the end when the link closes
 /// them.
-fn detach_streams() -> io::Result<(OwnedFd, OwnedFd)> {
+#[cfg(unix)]
+fn detach_streams() -> io::Result<(Descriptor, Descriptor)> {
+    use std::{fs::OpenOptions, os::fd::AsFd};
     let taken = (io::stdin().as_fd().try_clone_to_owned()?, io::stdout().as_fd().try_clone_to_owned()?);
     let nothing = OpenOptions::new().read(true).write(true).open("/dev/null")?;
     rustix::stdio::dup2_stdin(&nothing)?;
     rustix::stdio::dup2_stdout(&nothing)?;
     Ok(taken)
+}
+
+/// Copies of the standard handles. The originals stay open to the end of this process, so a client sees the end of a server
+/// when this process ends.
+#[cfg(windows)]
+fn detach_streams() -> io::Result<(Descriptor, Descriptor)> {
+    use std::os::windows::io::AsHandle;
+    Ok((io::stdin().as_handle().try_clone_to_owned()?, io::stdout().as_handle().try_clone_to_owned()?))
 }

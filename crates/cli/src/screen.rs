@@ -30,10 +30,9 @@ impl Screen {
         if !stdout.is_terminal() {
             return Self { size: None, colour: false };
         }
-        let size = rustix::termios::tcgetwinsize(&stdout).ok().filter(|size| size.ws_col > 0 && size.ws_row > 0);
-        let size = size.map_or((80, 24), |size| (usize::from(size.ws_col), usize::from(size.ws_row)));
+        let size = window(&stdout).unwrap_or((80, 24));
         let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-        let colour = set("NO_COLOR").is_none() && set("TERM").is_some_and(|term| term != "dumb");
+        let colour = set("NO_COLOR").is_none() && set("TERM").map_or(cfg!(windows), |term| term != "dumb");
         Self { size: Some(size), colour }
     }
 
@@ -47,6 +46,21 @@ impl Screen {
         };
         if self.colour { format!("\u{1b}[{code}m{line}\u{1b}[0m") } else { line.to_owned() }
     }
+}
+
+/// The columns and rows of a terminal.
+#[cfg(unix)]
+fn window(stdout: &io::Stdout) -> Option<(usize, usize)> {
+    let size = rustix::termios::tcgetwinsize(stdout).ok()?;
+    let size = (usize::from(size.ws_col), usize::from(size.ws_row));
+    (size.0 > 0 && size.1 > 0).then_some(size)
+}
+
+/// The columns and rows of a console.
+#[cfg(windows)]
+fn window(_: &io::Stdout) -> Option<(usize, usize)> {
+    let (terminal_size::Width(columns), terminal_size::Height(rows)) = terminal_size::terminal_size()?;
+    Some((columns.into(), rows.into()))
 }
 
 /// Lines on a terminal that are drawn over by the next ones.

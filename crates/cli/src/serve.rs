@@ -19,10 +19,8 @@ use rescind_http::{
     shell::{Endpoint, Listener, ListenerConfig, OpenedLink},
 };
 use rescind_proto::relay::SettingNames;
-use rustix::process::{Resource, Rlimit};
 use tokio::{
     net::TcpListener,
-    signal::unix::{SignalKind, signal},
     sync::oneshot,
     task::{JoinSet, LocalSet},
 };
@@ -31,6 +29,7 @@ use crate::{
     duration,
     failure::Failure,
     fleet::report,
+    interrupts::Interrupts,
     link::{self, HeaderArguments, LinkArguments, Remote},
     screen::clean,
 };
@@ -177,10 +176,7 @@ async fn serve(arguments: Arguments) -> Result<(), Failure> {
     let discovery = signs_in.map(|upstream| upstream.discovery(path)).transpose()?;
     let config = endpoint_config(&arguments, discovery.is_some())?;
     let is_open = config.token.is_none() && !listen.ip().is_loopback();
-    let signals = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()), signal(SignalKind::hangup()));
-    let (Ok(mut terminate), Ok(mut interrupt), Ok(mut hangup)) = signals else {
-        return Err(Failure::new("rescind serve", "cannot listen for signals", "check the limit on open files"));
-    };
+    let mut interrupts = Interrupts::listen("rescind serve")?;
     let listener = TcpListener::bind(listen).await.map_err(|error| {
         let hint = "choose another address or port; port 0 is any free one";
         Failure::new(format_args!("--listen {listen}"), error, hint)
@@ -215,17 +211,14 @@ async fn serve(arguments: Arguments) -> Result<(), Failure> {
             }
             method = endpoint.dropped() => report_dropped(&method),
             Some(_) = links.join_next() => {}
-            _ = terminate.recv() => break,
-            _ = interrupt.recv() => break,
-            _ = hangup.recv() => break,
+            () = interrupts.recv() => break,
         }
     }
     endpoint.drain();
     drop(end);
     tokio::select! {
         () = endpoint.idle() => {}
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+        () = interrupts.recv() => {}
         () = tokio::time::sleep(*drain) => {}
     }
     // Streams end, and the last answers are still written.
@@ -319,12 +312,20 @@ fn path(text: &str) -> Result<String, String> {
 }
 
 /// Allows as many open files as the system lets this process have, and returns how many connections that makes.
+#[cfg(unix)]
 fn descriptors() -> usize {
+    use rustix::process::{Resource, Rlimit};
     let Rlimit { current, maximum } = rustix::process::getrlimit(Resource::Nofile);
     let raised = Rlimit { current: maximum, maximum };
     let allowed = if rustix::process::setrlimit(Resource::Nofile, raised).is_ok() { maximum } else { current };
     let connections = allowed.map_or(u64::MAX, |allowed| allowed.saturating_sub(SPARE_DESCRIPTORS).max(1));
     usize::try_from(connections).unwrap_or(usize::MAX).min(ListenerConfig::default().max_connections)
+}
+
+/// Windows has no such limit.
+#[cfg(windows)]
+fn descriptors() -> usize {
+    ListenerConfig::default().max_connections
 }
 
 /// Says a line on stderr, whether or not anybody reads it.

@@ -39,6 +39,12 @@ impl ProcessId {
     }
 }
 
+/// The numbers of the ancestors of this process, its parent first, as far as the system tells.
+pub fn ancestors() -> impl Iterator<Item = u32> {
+    let own = ProcessId::own();
+    std::iter::successors(own, |id| system::parent(*id)).skip(1).map(|id| id.pid)
+}
+
 /// The number of this user. Windows has none: there it is 0, and [`ProcessId::is_own`] tells.
 #[must_use]
 pub fn user() -> u32 {

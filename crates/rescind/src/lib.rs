@@ -10,8 +10,8 @@
 //!
 //! A server with one tool, on stdin and stdout:
 //!
-#![cfg_attr(all(feature = "schemars", feature = "stdio", unix), doc = "```no_run")]
-#![cfg_attr(not(all(feature = "schemars", feature = "stdio", unix)), doc = "```ignore")]
+#![cfg_attr(all(feature = "schemars", feature = "stdio"), doc = "```no_run")]
+#![cfg_attr(not(all(feature = "schemars", feature = "stdio")), doc = "```ignore")]
 //! use rescind::{mcp, peer::{AnyError, Context, transport}};
 //! use tokio::time::{Duration, sleep};
 //!

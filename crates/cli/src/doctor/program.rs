@@ -10,8 +10,6 @@ use std::{
     time::Duration,
 };
 
-use rustix::fs::{Access, access};
-
 use super::report::{ProgramReport, ProgramState};
 use crate::wrap::program::{on_path, same, temporary};
 
@@ -54,7 +52,7 @@ impl Programs {
         let Some(path) = path.as_deref().filter(|path| path.is_file()) else {
             return of(ProgramState::Missing, None);
         };
-        if access(path, Access::EXEC_OK).is_err() {
+        if !is_executable(path) {
             return of(ProgramState::NotExecutable, None);
         }
         let own = env!("CARGO_PKG_VERSION");
@@ -70,6 +68,18 @@ impl Programs {
             Some(version) => of(ProgramState::OtherVersion, Some(version)),
         }
     }
+}
+
+#[cfg(unix)]
+fn is_executable(path: &Path) -> bool {
+    rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
+}
+
+/// By its name.
+#[cfg(windows)]
+fn is_executable(path: &Path) -> bool {
+    let kind = path.extension().and_then(|kind| kind.to_str()).unwrap_or_default();
+    ["exe", "cmd", "bat", "com"].iter().any(|known| kind.eq_ignore_ascii_case(known))
 }
 
 /// Asks a program for its version.

@@ -3,7 +3,6 @@
 use std::{
     fs::DirBuilder,
     io,
-    os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
 };
 
@@ -30,7 +29,7 @@ pub(super) fn directories() -> Vec<PathBuf> {
 
 /// Creates the directory if it is missing, and checks that readers would use it.
 fn check(path: &Path) -> Result<(), (String, String)> {
-    match DirBuilder::new().mode(0o700).create(path) {
+    match private().create(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound && !folder(path).exists() => {
             let hint = format!("first create its parent directory: mkdir -p {}", folder(path).display());
             Err(("its parent directory does not exist".into(), hint))
@@ -44,4 +43,18 @@ fn check(path: &Path) -> Result<(), (String, String)> {
             scan.map(drop).map_err(|unusable| (unusable.error.to_string(), unusable.error.hint().into()))
         }
     }
+}
+
+/// Creates directories that are closed to other users.
+#[cfg(unix)]
+fn private() -> DirBuilder {
+    let mut builder = DirBuilder::new();
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder
+}
+
+/// Creates directories that are as private as those that they are in.
+#[cfg(windows)]
+fn private() -> DirBuilder {
+    DirBuilder::new()
 }

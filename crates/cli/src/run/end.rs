@@ -4,7 +4,6 @@ use std::process::ExitCode;
 
 use rescind::relay::LinkEnd;
 use rescind_proto::relay::End;
-use rustix::process::{Resource, Rlimit};
 
 use super::OWN_FAILURE;
 
@@ -21,11 +20,21 @@ pub(super) fn as_the_server(end: &LinkEnd) -> ExitCode {
         }
         End::Closed => OWN_FAILURE.into(),
     };
-    ExitCode::from(u8::try_from(code & 0xff).unwrap_or(OWN_FAILURE))
+    #[cfg(unix)]
+    return ExitCode::from(u8::try_from(code & 0xff).unwrap_or(OWN_FAILURE));
+    // A code has 32 bits there, and `ExitCode` eight.
+    #[cfg(windows)]
+    std::process::exit(code);
 }
 
+/// Nothing here ends of a signal.
+#[cfg(windows)]
+const fn die_of(_: i32) {}
+
 /// Returns only if the signal has no effect. Leaves no core dump: only the server's is of interest.
+#[cfg(unix)]
 fn die_of(signal: i32) {
+    use rustix::process::{Resource, Rlimit};
     // The kernel ignores signals that process 1 sends itself, and the fallback would be an abort.
     if rustix::process::getpid().is_init() {
         return;

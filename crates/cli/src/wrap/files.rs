@@ -153,6 +153,8 @@ pub(crate) fn state_folder() -> Result<PathBuf, Failure> {
     let home = folders()?.home;
     let state = if cfg!(target_os = "macos") {
         home.join("Library/Application Support")
+    } else if cfg!(windows) {
+        variable("LOCALAPPDATA").filter(|path| path.is_absolute()).unwrap_or_else(|| home.join("AppData/Local"))
     } else {
         variable("XDG_STATE_HOME").filter(|path| path.is_absolute()).unwrap_or_else(|| home.join(".local/state"))
     };

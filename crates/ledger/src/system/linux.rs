@@ -34,6 +34,11 @@ pub(crate) fn origin() -> (Option<Client>, Option<u32>) {
     (client, own.and_then(|own| own.tty_nr.try_into().ok()).filter(|number| *number != 0))
 }
 
+/// The process that started this one, unless that has ended.
+pub(crate) fn parent(of: ProcessId) -> Option<ProcessId> {
+    running(entry(of)?.stat().ok()?.ppid.try_into().ok()?)
+}
+
 /// What else has to be the same for a number to mean the same process: the start of the machine, and the namespace.
 pub(crate) fn place() -> [Vec<u8>; 2] {
     let machine = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();

@@ -43,6 +43,14 @@ pub(crate) fn origin() -> (Option<Client>, Option<u32>) {
     (client, None)
 }
 
+/// The process that started this one, unless that has ended.
+pub(crate) fn parent(of: ProcessId) -> Option<ProcessId> {
+    let system = read(of.pid, ProcessRefreshKind::nothing());
+    let parent = running(system.process(Pid::from_u32(of.pid))?.parent()?.as_u32())?;
+    // One that is younger has only its number.
+    (parent.start <= of.start).then_some(parent)
+}
+
 /// Nothing else: the start of a process is a date here.
 pub(crate) const fn place() -> [Vec<u8>; 2] {
     [Vec::new(), Vec::new()]

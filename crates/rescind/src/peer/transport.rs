@@ -13,11 +13,11 @@
 pub mod child;
 #[cfg(any(feature = "unix", feature = "tcp", feature = "websocket"))]
 mod listener;
-#[cfg(all(any(feature = "stdio", feature = "child"), unix))]
+#[cfg(any(feature = "stdio", all(feature = "child", unix)))]
 mod pipe;
 #[cfg(any(feature = "unix", feature = "tcp"))]
 mod socket;
-#[cfg(all(feature = "stdio", unix))]
+#[cfg(feature = "stdio")]
 mod stdio;
 #[cfg(feature = "websocket")]
 mod websocket;
@@ -43,7 +43,7 @@ pub use listener::Listener;
 pub use socket::tcp;
 #[cfg(all(feature = "unix", unix))]
 pub use socket::unix;
-#[cfg(all(feature = "stdio", unix))]
+#[cfg(feature = "stdio")]
 pub use stdio::stdio;
 #[cfg(feature = "websocket")]
 pub use websocket::{accept_websocket, websocket, websocket_over};
@@ -205,7 +205,7 @@ impl Transport {
     }
 
     /// Makes a transport whose connection ends with this error.
-    #[cfg(all(feature = "stdio", unix))]
+    #[cfg(feature = "stdio")]
     fn broken(error: io::Error) -> Self {
         Self::messages(BrokenTransport(Some(error)))
     }
@@ -230,10 +230,10 @@ impl Transport {
 }
 
 /// A transport that could not be opened: reading it returns the error, once.
-#[cfg(all(feature = "stdio", unix))]
+#[cfg(feature = "stdio")]
 struct BrokenTransport(Option<io::Error>);
 
-#[cfg(all(feature = "stdio", unix))]
+#[cfg(feature = "stdio")]
 impl MessageStream for BrokenTransport {
     fn limit(&mut self, _max_message: usize) {}
 

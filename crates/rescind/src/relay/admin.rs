@@ -12,7 +12,10 @@ mod http;
 mod link_view;
 mod mailbox;
 mod messages;
+#[cfg(windows)]
+mod pipe;
 mod record;
+#[cfg(unix)]
 mod socket;
 mod tally;
 
@@ -24,7 +27,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use rescind_ledger::{mark::Mark, record::Record};
+use rescind_ledger::{identity::ancestors, mark::Mark, record::Record};
 use rescind_proto::{
     relay::{End, Relay},
     side::Side,
@@ -37,12 +40,19 @@ use crate::message_stream::Census;
 use event_buffer::EventBuffer;
 use link_view::{AdminState, EndOrdered, LinkView, SessionFacts};
 use mailbox::Mailbox;
-use socket::AdminSocket;
+#[cfg(windows)]
+use pipe as platform;
+use platform::AdminSocket;
+#[cfg(unix)]
+use socket as platform;
 
-pub(super) use socket::SocketError;
+pub(super) use platform::SocketError;
 
 /// Time for subscribers to read the last events of a link.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// The most ancestors that are told.
+const MAX_ANCESTORS: usize = 64;
 
 /// The most `changes` events at the end: a few thousand requests may end with their link.
 const MAX_FINAL_EVENTS: usize = 20;
@@ -81,7 +91,7 @@ impl Admin {
         };
         let facts = SessionFacts {
             name: socket.name.clone(),
-            ancestors: ancestors(),
+            ancestors: ancestors().take(MAX_ANCESTORS).collect(),
             server_pid,
             command: command.iter().map(|word| record::text(&word.to_string_lossy())).collect(),
             started: micros_since_1970(SystemTime::now() - origin.elapsed()),
@@ -196,18 +206,7 @@ fn micros_since_1970(time: SystemTime) -> u64 {
     passed.as_micros().try_into().unwrap_or(u64::MAX)
 }
 
-/// The ancestors of this process, its parent first, as far as `/proc` has them.
-fn ancestors() -> Vec<u32> {
-    let parent = rustix::process::getppid().and_then(|pid| pid.as_raw_pid().try_into().ok());
-    let above = |pid: &u32| {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // After the name, which is in parentheses, come the state and the parent.
-        stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok().filter(|pid| *pid != 0)
-    };
-    std::iter::successors(parent, above).take(64).collect()
-}
-
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use std::{
         fs,

@@ -1,17 +1,17 @@
 //! This process's own standard input and output.
 
-use std::{io, os::fd::AsFd};
+use std::io;
 
 use super::{
     Transport,
     pipe::{PipeReader, PipeWriter},
 };
-use crate::stdio::{Input, Output};
+use crate::stdio::{self, Input, Output};
 
 /// Standard input and output: for a server that its client starts.
 ///
 /// Pipes and sockets are read and written through epoll, without blocking and without changing the flags that other
-/// processes share; files and terminals by a thread each. Nothing else may write to standard output meanwhile: a
+/// processes share; files and terminals, and on Windows everything, by a thread each. Nothing else may write to standard output meanwhile: a
 /// stray `println!` is garbage to the client. If they cannot be opened, that is the connection's error.
 ///
 /// Call it, and drive the connection, within a tokio runtime with I/O enabled.
@@ -39,7 +39,7 @@ pub fn stdio() -> Transport {
 }
 
 fn open() -> io::Result<Transport> {
-    let input = Input::inherited(io::stdin().as_fd().try_clone_to_owned()?)?;
-    let output = Output::inherited(io::stdout().as_fd().try_clone_to_owned()?)?;
+    let (input, output) = stdio::standard()?;
+    let (input, output) = (Input::inherited(input)?, Output::inherited(output)?);
     Ok(Transport::new(PipeReader(input), PipeWriter(Some(output))))
 }

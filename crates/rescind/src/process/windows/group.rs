@@ -55,7 +55,7 @@ impl Group {
         let (program, arguments) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
         let (stdin, input) = pipe::to_child()?;
         let (stdout, output) = pipe::from_child()?;
-        let mut command = Command::new(program::find(program)?);
+        let mut command = Command::new(program::find(program));
         command.args(arguments).envs(environment.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::from(input)).stdout(Stdio::from(output));
         let server = CommandWrap::from(command)

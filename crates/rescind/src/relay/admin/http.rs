@@ -24,7 +24,6 @@ use rescind_feed::{CancelOrder, EndOrder, Problem};
 use rescind_proto::link::RequestKey;
 use serde::de::DeserializeOwned;
 use tokio::{
-    net::{UnixListener, UnixStream},
     sync::{mpsc, watch},
     task::{spawn_blocking, yield_now},
     time::{sleep, timeout},
@@ -36,6 +35,7 @@ use super::{
     filter::{RequestFilter, members},
     link_view::LinkView,
     mailbox::Mailbox,
+    platform::{self, Connection, Listener},
 };
 
 /// Bytes of a request before its body, and of a response that may wait to be written.
@@ -67,7 +67,7 @@ type ApiResponse = Response<Either<Full<Bytes>, EventBody>>;
 
 /// Serves until `closing`, then finishes the requests that have been received.
 pub(super) async fn serve(
-    listener: UnixListener,
+    listener: Listener,
     mailbox: Arc<Mailbox>,
     events: Arc<EventBuffer>,
     closing: watch::Receiver<bool>,
@@ -79,11 +79,9 @@ pub(super) async fn serve(
         tokio::select! {
             _ = &mut closes => break,
             Some(()) = connections.reap() => {}
-            accepted = listener.accept() => match accepted {
-                Ok((connection, _)) if !is_same_user(&connection) => {
-                    refuse(&connection, "403 Forbidden", "this session belongs to another user");
-                }
-                Ok((connection, _)) => {
+            accepted = platform::accept(&listener) => match accepted {
+                Ok(None) => {}
+                Ok(Some(connection)) => {
                     connections.accept(|activity| {
                         let server = ApiConnection { mailbox: Arc::clone(&mailbox), events: Arc::clone(&events), activity };
                         server.serve(connection, closing.clone())
@@ -97,20 +95,6 @@ pub(super) async fn serve(
     }
     drop(listener);
     while connections.reap().await.is_some() {}
-}
-
-/// Whether the client is this user or root.
-fn is_same_user(connection: &UnixStream) -> bool {
-    let ours = rustix::process::geteuid().as_raw();
-    connection.peer_cred().is_ok_and(|peer| peer.uid() == ours || peer.uid() == 0)
-}
-
-/// Sends an answer that fits into any socket buffer, without reading a request.
-fn refuse(connection: &UnixStream, status: &str, why: &str) {
-    let body = format!(r#"{{"error":"{why}"}}"#);
-    let length = body.len();
-    let head = format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {length}");
-    let _ = connection.try_write(format!("{head}\r\nconnection: close\r\n\r\n{body}").as_bytes());
 }
 
 /// A path of the API.
@@ -155,7 +139,7 @@ struct ApiConnection {
 }
 
 impl ApiConnection {
-    async fn serve(self, connection: UnixStream, mut closing: watch::Receiver<bool>) {
+    async fn serve(self, connection: Connection, mut closing: watch::Receiver<bool>) {
         let answer = |request| {
             let server = self.clone();
             async move { Ok::<_, Infallible>(server.answer(request).await) }

@@ -20,7 +20,7 @@ use rustix::{
     io::Errno,
     net::{AddressFamily, SocketAddrUnix, SocketType},
 };
-use tokio::net::{UnixListener, UnixSocket};
+use tokio::net::{UnixListener, UnixSocket, UnixStream};
 
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 64;
@@ -33,6 +33,12 @@ const UNFINISHED: &str = ".new-";
 
 /// Sockets that this process has opened.
 static OPENED: AtomicU32 = AtomicU32::new(0);
+
+/// What listens.
+pub(super) type Listener = UnixListener;
+
+/// A connection to a client.
+pub(super) type Connection = UnixStream;
 
 /// Why there is no socket.
 #[derive(Debug, thiserror::Error)]
@@ -91,6 +97,30 @@ impl Drop for AdminSocket {
 
 fn file_of(name: &str) -> String {
     format!("{name}{SOCKET_SUFFIX}")
+}
+
+/// A client whose user was checked; `None` if it was turned away.
+pub(super) async fn accept(listener: &Listener) -> io::Result<Option<Connection>> {
+    let (connection, _) = listener.accept().await?;
+    if is_same_user(&connection) {
+        return Ok(Some(connection));
+    }
+    refuse(&connection, "403 Forbidden", "this session belongs to another user");
+    Ok(None)
+}
+
+/// Whether the client is this user or root.
+fn is_same_user(connection: &UnixStream) -> bool {
+    let ours = rustix::process::geteuid().as_raw();
+    connection.peer_cred().is_ok_and(|peer| peer.uid() == ours || peer.uid() == 0)
+}
+
+/// Sends an answer that fits into any socket buffer, without reading a request.
+fn refuse(connection: &UnixStream, status: &str, why: &str) {
+    let body = format!(r#"{{"error":"{why}"}}"#);
+    let length = body.len();
+    let head = format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {length}");
+    let _ = connection.try_write(format!("{head}\r\nconnection: close\r\n\r\n{body}").as_bytes());
 }
 
 /// A directory that only this user can use.

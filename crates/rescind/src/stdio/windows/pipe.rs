@@ -7,6 +7,8 @@ use std::{
     fs::{File, OpenOptions},
     hash::{BuildHasher, RandomState},
     io,
+    pin::pin,
+    task::{Context, Poll, Waker},
 };
 
 use tokio::net::windows::named_pipe::{NamedPipeServer, ServerOptions};
@@ -20,8 +22,7 @@ const CAPACITY: u32 = 64 * 1024;
 ///
 /// Outside a tokio runtime.
 pub(crate) fn to_child() -> io::Result<(NamedPipeServer, File)> {
-    let (ours, name) = create(ServerOptions::new().access_inbound(false))?;
-    Ok((ours, OpenOptions::new().read(true).open(name)?))
+    pair(ServerOptions::new().access_inbound(false), OpenOptions::new().read(true))
 }
 
 /// Our end of a pipe to read, and the end that a child writes.
@@ -30,15 +31,20 @@ pub(crate) fn to_child() -> io::Result<(NamedPipeServer, File)> {
 ///
 /// Outside a tokio runtime.
 pub(crate) fn from_child() -> io::Result<(NamedPipeServer, File)> {
-    let (ours, name) = create(ServerOptions::new().access_outbound(false))?;
-    Ok((ours, OpenOptions::new().write(true).open(name)?))
+    pair(ServerOptions::new().access_outbound(false), OpenOptions::new().write(true))
 }
 
-/// Its only instance, which takes one connection: if another process were faster, the open that follows would fail.
-fn create(options: &mut ServerOptions) -> io::Result<(NamedPipeServer, String)> {
+/// The only instance of a pipe takes one connection: if another process were faster, the open would fail.
+fn pair(ours: &mut ServerOptions, theirs: &OpenOptions) -> io::Result<(NamedPipeServer, File)> {
     let [a, b] = [0, 1].map(|number: u8| RandomState::new().hash_one(number));
     let name = format!(r"\\.\pipe\rescind-{}-{a:016x}{b:016x}", std::process::id());
-    let options = options.first_pipe_instance(true).max_instances(1).reject_remote_clients(true);
-    let pipe = options.in_buffer_size(CAPACITY).out_buffer_size(CAPACITY).create(&name)?;
-    Ok((pipe, name))
+    let ours = ours.first_pipe_instance(true).max_instances(1).reject_remote_clients(true);
+    let ours = ours.in_buffer_size(CAPACITY).out_buffer_size(CAPACITY).create(&name)?;
+    let theirs = theirs.open(name)?;
+    // It is connected; this has it read.
+    match pin!(ours.connect()).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(connected) => connected?,
+        Poll::Pending => {}
+    }
+    Ok((ours, theirs))
 }
