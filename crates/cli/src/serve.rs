@@ -133,6 +133,7 @@ const SETTING_NAMES: SettingNames = SettingNames {
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
 /// Descriptors that may stay unused by connections: those of server processes and of files.
+#[cfg(unix)]
 const SPARE_DESCRIPTORS: u64 = 64;
 
 /// Time for clients to read what they are owed when the service ends.

@@ -29,4 +29,5 @@ mod run_terminal;
 mod serve;
 mod shim;
 mod stop;
+mod windows;
 mod wrap;

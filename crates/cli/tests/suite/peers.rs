@@ -28,7 +28,7 @@ mod our_mcp;
 mod our_task_client;
 mod our_task_server;
 mod parts;
-mod play;
+pub(crate) mod play;
 mod programs;
 mod raw;
 mod recording;

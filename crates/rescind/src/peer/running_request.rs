@@ -46,6 +46,7 @@ pub(crate) struct RouteInfo {
     pub(crate) method: Box<str>,
     pub(crate) dialect: &'static Dialect,
     /// Processes get SIGTERM only when the grace is over (D22).
+    #[cfg_attr(windows, expect(dead_code, reason = "no child process belongs to a request there yet"))]
     pub(crate) spares_processes: bool,
     /// Its answer may ask for input (D48).
     #[cfg(feature = "mcp")]

@@ -1,6 +1,7 @@
 //! Jobs and the events of consoles.
 
 pub(crate) mod group;
+mod job;
 pub(crate) mod parent;
 pub(crate) mod presence;
 pub(crate) mod program;

@@ -13,13 +13,12 @@ use std::{
     task::{Context, Poll},
 };
 
-use process_wrap::tokio::{ChildWrapper, CommandWrap, CreationFlags, JobObject, KillOnDrop};
+use process_wrap::tokio::{ChildWrapper, CommandWrap};
 use rescind_proto::relay::End;
 use send_ctrlc::Interruptible;
 use tokio::{net::windows::named_pipe::NamedPipeServer, process::Command};
-use windows::Win32::System::Threading::CREATE_NEW_PROCESS_GROUP;
 
-use super::program;
+use super::{job::Job, program};
 use crate::{
     process::{Suspended, container::Container, signals::Signal},
     stdio::pipe,
@@ -30,6 +29,8 @@ use crate::{
 pub(crate) struct Group {
     server: Box<dyn ChildWrapper>,
     id: u32,
+    /// `None` once it was ended.
+    job: Option<Job>,
     /// What the server has started that is no process of this job.
     container: Option<Container>,
 }
@@ -58,14 +59,10 @@ impl Group {
         let mut command = Command::new(program::find(program));
         command.args(arguments).envs(environment.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::from(input)).stdout(Stdio::from(output));
-        let server = CommandWrap::from(command)
-            // Without a group of its own an event would reach this process, too.
-            .wrap(CreationFlags(CREATE_NEW_PROCESS_GROUP))
-            .wrap(KillOnDrop)
-            .wrap(JobObject)
-            .spawn()?;
+        let job = Job::new()?;
+        let server = job.contain(CommandWrap::from(command)).spawn()?;
         let id = server.id().unwrap_or_default();
-        Ok((Self { server, id, container: None }, Pipes { stdin, stdout }))
+        Ok((Self { server, id, job: Some(job), container: None }, Pipes { stdin, stdout }))
     }
 
     /// What runs in this container ends with the server.
@@ -94,7 +91,9 @@ impl Group {
     pub(crate) fn signal(&mut self, signal: Signal) {
         self.container.iter_mut().for_each(|container| container.handle_signal(signal));
         if signal == Signal::KILL {
+            // With an exit code that is no success; what may be left ends with our job.
             let _ = self.server.start_kill();
+            self.job = None;
         } else {
             let _ = Leader(self.id).terminate();
         }

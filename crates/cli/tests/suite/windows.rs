@@ -1,0 +1,7 @@
+//! The command on Windows, under Wine: `RESCIND_WINDOWS` names the folder with `rescind.exe` and `reporting_server.exe`,
+//! which `scripts/windows` builds. Without it they are skipped.
+
+mod cancel;
+mod ends;
+mod launcher;
+mod world;

@@ -1,0 +1,187 @@
+//! Programs of Windows, and connections that close when a process ends.
+
+use std::{
+    ffi::OsStr,
+    io::{BufRead, BufReader, Write},
+    net::{Ipv4Addr, TcpListener, TcpStream},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use crate::peers::play::skip;
+
+/// After this a test fails; nothing that works comes near it.
+pub(super) const BOUND: Duration = Duration::from_secs(60);
+
+/// A fresh user of Windows, with the programs.
+pub(super) struct World {
+    programs: PathBuf,
+    home: tempfile::TempDir,
+    listener: TcpListener,
+}
+
+/// A process that has reported.
+pub(super) struct Reporter {
+    pub(super) role: String,
+    pub(super) words: Vec<String>,
+    lines: BufReader<TcpStream>,
+}
+
+/// A client of a shim.
+pub(super) struct Client {
+    pub(super) shim: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl World {
+    /// `None`, after a line that says so, where Wine or the programs are missing.
+    pub(super) fn new() -> Option<Self> {
+        let Some(programs) = std::env::var_os("RESCIND_WINDOWS").map(PathBuf::from) else {
+            skip("RESCIND_WINDOWS is not set (scripts/windows builds what it names)".to_owned());
+            return None;
+        };
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        Some(Self { programs, home: tempfile::tempdir().unwrap(), listener })
+    }
+
+    /// The path of a program as Windows has it.
+    pub(super) fn program(&self, name: &str) -> String {
+        windows_path(&self.programs.join(name))
+    }
+
+    pub(super) fn home(&self) -> &Path {
+        self.home.path()
+    }
+
+    pub(super) fn port(&self) -> String {
+        self.listener.local_addr().unwrap().port().to_string()
+    }
+
+    /// `rescind.exe` under Wine.
+    pub(super) fn command(&self, words: &[impl AsRef<OsStr>]) -> Command {
+        let mut command = Command::new("/usr/lib/wine/wine64");
+        command.arg(self.programs.join("rescind.exe")).args(words);
+        command.env("WINEDEBUG", "-all").env("WINEPREFIX", self.programs.join("prefix"));
+        command.env("RESCIND_RUNTIME_DIR", windows_path(&self.home().join("run")));
+        command
+    }
+
+    pub(super) fn rescind(&self, words: &[&str]) -> Output {
+        self.command(words).stdin(Stdio::null()).output().unwrap()
+    }
+
+    /// A client of `rescind run`, with these flags and this command.
+    pub(super) fn client(&self, flags: &[&str], command: &[String]) -> Client {
+        let words: Vec<&str> = ["run"].iter().chain(flags).copied().chain(command.iter().map(String::as_str)).collect();
+        let mut shim = self.command(&words).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (input, output) = (shim.stdin.take(), BufReader::new(shim.stdout.take().unwrap()));
+        let mut client = Client { shim, input, output };
+        let info = json!({"name": "windows", "version": "1"});
+        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info});
+        client.send(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}));
+        client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        client
+    }
+
+    /// A server whose processes report here.
+    pub(super) fn server(&self, words: &[&str]) -> Vec<String> {
+        let mut command = vec![self.program("reporting_server.exe"), self.port(), "server".to_owned()];
+        command.extend(words.iter().map(|word| (*word).to_owned()));
+        command
+    }
+
+    /// The next process that reports.
+    pub(super) fn reporter(&self) -> Reporter {
+        let begun = Instant::now();
+        let connection = loop {
+            match self.listener.accept() {
+                Ok((connection, _)) => break connection,
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock && begun.elapsed() < BOUND => {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                Err(error) => panic!("no process reports: {error}"),
+            }
+        };
+        connection.set_nonblocking(false).unwrap();
+        connection.set_read_timeout(Some(BOUND)).unwrap();
+        let mut lines = BufReader::new(connection);
+        let mut first = String::new();
+        lines.read_line(&mut first).unwrap();
+        let first: Value = serde_json::from_str(&first).unwrap();
+        let words = first["words"].as_array().unwrap().iter().map(|word| word.as_str().unwrap().to_owned());
+        Reporter { role: first["role"].as_str().unwrap().to_owned(), words: words.collect(), lines }
+    }
+
+    /// The server, its child and its grandchild.
+    pub(super) fn family(&self) -> [Reporter; 3] {
+        let mut all = [self.reporter(), self.reporter(), self.reporter()];
+        all.sort_by_key(|one| ["server", "child", "grandchild"].iter().position(|role| *role == one.role));
+        all
+    }
+}
+
+impl Reporter {
+    /// What it reports next.
+    pub(super) fn next(&mut self) -> Value {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|_| panic!("{} has ended", self.role))
+    }
+
+    /// Waits for the end of its process.
+    pub(super) fn expect_end(mut self) {
+        let mut line = String::new();
+        while let Ok(1..) = self.lines.read_line(&mut line) {
+            line.clear();
+        }
+        let after = self.lines.read_line(&mut line);
+        let timed_out = after.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock);
+        assert!(!timed_out, "the {} lives on", self.role);
+    }
+}
+
+impl Client {
+    pub(super) fn send(&mut self, message: &Value) {
+        writeln!(self.input.as_mut().unwrap(), "{message}").unwrap();
+    }
+
+    /// The next message.
+    pub(super) fn receive(&mut self) -> Value {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap()
+    }
+
+    /// Ends its input.
+    pub(super) fn end_input(&mut self) {
+        self.input = None;
+    }
+
+    /// Waits for the shim's end.
+    pub(super) fn code(mut self) -> Option<i32> {
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.shim.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(begun.elapsed() < BOUND, "the shim lives on");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        let _ = self.shim.kill();
+        let _ = self.shim.wait();
+    }
+}
+
+fn windows_path(path: &Path) -> String {
+    format!("Z:{}", path.display().to_string().replace('/', "\\"))
+}
