@@ -41,8 +41,7 @@ impl ProcessId {
 
 /// The numbers of the ancestors of this process, its parent first, as far as the system tells.
 pub fn ancestors() -> impl Iterator<Item = u32> {
-    let own = ProcessId::own();
-    std::iter::successors(own, |id| system::parent(*id)).skip(1).map(|id| id.pid)
+    system::ancestors()
 }
 
 /// The number of this user. Windows has none: there it is 0, and [`ProcessId::is_own`] tells.

@@ -34,9 +34,15 @@ pub(crate) fn origin() -> (Option<Client>, Option<u32>) {
     (client, own.and_then(|own| own.tty_nr.try_into().ok()).filter(|number| *number != 0))
 }
 
-/// The process that started this one, unless that has ended.
-pub(crate) fn parent(of: ProcessId) -> Option<ProcessId> {
-    running(entry(of)?.stat().ok()?.ppid.try_into().ok()?)
+/// The numbers of the ancestors of this process. Each session asks for them at its start, so no more is read than that.
+pub(crate) fn ancestors() -> impl Iterator<Item = u32> {
+    let parent = rustix::process::getppid().and_then(|pid| pid.as_raw_pid().try_into().ok());
+    let above = |pid: &u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // After the name, which is in parentheses, come the state and the parent.
+        stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok().filter(|pid| *pid != 0)
+    };
+    std::iter::successors(parent, above)
 }
 
 /// What else has to be the same for a number to mean the same process: the start of the machine, and the namespace.

@@ -43,8 +43,13 @@ pub(crate) fn origin() -> (Option<Client>, Option<u32>) {
     (client, None)
 }
 
+/// The numbers of the ancestors of this process.
+pub(crate) fn ancestors() -> impl Iterator<Item = u32> {
+    std::iter::successors(running(std::process::id()), |id| parent(*id)).skip(1).map(|id| id.pid)
+}
+
 /// The process that started this one, unless that has ended.
-pub(crate) fn parent(of: ProcessId) -> Option<ProcessId> {
+fn parent(of: ProcessId) -> Option<ProcessId> {
     let system = read(of.pid, ProcessRefreshKind::nothing());
     let parent = running(system.process(Pid::from_u32(of.pid))?.parent()?.as_u32())?;
     // One that is younger has only its number.

@@ -37,8 +37,15 @@ pub(crate) enum SignalEvent {
 pub(crate) struct Signals {
     queue: Arc<Mutex<SignalQueue>>,
     listener: AbortHandle,
-    /// Held, never polled.
     _held: Option<SignalStream>,
+}
+
+/// What hears of signals.
+#[derive(Debug)]
+pub(crate) struct Listeners {
+    pub(crate) polled: Vec<(SignalEvent, SignalStream)>,
+    /// Never polled: that a signal is caught is enough.
+    pub(crate) held: Option<SignalStream>,
 }
 
 /// Signals that have arrived and were not polled yet, each once.
@@ -55,19 +62,19 @@ impl Signals {
     ///
     /// Outside a tokio runtime.
     pub(crate) fn listen() -> io::Result<Self> {
-        Ok(Self::of(signals::listen()?, signals::held()?))
+        Ok(Self::of(signals::listen()?))
     }
 
     /// Listens for changes of children only: signals to this process are somebody else's to handle.
     pub(crate) fn of_children() -> io::Result<Self> {
-        Ok(Self::of(signals::of_children()?, None))
+        Ok(Self::of(signals::of_children()?))
     }
 
-    fn of(mut streams: Vec<(SignalEvent, SignalStream)>, held: Option<SignalStream>) -> Self {
+    fn of(Listeners { mut polled, held }: Listeners) -> Self {
         let queue = Arc::<Mutex<SignalQueue>>::default();
         let sender = Arc::clone(&queue);
         let listener = tokio::spawn(poll_fn(move |cx| {
-            for (arrival, stream) in &mut streams {
+            for (arrival, stream) in &mut polled {
                 while stream.poll_recv(cx).is_ready() {
                     deliver(&sender, *arrival);
                 }

@@ -5,7 +5,7 @@ use std::io;
 pub(crate) use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::process::signals::SignalEvent;
+use crate::process::signals::{Listeners, SignalEvent};
 
 pub(crate) type SignalStream = tokio::signal::unix::Signal;
 
@@ -17,29 +17,25 @@ const ASK_FOR_END: [Signal; 4] = [Signal::TERM, Signal::INT, Signal::HUP, Signal
 const PASSED_ON: [Signal; 3] = [Signal::USR1, Signal::USR2, Signal::WINCH];
 
 /// Signals that were ignored when this process started (`nohup`) stay ignored.
-pub(crate) fn listen() -> io::Result<Vec<(SignalEvent, SignalStream)>> {
+pub(crate) fn listen() -> io::Result<Listeners> {
     let ignored = ignored();
-    let mut streams = Vec::new();
+    let mut polled = Vec::new();
     let kinds = ASK_FOR_END.map(|kind| (kind, SignalEvent::AsksForEnd(kind)));
     for (kind, arrival) in kinds.into_iter().chain(PASSED_ON.map(|kind| (kind, SignalEvent::PassedOn(kind)))) {
         if !ignored.contains(kind) {
-            streams.push((arrival, signal(SignalKind::from_raw(kind.as_raw()))?));
+            polled.push((arrival, signal(SignalKind::from_raw(kind.as_raw()))?));
         }
     }
-    streams.push((SignalEvent::Continued, signal(SignalKind::from_raw(Signal::CONT.as_raw()))?));
-    streams.push((SignalEvent::Child, signal(SignalKind::child())?));
-    Ok(streams)
+    // A write past the limit on file sizes is an error then, which ends a log or a recording. Else it would end the link.
+    let too_large = (!ignored.contains(Signal::XFSZ)).then(|| signal(SignalKind::from_raw(Signal::XFSZ.as_raw())));
+    let held = too_large.transpose()?;
+    polled.push((SignalEvent::Continued, signal(SignalKind::from_raw(Signal::CONT.as_raw()))?));
+    polled.push((SignalEvent::Child, signal(SignalKind::child())?));
+    Ok(Listeners { polled, held })
 }
 
-/// With a handler for SIGXFSZ, a write past the limit on file sizes is an error, which ends a log or a recording. Without,
-/// it would end the link.
-pub(crate) fn held() -> io::Result<Option<SignalStream>> {
-    let too_large = (!ignored().contains(Signal::XFSZ)).then(|| signal(SignalKind::from_raw(Signal::XFSZ.as_raw())));
-    too_large.transpose()
-}
-
-pub(crate) fn of_children() -> io::Result<Vec<(SignalEvent, SignalStream)>> {
-    Ok(vec![(SignalEvent::Child, signal(SignalKind::child())?)])
+pub(crate) fn of_children() -> io::Result<Listeners> {
+    Ok(Listeners { polled: vec![(SignalEvent::Child, signal(SignalKind::child())?)], held: None })
 }
 
 /// A set of signals as the kernel prints it.

@@ -9,7 +9,7 @@ use tokio::signal::windows::{
     CtrlBreak, CtrlC, CtrlClose, CtrlShutdown, ctrl_break, ctrl_c, ctrl_close, ctrl_shutdown,
 };
 
-use crate::process::signals::SignalEvent;
+use crate::process::signals::{Listeners, SignalEvent};
 
 /// An event of a console, by the number that C's library has for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,20 +50,17 @@ impl SignalStream {
     }
 }
 
-pub(crate) fn listen() -> io::Result<Vec<(SignalEvent, SignalStream)>> {
-    Ok(vec![
+pub(crate) fn listen() -> io::Result<Listeners> {
+    let polled = vec![
         (SignalEvent::AsksForEnd(Signal::INT), SignalStream::C(ctrl_c()?)),
         (SignalEvent::AsksForEnd(Signal::BREAK), SignalStream::Break(ctrl_break()?)),
         (SignalEvent::AsksForEnd(Signal::TERM), SignalStream::Close(ctrl_close()?)),
         (SignalEvent::AsksForEnd(Signal::TERM), SignalStream::Shutdown(ctrl_shutdown()?)),
-    ])
-}
-
-pub(crate) const fn held() -> io::Result<Option<SignalStream>> {
-    Ok(None)
+    ];
+    Ok(Listeners { polled, held: None })
 }
 
 /// The end of a child is not an event: see [`Group::poll_exit`](super::group::Group::poll_exit).
-pub(crate) const fn of_children() -> io::Result<Vec<(SignalEvent, SignalStream)>> {
-    Ok(Vec::new())
+pub(crate) const fn of_children() -> io::Result<Listeners> {
+    Ok(Listeners { polled: Vec::new(), held: None })
 }
