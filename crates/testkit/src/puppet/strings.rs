@@ -177,7 +177,7 @@ impl Puppet {
 fn wait_for(listener: &UnixListener, transcript: &Transcript) {
     let patience = Timespec::try_from(PATIENCE).ok();
     let mut fds = [PollFd::new(listener, PollFlags::IN)];
-    if rustix::event::poll(&mut fds, patience.as_ref()) == Ok(0) {
+    if rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, patience.as_ref())) == Ok(0) {
         transcript.fail("no puppet reported in time");
     }
 }

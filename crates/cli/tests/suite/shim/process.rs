@@ -4,6 +4,7 @@ use std::{fs, os::fd::OwnedFd};
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
+    io::retry_on_intr,
     process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal},
 };
 
@@ -33,7 +34,7 @@ impl Member {
     pub(crate) fn expect_death(&self) {
         let mut fds = [PollFd::new(&self.fd, PollFlags::IN)];
         let patience = Timespec { tv_sec: 30, tv_nsec: 0 };
-        let polled = poll(&mut fds, Some(&patience));
+        let polled = retry_on_intr(|| poll(&mut fds, Some(&patience)));
         let stat = || fs::read_to_string(format!("/proc/{}/stat", self.pid));
         assert_eq!(polled, Ok(1), "process {} lives: {:?}", self.pid, stat());
     }

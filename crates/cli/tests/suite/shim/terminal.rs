@@ -10,6 +10,7 @@ use std::{
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fs::OFlags,
+    io::retry_on_intr,
     pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
     termios::{LocalModes, OptionalActions, tcgetattr, tcgetpgrp, tcsetattr},
 };
@@ -70,7 +71,9 @@ impl Terminal {
             let mut fds = [PollFd::new(&self.person, PollFlags::IN)];
             let patience = Timespec { tv_sec: 30, tv_nsec: 0 };
             let shown_so_far = String::from_utf8_lossy(&shown);
-            assert_eq!(poll(&mut fds, Some(&patience)), Ok(1), "no {text:?} appears: {shown_so_far}");
+            // The runtimes of other tests in this process listen for signals.
+            let polled = retry_on_intr(|| poll(&mut fds, Some(&patience)));
+            assert_eq!(polled, Ok(1), "no {text:?} appears: {shown_so_far}");
             let mut some = [0; 4096];
             let count = person.read(&mut some).unwrap();
             shown.extend_from_slice(&some[..count]);

@@ -46,7 +46,9 @@ pub(crate) fn lend(group: Pid) -> bool {
 /// Orders the guard to give the foreground back. Does nothing if its group does not have it.
 pub(crate) fn reclaim(orders: &mut ChildStdin, replies: &mut ChildStdout) {
     let mut fds = [PollFd::from_borrowed_fd(replies.as_fd(), PollFlags::IN)];
-    if orders.write_all(b"t").is_ok() && rustix::event::poll(&mut fds, Some(&REPLY_TIMEOUT)) == Ok(1) {
+    // A child ends at about this time, and its signal is no reply.
+    let mut replied = || rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, Some(&REPLY_TIMEOUT))) == Ok(1);
+    if orders.write_all(b"t").is_ok() && replied() {
         let _ = replies.read(&mut [0]);
     }
 }
