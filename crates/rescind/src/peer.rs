@@ -37,7 +37,6 @@
 mod background;
 mod builder;
 mod call;
-#[cfg(unix)]
 pub mod command;
 #[cfg(any(feature = "acp", feature = "lsp", feature = "mcp"))]
 mod connect;

@@ -4,6 +4,8 @@
 //!
 //! - `Group` starts the server and ends it with all that it has started (D47), politely or at once. It says how the server
 //!   ended, and wakes the link when it has.
+//! - `OwnedProcess` is a child of a program that uses the library, and `Leader` is what may end it with all that it has
+//!   started.
 //! - `Signals` are those to this process that concern the server, and `Signal` is one of them.
 //!
 //! | | Linux | macOS | Windows |
@@ -28,6 +30,8 @@ mod unix;
 #[cfg(windows)]
 mod windows;
 
+#[cfg(feature = "peer")]
+pub(crate) use platform::owned_process;
 pub(crate) use platform::{group, presence};
 #[cfg(unix)]
 use unix as platform;
@@ -35,6 +39,15 @@ use unix as platform;
 pub use unix::launch;
 #[cfg(windows)]
 use windows as platform;
+
+use crate::stdio::{Input, Output};
+
+/// Our ends of the pipes to a child.
+#[derive(Debug)]
+pub(crate) struct Pipes {
+    pub(crate) stdin: Output,
+    pub(crate) stdout: Input,
+}
 
 /// How a server was suspended.
 #[derive(Clone, Copy, Debug)]

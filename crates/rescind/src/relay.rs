@@ -180,7 +180,7 @@ pub async fn drive(link: Link) -> Result<LinkEnd, LinkError> {
                 asked = container::ASKED;
                 group.keep(container);
             }
-            (Some(group), Port::to_server(pipes).map_err(LinkError::Setup)?)
+            (Some(group), Port::to_server(pipes))
         }
         LinkServer::Messages { stream, .. } => {
             config.framing = Some(Framing::Line);

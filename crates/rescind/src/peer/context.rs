@@ -166,10 +166,12 @@ impl Context {
     /// The group gets SIGTERM when the token fires and SIGKILL when the grace is over or the handler has ended
     /// (D22). Standard streams are those of `command`.
     ///
+    /// On Windows it gets a job and a console group of its own, whatever creation flags `command` has; CTRL+BREAK takes
+    /// the place of SIGTERM, and the end of the job that of SIGKILL.
+    ///
     /// # Errors
     ///
     /// The process cannot be started, or the handler has ended.
-    #[cfg(unix)]
     pub fn command(&self, command: tokio::process::Command) -> std::io::Result<super::command::OwnedChild> {
         super::command::OwnedChild::start(&self.work, command)
     }

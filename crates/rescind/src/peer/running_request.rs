@@ -21,6 +21,7 @@ use super::{
     sync::Signal,
     trace::{RequestSpan, TraceContext},
 };
+use crate::process::owned_process::Leader;
 
 /// A request that is being handled. There may be a million of them, so every byte counts.
 pub(crate) struct RunningRequest {
@@ -46,7 +47,6 @@ pub(crate) struct RouteInfo {
     pub(crate) method: Box<str>,
     pub(crate) dialect: &'static Dialect,
     /// Processes get SIGTERM only when the grace is over (D22).
-    #[cfg_attr(windows, expect(dead_code, reason = "no child process belongs to a request there yet"))]
     pub(crate) spares_processes: bool,
     /// Its answer may ask for input (D48).
     #[cfg(feature = "mcp")]
@@ -69,9 +69,8 @@ pub(crate) enum Hook {
     Waiting(Waker),
     /// A call on another connection, made while handling this request.
     Child(Arc<PeerShared>, OutgoingKey),
-    /// A process group, which gets SIGTERM.
-    #[cfg(unix)]
-    Group(super::command::Leader),
+    /// A process that is asked to end, with its group.
+    Group(Leader),
 }
 
 #[derive(Debug, Default)]
@@ -97,8 +96,7 @@ pub(crate) enum Spawned {
     /// A thread: it can only be waited for.
     Thread,
     /// A process; its group is killed when the handler ends.
-    #[cfg(unix)]
-    Group(super::command::Leader),
+    Group(Leader),
 }
 
 impl Spawned {
@@ -106,7 +104,6 @@ impl Spawned {
         match self {
             Self::Task(task) => task.abort(),
             Self::Thread => {}
-            #[cfg(unix)]
             Self::Group(leader) => leader.kill(),
         }
     }
@@ -230,9 +227,7 @@ impl RunningRequest {
     pub(crate) fn token(&self) -> CancellationToken {
         let token = |hook: &Hook| match hook {
             Hook::Token(token) => Some(token.clone()),
-            Hook::Waiting(_) | Hook::Child(..) => None,
-            #[cfg(unix)]
-            Hook::Group(_) => None,
+            Hook::Waiting(_) | Hook::Child(..) | Hook::Group(_) => None,
         };
         self.signal.find_or_add(token, || Hook::Token(CancellationToken::new())).unwrap_or_else(|| {
             let fired = CancellationToken::new();
@@ -353,7 +348,6 @@ impl Hook {
             Self::Token(token) => token.cancel(),
             Self::Waiting(waker) => waker.wake(),
             Self::Child(shared, key) => shared.cancel(key, cause.clone()),
-            #[cfg(unix)]
             Self::Group(leader) => leader.terminate(),
         }
     }

@@ -9,11 +9,11 @@
 //! needed if bytes are held back; `poll_shutdown` is pending no longer than the other side may take to close. None of them
 //! may block, or call the connection that it carries.
 
-#[cfg(all(feature = "child", unix))]
+#[cfg(feature = "child")]
 pub mod child;
 #[cfg(any(feature = "unix", feature = "tcp", feature = "websocket"))]
 mod listener;
-#[cfg(any(feature = "stdio", all(feature = "child", unix)))]
+#[cfg(any(feature = "stdio", feature = "child"))]
 mod pipe;
 #[cfg(any(feature = "unix", feature = "tcp"))]
 mod socket;
@@ -35,7 +35,7 @@ use rescind_proto::{framing::Framing, id::RequestId};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, DuplexStream};
 
 pub use crate::message_stream::{Arrival, CancelFate, Census, Connected, Credentials, MessageStream};
-#[cfg(all(feature = "child", unix))]
+#[cfg(feature = "child")]
 pub use child::child;
 #[cfg(any(feature = "unix", feature = "tcp", feature = "websocket"))]
 pub use listener::Listener;

@@ -2,6 +2,7 @@
 
 pub(crate) mod group;
 mod job;
+pub(crate) mod owned_process;
 pub(crate) mod parent;
 pub(crate) mod presence;
 pub(crate) mod program;

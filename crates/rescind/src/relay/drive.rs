@@ -30,8 +30,9 @@ use crate::{
     alarm::Alarm,
     message_stream::{CancelFate, Credentials},
     process::{
+        Pipes,
         ended_by::EndReason,
-        group::{Group, Pipes},
+        group::Group,
         presence::Presence,
         shutdown::{Remaining, Shutdown, ShutdownLimits, ShutdownStep},
         signals::{Signal, SignalEvent, Signals},
@@ -96,8 +97,8 @@ pub(crate) struct Port {
 
 impl Port {
     /// The server's pipes.
-    pub(crate) fn to_server(pipes: Pipes) -> io::Result<Self> {
-        Ok(Self::new(Input::own(pipes.stdout)?, Output::own(pipes.stdin)?))
+    pub(crate) fn to_server(pipes: Pipes) -> Self {
+        Self::new(pipes.stdout, pipes.stdin)
     }
 
     /// The client's streams, whatever they are.

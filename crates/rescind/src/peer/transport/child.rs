@@ -8,19 +8,16 @@ use std::{
     fmt,
     future::Future,
     io,
-    os::{fd::OwnedFd, unix::process::CommandExt},
     pin::Pin,
-    process::{ExitStatus, Stdio},
+    process::ExitStatus,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, Waker, ready},
 };
 
 use rescind_proto::{relay::End, time::Instant};
-use rustix::process::Pid;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     process::{ChildStderr, Command},
-    signal::unix::{Signal, SignalKind, signal},
 };
 
 use super::{
@@ -29,12 +26,11 @@ use super::{
 };
 use crate::{
     alarm::Alarm,
-    peer::command::Leader,
     process::{
         ended_by::EndReason,
+        owned_process::{Leader, OwnedProcess},
         shutdown::{Remaining, Shutdown, ShutdownLimits, ShutdownStep},
     },
-    stdio::{Input, Output},
 };
 
 /// Starts `command` and speaks to it through its standard input and output.
@@ -55,7 +51,7 @@ use crate::{
 /// # Dropping it
 ///
 /// or ending the connection climbs the ladder of MCP-S02: its stdin is closed; 1.5 s later SIGTERM, 1 s later SIGKILL
-/// to its group. The connection's driver waits for that; if the driver is dropped, the ladder is climbed without it.
+/// to its group. On Windows CTRL+BREAK takes the place of SIGTERM, and the end of its job that of SIGKILL. The connection's driver waits for that; if the driver is dropped, the ladder is climbed without it.
 /// When the runtime ends, the group is killed at once. The child is always collected: no zombie is left.
 ///
 /// # Errors
@@ -66,30 +62,18 @@ use crate::{
 ///
 /// Outside of a tokio runtime.
 pub fn child(command: impl Into<Command>) -> io::Result<(Transport, Child)> {
-    let mut command: Command = command.into();
-    let command = command.as_std_mut();
-    // Before the child can end.
-    let children = signal(SignalKind::child())?;
-    let mut process = command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-    let leader = Leader::new(Pid::from_child(&process));
-    let pipes = process.stdin.take().zip(process.stdout.take());
-    let stderr = process.stderr.take();
+    let (mut process, pipes) = OwnedProcess::start_piped(command.into())?;
+    let (leader, stderr) = (process.leader().clone(), process.take_stderr()?);
     let shared = Arc::new(ChildShared::default());
     let supervisor = Supervisor {
         shared: Arc::clone(&shared),
-        leader: leader.clone(),
         process,
-        children,
         shutdown: Shutdown::new(ShutdownLimits::default()),
         origin: tokio::time::Instant::now(),
         alarm: Alarm::new(),
     };
-    // From here on the supervisor's drop ends the child, also after an error.
-    let (stdin, stdout) = pipes.ok_or(io::ErrorKind::BrokenPipe)?;
-    let stderr = stderr.map(ChildStderr::from_std).transpose()?;
-    let reader = ChildReader { shared: Arc::clone(&shared), pipe: PipeReader(Input::own(OwnedFd::from(stdout))?) };
-    let output = Output::own(OwnedFd::from(stdin))?;
-    let writer = ChildWriter { shared: Arc::clone(&shared), pipe: PipeWriter(Some(output)) };
+    let reader = ChildReader { shared: Arc::clone(&shared), pipe: PipeReader(pipes.stdout) };
+    let writer = ChildWriter { shared: Arc::clone(&shared), pipe: PipeWriter(Some(pipes.stdin)) };
     tokio::spawn(supervisor);
     let child = Child { leader, shared, stderr: Arc::new(Mutex::new(stderr)) };
     Ok((Transport::new(reader, writer), child))
@@ -147,12 +131,12 @@ impl Child {
         .await
     }
 
-    /// Sends SIGTERM to its group.
+    /// Sends SIGTERM to its group, on Windows CTRL+BREAK.
     pub fn terminate(&self) {
         self.leader.terminate();
     }
 
-    /// Sends SIGKILL to its group.
+    /// Sends SIGKILL to its group, or ends its job.
     pub fn kill(&self) {
         self.leader.kill();
     }
@@ -309,9 +293,7 @@ impl Drop for ChildWriter {
 /// The owner of the process; a future that is ready when the process is collected.
 struct Supervisor {
     shared: Arc<ChildShared>,
-    leader: Leader,
-    process: std::process::Child,
-    children: Signal,
+    process: OwnedProcess,
     shutdown: Shutdown,
     origin: tokio::time::Instant,
     alarm: Alarm,
@@ -342,9 +324,8 @@ impl Future for Supervisor {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
         loop {
-            while let Poll::Ready(Some(())) = this.children.poll_recv(cx) {}
             let now = this.now();
-            if this.leader.has_ended() {
+            if this.process.poll_end(cx).is_ready() {
                 this.shutdown.handle_server_exit(now, End::Closed);
             }
             let open = this.listen(cx, now);
@@ -352,8 +333,8 @@ impl Future for Supervisor {
                 match step {
                     // The pipes do that themselves.
                     ShutdownStep::CloseStdin | ShutdownStep::CloseClient => {}
-                    ShutdownStep::Terminate => this.leader.terminate(),
-                    ShutdownStep::Kill => this.leader.kill(),
+                    ShutdownStep::Terminate => this.process.leader().terminate(),
+                    ShutdownStep::Kill => this.process.leader().kill(),
                     ShutdownStep::EndServer(_) => this.shared.set_status(ChildStatus::Ended),
                     // The drop does the rest.
                     ShutdownStep::Leave(_) => return Poll::Ready(()),
@@ -367,18 +348,14 @@ impl Future for Supervisor {
 impl Drop for Supervisor {
     /// Kills the group and collects the child, for whatever reason the supervisor ends.
     fn drop(&mut self) {
-        if !self.leader.has_ended() {
-            self.leader.kill();
-        }
-        self.leader.release();
-        let status = self.process.wait();
+        let status = self.process.collect();
         self.shared.set_status(status.map_or(ChildStatus::Lost, ChildStatus::Collected));
     }
 }
 
 impl fmt::Debug for Supervisor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Supervisor").field("leader", &self.leader).finish_non_exhaustive()
+        f.debug_struct("Supervisor").field("process", &self.process).finish_non_exhaustive()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{
     ffi::OsString,
     io::{self, Read},
-    os::{fd::OwnedFd, unix::process::CommandExt},
+    os::unix::process::CommandExt,
     path::Path,
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
     task::{Context, Poll},
@@ -16,7 +16,10 @@ use rustix::{
 };
 
 use super::terminal;
-use crate::process::{Suspended, container::Container};
+use crate::{
+    process::{Pipes, Suspended, container::Container},
+    stdio::{Input, Output},
+};
 
 /// A running server. Dropping it kills its group and reaps its processes.
 #[derive(Debug)]
@@ -34,13 +37,6 @@ pub(crate) struct Group {
     is_stopped: bool,
     /// What the server has started that is no process of this group.
     container: Option<Container>,
-}
-
-/// The server's ends of the link.
-#[derive(Debug)]
-pub(crate) struct Pipes {
-    pub(crate) stdin: OwnedFd,
-    pub(crate) stdout: OwnedFd,
 }
 
 impl Group {
@@ -99,7 +95,7 @@ impl Group {
         let pipes = server.stdin.take().zip(server.stdout.take());
         let group = Self { guard, lifeline, replies, server, has_terminal: false, is_stopped: false, container: None };
         let (stdin, stdout) = pipes.ok_or(io::ErrorKind::BrokenPipe)?;
-        Ok((group, Pipes { stdin: stdin.into(), stdout: stdout.into() }))
+        Ok((group, Pipes { stdin: Output::own(stdin.into())?, stdout: Input::own(stdout.into())? }))
     }
 
     /// What runs in this container ends with the server.

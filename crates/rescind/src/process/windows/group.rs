@@ -5,41 +5,23 @@
 
 use std::{
     ffi::OsString,
-    future::Future,
     io,
     path::Path,
-    pin::pin,
-    process::Stdio,
     task::{Context, Poll},
 };
 
-use process_wrap::tokio::{ChildWrapper, CommandWrap};
 use rescind_proto::relay::End;
-use send_ctrlc::Interruptible;
-use tokio::{net::windows::named_pipe::NamedPipeServer, process::Command};
+use tokio::process::Command;
 
-use super::{job::Job, program};
-use crate::{
-    process::{Suspended, container::Container, signals::Signal},
-    stdio::pipe,
-};
+use super::{owned_process::OwnedProcess, program};
+use crate::process::{Pipes, Suspended, container::Container, signals::Signal};
 
 /// A running server. Dropping it ends its job.
 #[derive(Debug)]
 pub(crate) struct Group {
-    server: Box<dyn ChildWrapper>,
-    id: u32,
-    /// `None` once it was ended.
-    job: Option<Job>,
+    server: OwnedProcess,
     /// What the server has started that is no process of this job.
     container: Option<Container>,
-}
-
-/// Our ends of the link.
-#[derive(Debug)]
-pub(crate) struct Pipes {
-    pub(crate) stdin: NamedPipeServer,
-    pub(crate) stdout: NamedPipeServer,
 }
 
 impl Group {
@@ -54,15 +36,10 @@ impl Group {
         environment: &[(&str, String)],
     ) -> io::Result<(Self, Pipes)> {
         let (program, arguments) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
-        let (stdin, input) = pipe::to_child()?;
-        let (stdout, output) = pipe::from_child()?;
         let mut command = Command::new(program::find(program));
         command.args(arguments).envs(environment.iter().map(|(name, value)| (name, value)));
-        command.stdin(Stdio::from(input)).stdout(Stdio::from(output));
-        let job = Job::new()?;
-        let server = job.contain(CommandWrap::from(command)).spawn()?;
-        let id = server.id().unwrap_or_default();
-        Ok((Self { server, id, job: Some(job), container: None }, Pipes { stdin, stdout }))
+        let (server, pipes) = OwnedProcess::start_piped(command)?;
+        Ok((Self { server, container: None }, pipes))
     }
 
     /// What runs in this container ends with the server.
@@ -83,19 +60,16 @@ impl Group {
     /// The server's process id.
     #[cfg(feature = "admin")]
     pub(crate) const fn server_id(&self) -> u32 {
-        self.id
+        self.server.leader().id()
     }
 
-    /// Asks the server's group to end with CTRL+BREAK, whichever event the client has sent: a group of its own takes no
-    /// other. Or ends its job.
+    /// Asks the server's group to end, whichever event the client has sent. Or ends its job.
     pub(crate) fn signal(&mut self, signal: Signal) {
         self.container.iter_mut().for_each(|container| container.handle_signal(signal));
         if signal == Signal::KILL {
-            // With an exit code that is no success; what may be left ends with our job.
-            let _ = self.server.start_kill();
-            self.job = None;
+            self.server.leader().kill();
         } else {
-            let _ = Leader(self.id).terminate();
+            self.server.leader().terminate();
         }
     }
 
@@ -113,14 +87,12 @@ impl Group {
 
     /// Ready when the server has ended. [`ended`](Self::ended) tells how.
     pub(crate) fn poll_exit(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        // Of the server's own process, and not of the whole job.
-        let child = self.server.inner_mut();
-        pin!(child.wait()).as_mut().poll(cx).map(drop)
+        self.server.poll_end(cx)
     }
 
     /// How the server ended, if it has.
     pub(crate) fn ended(&mut self) -> Option<End> {
-        let ended = match self.server.inner_mut().try_wait() {
+        let ended = match self.server.try_status() {
             Ok(None) => None,
             Ok(Some(status)) => Some(status.code().map_or(End::Closed, End::Exited)),
             Err(_) => Some(End::Closed),
@@ -129,20 +101,5 @@ impl Group {
             container.begin(how);
         }
         ended
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        self.signal(Signal::KILL);
-    }
-}
-
-/// The process that leads a console group.
-struct Leader(u32);
-
-impl Interruptible for Leader {
-    fn pid(&mut self) -> io::Result<Option<u32>> {
-        Ok(Some(self.0))
     }
 }
