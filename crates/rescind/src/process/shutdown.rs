@@ -368,7 +368,8 @@ impl Shutdown {
     }
 }
 
-#[cfg(test)]
+// The same on each platform, with the signals of one that has all of them.
+#[cfg(all(test, unix))]
 mod tests {
     use super::*;
 

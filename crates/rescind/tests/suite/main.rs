@@ -7,6 +7,8 @@ mod computing;
 mod connect;
 mod credentials;
 mod examples;
+// What it starts are programs of Unix.
+#[cfg(unix)]
 mod interop;
 mod lsp_endpoint;
 mod mcp_endpoint;
@@ -14,6 +16,7 @@ mod mcp_rounds;
 mod peer;
 mod reexports;
 mod rig;
+#[cfg(unix)]
 mod soak;
 mod transports;
 mod typed;

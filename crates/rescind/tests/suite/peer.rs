@@ -8,6 +8,7 @@ mod incoming;
 mod link;
 mod notices;
 mod outgoing;
+#[cfg(unix)]
 mod owned;
 mod storm;
 mod trace_context;

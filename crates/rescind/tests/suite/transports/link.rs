@@ -1,12 +1,10 @@
 //! Both ends of a link of each kind; and the raw bytes of one end in the test's hands.
 
-use std::path::PathBuf;
-
 use rescind::peer::{Builder, Transport, transport};
 use serde_json::Value;
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader},
-    net::{TcpListener, TcpStream, UnixListener, UnixStream},
+    net::{TcpListener, TcpStream},
 };
 
 use crate::rig::Served;
@@ -14,12 +12,16 @@ use crate::rig::Served;
 /// What carries the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
+    #[cfg(unix)]
     Unix,
     Tcp,
     WebSocket,
 }
 
+#[cfg(unix)]
 pub(crate) const KINDS: [Kind; 3] = [Kind::Unix, Kind::Tcp, Kind::WebSocket];
+#[cfg(windows)]
+pub(crate) const KINDS: [Kind; 2] = [Kind::Tcp, Kind::WebSocket];
 
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
@@ -27,9 +29,13 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 /// Two connected sockets, the client's first.
 async fn sockets(kind: Kind) -> (Box<dyn Stream>, Box<dyn Stream>) {
-    if kind == Kind::Unix {
-        let (client, server) = UnixStream::pair().unwrap();
-        return (Box::new(client), Box::new(server));
+    match kind {
+        #[cfg(unix)]
+        Kind::Unix => {
+            let (client, server) = tokio::net::UnixStream::pair().unwrap();
+            return (Box::new(client), Box::new(server));
+        }
+        Kind::Tcp | Kind::WebSocket => {}
     }
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (client, server) = tokio::join!(TcpStream::connect(listener.local_addr().unwrap()), listener.accept());
@@ -62,8 +68,12 @@ pub(crate) async fn connect(kind: Kind) -> (Raw, Transport) {
 }
 
 /// A listener of each kind, and how to reach it.
-pub(crate) async fn listen(kind: Kind, folder: &tempfile::TempDir) -> (transport::Listener, Address) {
+pub(crate) async fn listen(
+    kind: Kind,
+    #[cfg_attr(windows, expect(unused_variables, reason = "no socket has a path there"))] folder: &tempfile::TempDir,
+) -> (transport::Listener, Address) {
     match kind {
+        #[cfg(unix)]
         Kind::Unix => {
             let path = folder.path().join("socket");
             (transport::Listener::unix(&path).unwrap(), Address::Path(path))
@@ -82,7 +92,8 @@ pub(crate) async fn listen(kind: Kind, folder: &tempfile::TempDir) -> (transport
 }
 
 pub(crate) enum Address {
-    Path(PathBuf),
+    #[cfg(unix)]
+    Path(std::path::PathBuf),
     Tcp(std::net::SocketAddr),
     Url(String),
 }
@@ -90,6 +101,7 @@ pub(crate) enum Address {
 impl Address {
     pub(crate) async fn reach(&self) -> Transport {
         match self {
+            #[cfg(unix)]
             Self::Path(path) => transport::unix(path).await,
             Self::Tcp(address) => transport::tcp(address).await,
             Self::Url(url) => transport::websocket(url).await,
@@ -229,9 +241,4 @@ impl Raw {
         }
         String::from_utf8(head).unwrap()
     }
-}
-
-/// A listener that was left behind, as by a process that was killed.
-pub(crate) fn leave_behind(path: &std::path::Path) {
-    drop(UnixListener::bind(path).unwrap());
 }
