@@ -1,26 +1,21 @@
 //! Connecting in one step, in each protocol: what is ready afterwards, and what an error or a drop leaves behind.
 
 use std::{
-    future::{pending, poll_fn},
+    future::pending,
     io,
     path::Path,
     pin::{Pin, pin},
-    process::Command,
     task::{Context, Poll},
 };
 
 use rescind::{
     acp, lsp, mcp,
-    peer::{
-        Builder, CallError, ConnectError, ErrorObject, Params, Peer,
-        transport::{self, memory},
-    },
+    peer::{Builder, CallError, ConnectError, ErrorObject, Params, Peer, transport::memory},
 };
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, ReadBuf},
     runtime::Handle,
-    task::yield_now,
 };
 
 fn greeter() -> mcp::Server {
@@ -97,40 +92,6 @@ async fn an_lsp_client_is_ready_and_closes_its_session_in_order() {
     assert_eq!(heard["capabilities"], json!({ "window": { "workDoneProgress": true } }));
     client.close().await.unwrap();
     assert_eq!(served.await.unwrap().unwrap(), lsp::Exit::Clean);
-}
-
-/// MCP-S02. Until the handshake has ended there is no task but the child's own supervisor.
-#[tokio::test]
-async fn a_connect_that_is_dropped_in_the_handshake_leaves_no_child_and_no_task() {
-    let folder = tempfile::tempdir().unwrap();
-    for protocol in ["mcp", "acp", "lsp"] {
-        let ready = folder.path().join(protocol);
-        let mut server = Command::new("sh");
-        server.arg("-c").arg(format!("read -r line; : >{}; while read -r line; do :; done", ready.display()));
-        let (transport, child) = transport::child(server).unwrap();
-        {
-            let mut connecting: Pin<Box<dyn Future<Output = Result<(), ConnectError>>>> = match protocol {
-                "mcp" => Box::pin(async { mcp::Client::connect(transport, "test", "1").await.map(drop) }),
-                "acp" => Box::pin(async { acp::Client::connect(transport, "test", "1").await.map(drop) }),
-                _ => Box::pin(async { lsp::Client::connect(transport, "test", "1").await.map(drop) }),
-            };
-            let mut heard = pin!(async {
-                while !ready.exists() {
-                    yield_now().await;
-                }
-            });
-            poll_fn(|cx| {
-                assert!(connecting.as_mut().poll(cx).is_pending(), "the server is mute");
-                heard.as_mut().poll(cx)
-            })
-            .await;
-            assert_eq!(Handle::current().metrics().num_alive_tasks(), 1, "the supervisor of the child");
-        }
-        assert!(child.wait().await.unwrap().success(), "its stdin was closed");
-        while Handle::current().metrics().num_alive_tasks() > 0 {
-            yield_now().await;
-        }
-    }
 }
 
 #[tokio::test]

@@ -17,7 +17,8 @@ use tokio::process::Command;
 /// An example that `cargo test` has built.
 fn example(name: &str) -> Command {
     let deps = env::current_exe().unwrap();
-    let built: PathBuf = deps.ancestors().nth(2).unwrap().join("examples").join(name);
+    let built: PathBuf =
+        deps.ancestors().nth(2).unwrap().join("examples").join(name).with_extension(env::consts::EXE_EXTENSION);
     assert!(built.exists(), "{} is missing: run `cargo build -p rescind --examples`", built.display());
     let mut command = Command::new(built);
     command.kill_on_drop(true);

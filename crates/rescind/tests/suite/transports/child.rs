@@ -1,15 +1,20 @@
 //! A server that is a process: nothing of it is left behind, whichever way it ends.
 
 use std::{
+    future::poll_fn,
     os::unix::process::ExitStatusExt,
     path::Path,
+    pin::{Pin, pin},
     process::{Command, Stdio},
 };
 
-use rescind::peer::{CallError, Peer, dialect::mcp, transport};
+use rescind::{
+    acp, lsp,
+    peer::{CallError, ConnectError, Peer, dialect::mcp, transport},
+};
 use rustix::process::{Pid, WaitId, WaitIdOptions};
 use serde_json::{Value, json};
-use tokio::io::AsyncReadExt;
+use tokio::{io::AsyncReadExt, runtime::Handle, task::yield_now};
 
 fn shell(script: &str) -> Command {
     let mut command = Command::new("sh");
@@ -125,7 +130,7 @@ async fn stderr_passes_through_unless_it_is_asked_for() {
     let theirs = loop {
         match std::fs::read_link(format!("/proc/{}/fd/2", child.id())) {
             Ok(link) => break link,
-            Err(_) => tokio::task::yield_now().await,
+            Err(_) => yield_now().await,
         }
     };
     assert_eq!(theirs, ours);
@@ -134,8 +139,37 @@ async fn stderr_passes_through_unless_it_is_asked_for() {
     drop(transport);
 }
 
+/// MCP-S02. Until the handshake has ended there is no task but the child's own supervisor.
+#[tokio::test]
+async fn a_connect_that_is_dropped_in_the_handshake_leaves_no_child_and_no_task() {
+    let folder = tempfile::tempdir().unwrap();
+    for protocol in ["mcp", "acp", "lsp"] {
+        let ready = folder.path().join(protocol);
+        let script = format!("read -r line; : >{}; while read -r line; do :; done", ready.display());
+        let (transport, child) = transport::child(shell(&script)).unwrap();
+        {
+            let mut connecting: Pin<Box<dyn Future<Output = Result<(), ConnectError>>>> = match protocol {
+                "mcp" => Box::pin(async { rescind::mcp::Client::connect(transport, "test", "1").await.map(drop) }),
+                "acp" => Box::pin(async { acp::Client::connect(transport, "test", "1").await.map(drop) }),
+                _ => Box::pin(async { lsp::Client::connect(transport, "test", "1").await.map(drop) }),
+            };
+            let mut heard = pin!(wait_for(&ready));
+            poll_fn(|cx| {
+                assert!(connecting.as_mut().poll(cx).is_pending(), "the server is mute");
+                heard.as_mut().poll(cx)
+            })
+            .await;
+            assert_eq!(Handle::current().metrics().num_alive_tasks(), 1, "the supervisor of the child");
+        }
+        assert!(child.wait().await.unwrap().success(), "its stdin was closed");
+        while Handle::current().metrics().num_alive_tasks() > 0 {
+            yield_now().await;
+        }
+    }
+}
+
 async fn wait_for(path: &Path) {
     while !path.exists() {
-        tokio::task::yield_now().await;
+        yield_now().await;
     }
 }
