@@ -22,6 +22,8 @@ mod fleet;
 mod guard;
 mod interrupts;
 mod link;
+#[cfg(test)]
+mod manual;
 mod mcp;
 mod number;
 mod ps;
