@@ -21,6 +21,7 @@ mod fleet;
 #[cfg(unix)]
 mod guard;
 mod interrupts;
+mod launcher;
 mod link;
 #[cfg(test)]
 mod manual;
@@ -94,6 +95,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    launcher::die_with_it();
     let is_of_session =
         std::env::args_os().nth(1).is_some_and(|name| name.to_str().is_some_and(SessionCommand::has_subcommand));
     let parsed = if is_of_session {
