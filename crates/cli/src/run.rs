@@ -2,6 +2,7 @@
 
 mod end;
 mod protocol;
+mod unstarted;
 
 use std::{ffi::OsString, io, path::PathBuf, process::ExitCode, time::Duration};
 
@@ -21,6 +22,8 @@ use crate::{
     link::{self, FinishArg, HeaderArguments, LinkArguments},
 };
 use protocol::Protocol;
+#[cfg(unix)]
+pub(crate) use unstarted::unstarted;
 
 /// The exit code of the shim's own failures; 126 and 127 are for a command that could not be started.
 pub(crate) const OWN_FAILURE: u8 = 125;
@@ -120,14 +123,26 @@ pub(crate) fn main(arguments: Arguments) -> ExitCode {
         // A server over HTTP has no exit code.
         Ok(end) if is_remote => ExitCode::from(if end.is_output_lost { OWN_FAILURE } else { 0 }),
         Ok(end) => end::as_the_server(&end),
-        Err(failure) => {
+        Err(Unrun { failure, code }) => {
             failure.report();
-            ExitCode::from(OWN_FAILURE)
+            ExitCode::from(code)
         }
     }
 }
 
-fn run(arguments: Arguments) -> Result<LinkEnd, Failure> {
+/// Why nothing was relayed.
+struct Unrun {
+    failure: Failure,
+    code: u8,
+}
+
+impl From<Failure> for Unrun {
+    fn from(failure: Failure) -> Self {
+        Self { failure, code: OWN_FAILURE }
+    }
+}
+
+fn run(arguments: Arguments) -> Result<LinkEnd, Unrun> {
     check(&arguments)?;
     let url = arguments.url.as_ref();
     let remote = url.map(|url| arguments.headers.server("--url", url, arguments.keep_alive)).transpose()?;
@@ -143,13 +158,23 @@ fn run(arguments: Arguments) -> Result<LinkEnd, Failure> {
         Failure::new("rescind run", error, "check the limits on processes and open files (ulimit -a)")
     };
     let Some(remote) = remote else {
+        #[cfg(windows)]
+        let program = command.first().cloned().unwrap_or_default();
         let link = link.link(client, link::command(command)?, config, finish.0, recording)?;
-        return relay::run(link).map_err(|error| failed(&error));
+        return relay::run(link).map_err(|error| {
+            #[cfg(windows)]
+            if let relay::LinkError::Start(error) = &error
+                && let Some((failure, code)) = unstarted::of_error(&program, error)
+            {
+                return Unrun { failure, code };
+            }
+            failed(&error).into()
+        });
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(2).build();
     runtime.map_err(|error| failed(&error))?.block_on(async {
         let link = link.link(client, remote.open(Credentials::default())?, config, finish.0, recording)?;
-        relay::drive(link).await.map_err(|error| failed(&error))
+        relay::drive(link).await.map_err(|error| failed(&error).into())
     })
 }
 

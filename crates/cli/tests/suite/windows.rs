@@ -3,5 +3,6 @@
 
 mod cancel;
 mod ends;
+mod exit_codes;
 mod launcher;
 mod world;

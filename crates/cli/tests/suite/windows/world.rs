@@ -58,14 +58,39 @@ impl World {
         self.home.path()
     }
 
+    /// The path of the home as Windows has it.
+    pub(super) fn windows_home(&self) -> String {
+        windows_path(self.home())
+    }
+
     pub(super) fn port(&self) -> String {
         self.listener.local_addr().unwrap().port().to_string()
     }
 
     /// `rescind.exe` under Wine.
     pub(super) fn command(&self, words: &[impl AsRef<OsStr>]) -> Command {
+        let mut command = self.wine(self.programs.join("rescind.exe"));
+        command.args(words);
+        command
+    }
+
+    /// A batch file with these lines, under Wine. In them `rescind` is `rescind.exe`.
+    pub(super) fn batch(&self, lines: &[&str]) -> Command {
+        let path = self.home().join("batch.cmd");
+        let first = format!("@echo off\r\nset PATH=%PATH%;{}", windows_path(&self.programs));
+        std::fs::write(
+            &path,
+            std::iter::once(&*first).chain(lines.iter().copied()).map(|line| format!("{line}\r\n")).collect::<String>(),
+        )
+        .unwrap();
+        let mut command = self.wine("cmd");
+        command.arg("/c").arg(windows_path(&path));
+        command
+    }
+
+    fn wine(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new("/usr/lib/wine/wine64");
-        command.arg(self.programs.join("rescind.exe")).args(words);
+        command.arg(program);
         command.env("WINEDEBUG", "-all").env("WINEPREFIX", self.programs.join("prefix"));
         command.env("RESCIND_RUNTIME_DIR", windows_path(&self.home().join("run")));
         command

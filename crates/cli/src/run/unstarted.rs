@@ -1,0 +1,65 @@
+//! The error message about a command that cannot be started.
+
+use std::{ffi::OsStr, fmt::Display, path::Path};
+
+use crate::{failure::Failure, screen::clean};
+
+/// The message. `cause` tells why a command that exists cannot be started; `None` says that there is no such command.
+pub(crate) fn unstarted(program: &OsStr, cause: Option<&dyn Display>) -> Failure {
+    let path = Path::new(program);
+    let text = program.to_string_lossy();
+    let has_spaces = text.contains(char::is_whitespace);
+    let (cause, hint) = match cause {
+        _ if path.is_dir() => ("is a directory".to_owned(), "name a program in it"),
+        Some(cause) => (cause.to_string(), NOT_A_PROGRAM),
+        None if text.is_empty() => {
+            (NOT_FOUND.to_owned(), "name the command; if a variable stands for it, the variable is empty")
+        }
+        None if has_spaces => (
+            NOT_FOUND.to_owned(),
+            "give the command and its arguments as separate words: rescind run npx -y some-mcp-server",
+        ),
+        None if path.components().count() > 1 => (NOT_FOUND.to_owned(), NO_SUCH_PATH),
+        None => (NOT_FOUND.to_owned(), "check the spelling and PATH, or give the command's full path"),
+    };
+    let input = if text.is_empty() || has_spaces { format!("\"{text}\"") } else { text.into_owned() };
+    Failure::new(clean(&input), cause, hint)
+}
+
+/// The message and the exit code, where the system tells them of one call: no process between says so, as elsewhere. `None`
+/// if this process is at fault.
+#[cfg(windows)]
+pub(super) fn of_error(program: &OsStr, error: &std::io::Error) -> Option<(Failure, u8)> {
+    use std::io::ErrorKind;
+    /// `ERROR_BAD_EXE_FORMAT`, whose text has a place for the name.
+    const BAD_FORMAT: i32 = 193;
+    let path = Path::new(program);
+    match error.kind() {
+        ErrorKind::Other | ErrorKind::OutOfMemory => None,
+        _ if path.is_dir() => Some((unstarted(program, Some(error)), 126)),
+        ErrorKind::NotFound => Some((unstarted(program, None), 127)),
+        ErrorKind::InvalidInput if path.file_name().is_none() => Some((unstarted(program, None), 127)),
+        // So the standard library refuses what it cannot quote for a batch file.
+        ErrorKind::InvalidInput => {
+            let mut failure = unstarted(program, Some(&"a batch file cannot be given an argument with a line break"));
+            "leave out the line break, or name the program that the batch file starts".clone_into(&mut failure.hint);
+            Some((failure, 126))
+        }
+        _ if error.raw_os_error() == Some(BAD_FORMAT) => Some((unstarted(program, Some(&"is not a program")), 126)),
+        _ => Some((unstarted(program, Some(error)), 126)),
+    }
+}
+
+const NOT_FOUND: &str = "command not found";
+
+#[cfg(unix)]
+const NOT_A_PROGRAM: &str =
+    "the command must be a program, or a script with an interpreter line, and executable (chmod +x)";
+#[cfg(windows)]
+const NOT_A_PROGRAM: &str =
+    "the command must be a program (.exe) or a batch file (.cmd, .bat); a script needs its interpreter before it";
+
+#[cfg(unix)]
+const NO_SUCH_PATH: &str = "check the path; if the file exists, the interpreter in its first line (#!) does not";
+#[cfg(windows)]
+const NO_SUCH_PATH: &str = "check the path";
