@@ -38,24 +38,23 @@ impl RecordingFile {
     /// Creates `path` with mode 0600, or opens an earlier recording, which is overwritten. On Windows it is as private as its
     /// folder.
     ///
-    /// A path below `/dev/fd` is a descriptor that this process inherited, such as a pipe.
+    /// A path below `/dev/fd` is a descriptor that this process inherited, such as a pipe; one below `\\.\pipe` on Windows
+    /// is a named pipe.
     ///
     /// # Errors
     ///
     /// When it cannot be written, or holds anything but an earlier recording.
     pub fn open(path: &Path) -> Result<Self, RecordError> {
         let file = platform::open(path)?;
-        claim(&file)?;
+        if platform::is_file(path, &file).map_err(RecordError::Open)? {
+            claim(&file)?;
+        }
         Ok(Self { file, path: path.to_owned() })
     }
 }
 
-/// Makes a file private and empty, and locks it while it is open. Pipes are used as they are.
+/// Makes a file private and empty, and locks it while it is open.
 fn claim(mut file: &File) -> Result<(), RecordError> {
-    let about = file.metadata().map_err(RecordError::Open)?;
-    if !about.is_file() {
-        return Ok(());
-    }
     platform::lock(file)?;
     let mut beginning = [0; BEGINNING.len()];
     if file.metadata().map_err(RecordError::Open)?.len() > 0 {
@@ -92,6 +91,11 @@ mod platform {
         })
     }
 
+    /// Pipes and terminals are used as they are.
+    pub(super) fn is_file(_: &Path, file: &File) -> io::Result<bool> {
+        Ok(file.metadata()?.is_file())
+    }
+
     pub(super) fn lock(file: &File) -> Result<(), RecordError> {
         match file.try_lock() {
             Err(TryLockError::WouldBlock) => Err(RecordError::InUse),
@@ -111,7 +115,7 @@ mod platform {
 
     use windows::Win32::{
         Foundation::ERROR_SHARING_VIOLATION,
-        Storage::FileSystem::{FILE_FLAG_OPEN_REPARSE_POINT, FILE_SHARE_READ},
+        Storage::FileSystem::{FILE_FLAG_OPEN_REPARSE_POINT, FILE_SHARE_READ, SECURITY_IDENTIFICATION},
     };
 
     use super::{File, Path, RecordError, io};
@@ -119,6 +123,14 @@ mod platform {
     /// Others may read it meanwhile, and none may write: with a lock they could not read either.
     pub(super) fn open(path: &Path) -> Result<File, RecordError> {
         let mut options = OpenOptions::new();
+        if is_pipe(path) {
+            // Whoever serves it may not act as this user.
+            return options
+                .write(true)
+                .security_qos_flags(SECURITY_IDENTIFICATION.0)
+                .open(path)
+                .map_err(RecordError::Open);
+        }
         options.read(true).write(true).create(true).truncate(false);
         options.share_mode(FILE_SHARE_READ.0).custom_flags(FILE_FLAG_OPEN_REPARSE_POINT.0);
         let in_use = i32::try_from(ERROR_SHARING_VIOLATION.0).ok();
@@ -128,6 +140,15 @@ mod platform {
         })?;
         let about = file.metadata().map_err(RecordError::Open)?;
         if about.is_symlink() { Err(RecordError::Link) } else { Ok(file) }
+    }
+
+    fn is_pipe(path: &Path) -> bool {
+        path.starts_with(r"\\.\pipe")
+    }
+
+    #[expect(clippy::unnecessary_wraps, reason = "the same on each platform")]
+    pub(super) fn is_file(path: &Path, _: &File) -> io::Result<bool> {
+        Ok(!is_pipe(path))
     }
 
     #[expect(clippy::unnecessary_wraps, reason = "the same on each platform")]

@@ -124,25 +124,32 @@ impl Leader {
         self.id
     }
 
-    /// Asks the process's console group to end with CTRL+BREAK: a group of its own takes no other event.
+    /// Asks the process's console group to end with CTRL+BREAK: a group of its own takes no other event. Where that cannot
+    /// be asked, since this process has no console, it ends the job at once: to wait for what nobody was told is of no use.
     pub(crate) fn terminate(&self) {
         let mut process = self.lock();
         // The number of a process that has ended may be another's.
-        if matches!(process.child.inner_mut().try_wait(), Ok(None)) {
-            let _ = ConsoleGroup(self.id).terminate();
+        let runs = matches!(process.child.inner_mut().try_wait(), Ok(None));
+        if runs && ConsoleGroup(self.id).terminate().is_err() {
+            process.end();
         }
     }
 
     /// Ends the job.
     pub(crate) fn kill(&self) {
-        let mut process = self.lock();
-        // With an exit code that is no success; what may be left ends with our job.
-        let _ = process.child.start_kill();
-        process.job = None;
+        self.lock().end();
     }
 
     fn lock(&self) -> MutexGuard<'_, Contained> {
         self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Contained {
+    fn end(&mut self) {
+        // With an exit code that is no success; what may be left ends with our job.
+        let _ = self.child.start_kill();
+        self.job = None;
     }
 }
 
