@@ -10,7 +10,6 @@
 
 mod cancel;
 mod console;
-#[cfg(unix)]
 mod demo;
 mod doctor;
 mod duration;
@@ -40,7 +39,6 @@ mod wrap;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-#[cfg(unix)]
 use rescind_demo::{hops, sample_server};
 
 /// Cancellation that works, for MCP servers, ACP agents and language servers.
@@ -84,12 +82,9 @@ enum Command {
     Wrap(wrap::WrapArguments),
     Unwrap(wrap::UnwrapArguments),
     Doctor(doctor::Arguments),
-    #[cfg(unix)]
     Demo(demo::Arguments),
-    #[cfg(unix)]
     #[command(name = sample_server::SUBCOMMAND, hide = true)]
     SampleServer,
-    #[cfg(unix)]
     #[command(name = hops::SUBCOMMAND, hide = true)]
     Hop(demo::HopArguments),
 }
@@ -123,11 +118,8 @@ fn main() -> ExitCode {
         Command::Wrap(arguments) => wrap::wrap(&arguments),
         Command::Unwrap(arguments) => wrap::unwrap(&arguments),
         Command::Doctor(arguments) => doctor::main(&arguments),
-        #[cfg(unix)]
         Command::Demo(arguments) => demo::main(arguments),
-        #[cfg(unix)]
         Command::SampleServer => demo::sample_server(),
-        #[cfg(unix)]
         Command::Hop(arguments) => demo::hop(arguments),
     }
 }

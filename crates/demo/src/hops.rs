@@ -16,6 +16,7 @@ use tokio::runtime;
 use crate::marks::Marks;
 
 pub(crate) use agent::{BUILD_AND_SEARCH, GO_ON};
+pub(crate) use work::{TERMINATED, TERMINATION};
 
 /// The name of the subcommand that calls [`run`].
 pub const SUBCOMMAND: &str = "__hop";

@@ -22,6 +22,7 @@ mod marks;
 mod moment;
 mod ms;
 mod paint;
+mod pipe;
 mod program;
 pub mod sample_server;
 mod shim;
@@ -79,6 +80,7 @@ except afterMs, wentOnMs and pingMs, which are durations in milliseconds. What w
       piece     prompt, build, make, compiler, search, permission
       parent    the piece that it is part of
       askedMs, startedMs, toldMs (when Stop reached the work), stoppedMs
+                (a process that was not asked to end, for want of a console, has no toldMs)
       steps     how many short portions of work were completed; stepsAfterTold: how many of them after toldMs
       cancels   notifications that cancelled it: method, atMs
       answers   answers that its requester received: atMs, answer

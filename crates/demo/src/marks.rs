@@ -2,13 +2,11 @@
 
 use std::{
     env,
-    ffi::OsString,
     fs::File,
-    io::{self, PipeWriter, Write},
-    os::fd::{AsRawFd, OwnedFd},
+    io::{self, Write},
+    path::Path,
 };
 
-use rustix::io::{FdFlags, fcntl_setfd};
 use serde::Serialize;
 
 /// The environment variable that names the file or pipe to write marks to. Without it none are written.
@@ -21,7 +19,7 @@ pub(crate) struct Marks(Option<File>);
 impl Marks {
     /// Opens the file or pipe that the environment names.
     pub(crate) fn from_environment() -> io::Result<Self> {
-        let opened = env::var_os(VARIABLE).map(|path| File::options().append(true).create(true).open(path));
+        let opened = env::var_os(VARIABLE).map(|path| open(path.as_ref()));
         opened.transpose().map(Self).map_err(about_variable)
     }
 
@@ -33,9 +31,9 @@ impl Marks {
         }
     }
 
-    /// Writes to this pipe. This process may hold its other end.
-    pub(crate) fn to(pipe: PipeWriter) -> Self {
-        Self(Some(File::from(OwnedFd::from(pipe))))
+    /// Writes to this pipe.
+    pub(crate) const fn to(pipe: File) -> Self {
+        Self(Some(pipe))
     }
 
     /// Writes a line at once, so that lines of several threads and processes do not mix.
@@ -47,12 +45,15 @@ impl Marks {
     }
 }
 
-fn about_variable(error: io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{VARIABLE}: {error}"))
+/// On Windows the right to append to a pipe is another than that to write to it.
+fn open(path: &Path) -> io::Result<File> {
+    if cfg!(windows) && path.starts_with(r"\\.\pipe") {
+        File::options().write(true).open(path)
+    } else {
+        File::options().append(true).create(true).open(path)
+    }
 }
 
-/// Lets children inherit a pipe, and returns the path by which they open it.
-pub(crate) fn inherited(pipe: &PipeWriter) -> io::Result<OsString> {
-    fcntl_setfd(pipe, FdFlags::empty())?;
-    Ok(format!("/dev/fd/{}", pipe.as_raw_fd()).into())
+fn about_variable(error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{VARIABLE}: {error}"))
 }

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-/// Nanoseconds of `CLOCK_MONOTONIC`, which all processes of a machine share.
+/// Nanoseconds of a clock that all processes of a machine share: that by which the shim says when its recording began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Moment(u64);
@@ -13,9 +12,7 @@ pub(crate) struct Moment(u64);
 impl Moment {
     /// Reads the clock.
     pub(crate) fn now() -> Self {
-        let now = clock_gettime(ClockId::Monotonic);
-        let nanos = i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec);
-        Self(u64::try_from(nanos).unwrap_or(0))
+        Self(u64::try_from(clock().as_nanos()).unwrap_or(0))
     }
 
     pub(crate) const fn from_nanos(nanos: u64) -> Self {
@@ -26,6 +23,19 @@ impl Moment {
     pub(crate) const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
+}
+
+/// `CLOCK_MONOTONIC`.
+#[cfg(unix)]
+fn clock() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    Duration::try_from(now).unwrap_or_default()
+}
+
+/// The system's time.
+#[cfg(windows)]
+fn clock() -> Duration {
+    std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
 impl std::ops::Add<Duration> for Moment {

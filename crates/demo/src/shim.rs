@@ -7,7 +7,6 @@ mod expectations;
 mod receipts;
 mod recording;
 mod script;
-mod source;
 mod story;
 mod timeline;
 

@@ -46,10 +46,12 @@ pub(crate) fn picture(story: &Story, paint: Paint) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hops::TERMINATION;
 
     #[test]
     fn an_act_that_went_as_expected_is_drawn_as_in_the_example() {
-        assert_eq!(picture(&example::story(), Paint::PLAIN), include_str!("stop/example.txt"));
+        let example = include_str!("stop/example.txt").replace("SIGTERM", TERMINATION);
+        assert_eq!(picture(&example::story(), Paint::PLAIN), example);
     }
 
     #[test]

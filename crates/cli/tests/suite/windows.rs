@@ -2,6 +2,7 @@
 //! which `scripts/windows` builds. Without it they are skipped.
 
 mod cancel;
+mod demo;
 mod ends;
 mod exit_codes;
 mod launcher;

@@ -31,6 +31,11 @@ impl Piece {
     pub(crate) const ALL: [Self; 6] =
         [Self::Prompt, Self::Build, Self::Make, Self::Compiler, Self::Search, Self::Permission];
 
+    /// Whether a process of its own does it, and nothing else.
+    pub(crate) const fn is_process(self) -> bool {
+        matches!(self, Self::Make | Self::Compiler)
+    }
+
     /// Returns the piece that it is part of.
     pub(crate) const fn parent(self) -> Option<Self> {
         match self {
@@ -51,7 +56,7 @@ pub(crate) struct Mark {
     pub(crate) event: Event,
 }
 
-/// An event. The work itself marks the first four, its requester the others.
+/// An event. The work itself marks the first four, its requester the others but `Ended`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "mark", rename_all = "snake_case")]
 pub(crate) enum Event {
@@ -73,6 +78,8 @@ pub(crate) enum Event {
     Receipt { outcome: String, after_ms: Option<f64> },
     /// The process has exited. A code of 128 + n also means signal n.
     Exited { code: Option<i32>, signal: Option<i32> },
+    /// The pipe of marks was closed by the end of the process.
+    Ended,
 }
 
 impl Marks {

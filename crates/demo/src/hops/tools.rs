@@ -1,6 +1,10 @@
 //! The tool server: one tool runs processes, the other works in the server.
 
-use std::{io, os::unix::process::ExitStatusExt, process::Stdio, sync::Arc};
+use std::{
+    io,
+    process::{ExitStatus, Stdio},
+    sync::Arc,
+};
 
 use rescind::{
     mcp::{self, NoArguments, Tool},
@@ -32,7 +36,7 @@ async fn build(cx: Context, marks: Arc<Marks>) -> Result<String, ErrorObject> {
     command.stdin(Stdio::null()).stdout(Stdio::null());
     let mut make = cx.command(command.into()).map_err(failed)?;
     let status = work.until_end(&cx, make.wait()).await.map_err(failed)?;
-    marks.mark(Piece::Make, Event::Exited { code: status.code(), signal: status.signal() });
+    marks.mark(Piece::Make, Event::Exited { code: status.code(), signal: signal(status) });
     Ok("built".to_owned())
 }
 
@@ -45,6 +49,16 @@ async fn search(cx: Context, marks: Arc<Marks>) -> Result<String, ErrorObject> {
         }
     };
     work.until_end(&cx, steps).await
+}
+
+#[cfg(unix)]
+fn signal(status: ExitStatus) -> Option<i32> {
+    std::os::unix::process::ExitStatusExt::signal(&status)
+}
+
+#[cfg(windows)]
+const fn signal(_: ExitStatus) -> Option<i32> {
+    None
 }
 
 fn failed(error: io::Error) -> ErrorObject {

@@ -1,14 +1,11 @@
-//! The processes of a tool: one and its child, which work until SIGTERM.
+//! The processes of a tool: one and its child, which work until the system asks them to end.
 
 use std::{
     io,
     process::{Child, ExitCode},
 };
 
-use tokio::{
-    signal::unix::{SignalKind, signal},
-    time::interval,
-};
+use tokio::time::interval;
 
 use super::{
     Role, STEP,
@@ -16,8 +13,11 @@ use super::{
 };
 use crate::{marks::Marks, program};
 
-/// The exit code that a shell reports for SIGTERM.
-const TERMINATED: u8 = 128 + 15;
+/// What asks these processes to end, where all of a group are asked at once.
+pub(crate) const TERMINATION: &str = if cfg!(windows) { "CTRL+BREAK" } else { "SIGTERM" };
+
+/// The exit code after that, which no other end has: the code that a shell reports for SIGTERM.
+pub(crate) const TERMINATED: u8 = 128 + 15;
 
 /// Runs the compiler, and exits after it.
 pub(super) async fn make(marks: &Marks) -> io::Result<ExitCode> {
@@ -29,14 +29,14 @@ pub(super) async fn compiler(marks: &Marks) -> io::Result<ExitCode> {
 }
 
 async fn work(marks: &Marks, piece: Piece, part: Option<Role>) -> io::Result<ExitCode> {
-    let mut terminate = signal(SignalKind::terminate())?;
+    let mut termination = termination()?;
     let mut step = interval(STEP);
     marks.mark(piece, Event::Started);
     let part: Option<Child> = part.map(|role| program::hop(role)?.spawn()).transpose()?;
     loop {
         tokio::select! {
             biased;
-            _ = terminate.recv() => break,
+            _ = termination.recv() => break,
             _ = step.tick() => {
                 if !marks.mark(piece, Event::Step) {
                     // The demo is gone.
@@ -51,4 +51,14 @@ async fn work(marks: &Marks, piece: Piece, part: Option<Role>) -> io::Result<Exi
     }
     marks.mark(piece, Event::Stopped);
     Ok(ExitCode::from(TERMINATED))
+}
+
+#[cfg(unix)]
+fn termination() -> io::Result<tokio::signal::unix::Signal> {
+    tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
+}
+
+#[cfg(windows)]
+fn termination() -> io::Result<tokio::signal::windows::CtrlBreak> {
+    tokio::signal::windows::ctrl_break()
 }

@@ -1,26 +1,23 @@
 //! The client: this process, with the shim as its child.
 //!
-//! It has no threads: it sends, and it reads what has come. Besides the shim's stdout it reads two pipes that the shim
-//! and the server have inherited: the marks of the work, and the shim's recording. So nothing is written to disk, and
-//! the pipes end only when no process that holds them is left.
+//! Besides the shim's stdout it reads two pipes, which the server and the shim open: the marks of the work, and the shim's
+//! recording. So nothing is written to disk, and the pipes end only when no process that has them open is left.
 
 use std::{
-    io::{self, PipeReader, Write},
-    os::fd::BorrowedFd,
-    process::{Child, ChildStdin, ChildStdout, ExitStatus, Stdio},
-    time::Duration,
+    io::{self, Write},
+    process::{Child, ChildStdin, ExitStatus, Stdio},
+    sync::mpsc::{self, Receiver, RecvTimeoutError},
+    thread,
+    time::{Duration, Instant},
 };
 
-use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
-    io::Errno,
-};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::source::Source;
 use crate::{
-    marks::{self, inherited},
+    marks,
     moment::Moment,
+    pipe::{self, Entrance, Report},
     program,
     sample_server::mark::Mark,
 };
@@ -33,10 +30,22 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) struct Client {
     shim: Child,
     to_shim: Option<ChildStdin>,
-    from_shim: Source<ChildStdout>,
-    marks: Source<PipeReader>,
-    recording: Source<PipeReader>,
+    /// Ends with the shim's output and both pipes.
+    arrivals: Receiver<Arrival>,
+    /// Those of the pipes.
+    entrances: Vec<Entrance>,
+    has_closed: bool,
     seen: Seen,
+}
+
+/// What is read, on a thread for each source.
+#[derive(Debug)]
+enum Arrival {
+    Received(Moment, Vec<u8>),
+    Mark(Vec<u8>),
+    Recorded(Vec<u8>),
+    /// The end of the shim's output.
+    Closed,
 }
 
 /// Everything that was sent and observed, in order.
@@ -62,7 +71,7 @@ pub(super) struct Message {
 pub(super) struct Ending {
     /// The shim's; `None` if it had to be killed.
     pub(super) exit: Option<ExitStatus>,
-    /// Whether every process that inherited the pipes has closed them.
+    /// Whether every process that had the pipes open has closed them.
     pub(super) is_alone: bool,
 }
 
@@ -75,31 +84,36 @@ pub(super) enum ScriptError {
     Closed(&'static str),
     #[error("cannot write to the shim: {0}")]
     Write(#[source] io::Error),
-    #[error("cannot read from the shim or the server: {0}")]
-    Read(#[source] io::Error),
 }
 
 impl Client {
     /// Starts the shim, which starts the server.
     pub(super) fn start(flags: &[&str]) -> io::Result<Self> {
-        let (marks, marks_end) = io::pipe()?;
-        let (recording, recording_end) = io::pipe()?;
-        let mut shim = program::shim_and_server(&inherited(&recording_end)?, flags)?
-            .env(marks::VARIABLE, inherited(&marks_end)?)
+        let (sender, arrivals) = mpsc::channel();
+        // What comes when nobody waits for it any more is lost.
+        let to = |what: fn(Vec<u8>) -> Arrival| {
+            let sender = sender.clone();
+            move |report| match report {
+                Report::Line(line) => drop(sender.send(what(line))),
+                Report::Closed { .. } => {}
+            }
+        };
+        let marks = pipe::open(to(Arrival::Mark))?;
+        let recording = pipe::open(to(Arrival::Recorded))?;
+        let mut shim = program::shim_and_server(&recording.path(), flags)?
+            .env(marks::VARIABLE, marks.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
         let (Some(to_shim), Some(from_shim)) = (shim.stdin.take(), shim.stdout.take()) else {
             return Err(io::ErrorKind::BrokenPipe.into());
         };
-        Ok(Self {
-            shim,
-            to_shim: Some(to_shim),
-            from_shim: Source::new(from_shim),
-            marks: Source::new(marks),
-            recording: Source::new(recording),
-            seen: Seen::default(),
-        })
+        thread::spawn(move || {
+            let received = pipe::lines(from_shim).map(|line| Arrival::Received(Moment::now(), line));
+            received.chain([Arrival::Closed]).try_for_each(|arrival| sender.send(arrival))
+        });
+        let entrances = vec![marks, recording];
+        Ok(Self { shim, to_shim: Some(to_shim), arrivals, entrances, has_closed: false, seen: Seen::default() })
     }
 
     pub(super) fn request(&mut self, id: u64, method: &str, params: &Value) -> Result<(), ScriptError> {
@@ -122,14 +136,12 @@ impl Client {
 
     /// Reads what comes until `has_come` holds. Returns at once if it holds already.
     pub(super) fn wait_for(&mut self, what: &'static str, has_come: impl Fn(&Seen) -> bool) -> Result<(), ScriptError> {
-        let deadline = Moment::now() + TIMEOUT;
+        let deadline = Instant::now() + TIMEOUT;
         while !has_come(&self.seen) {
-            if self.from_shim.has_ended() {
+            if self.has_closed {
                 return Err(ScriptError::Closed(what));
             }
-            if !self.read(deadline).map_err(ScriptError::Read)? {
-                return Err(ScriptError::TimedOut(what));
-            }
+            self.read(deadline).map_err(|_| ScriptError::TimedOut(what))?;
         }
         Ok(())
     }
@@ -137,13 +149,13 @@ impl Client {
     /// Ends the session and waits until every process in it has exited.
     pub(super) fn finish(mut self) -> (Seen, Ending) {
         self.to_shim = None;
-        let deadline = Moment::now() + TIMEOUT;
+        self.entrances.clear();
+        let deadline = Instant::now() + TIMEOUT;
         let is_alone = loop {
-            if self.from_shim.has_ended() && self.marks.has_ended() && self.recording.has_ended() {
-                break true;
-            }
-            if !self.read(deadline).unwrap_or(false) {
-                break false;
+            match self.read(deadline) {
+                Ok(()) => {}
+                Err(RecvTimeoutError::Disconnected) => break true,
+                Err(RecvTimeoutError::Timeout) => break false,
             }
         };
         // A shim that has closed all its pipes is about to exit.
@@ -151,31 +163,17 @@ impl Client {
         (std::mem::take(&mut self.seen), Ending { exit, is_alone })
     }
 
-    /// Waits until something comes, and reads it. Returns false if nothing came before the deadline.
-    fn read(&mut self, deadline: Moment) -> io::Result<bool> {
-        let [received, marks, recording] = {
-            let sources = [self.from_shim.descriptor(), self.marks.descriptor(), self.recording.descriptor()];
-            let Some(ready) = ready(sources, deadline)? else { return Ok(false) };
-            ready
-        };
-        let at = Moment::now();
-        if marks {
-            for line in self.marks.read_lines()? {
-                self.seen.add(&line, serde_json::from_slice(&line), |seen, mark| seen.marks.push(mark));
+    /// Waits until something comes, and notes it.
+    fn read(&mut self, deadline: Instant) -> Result<(), RecvTimeoutError> {
+        match self.arrivals.recv_timeout(deadline.saturating_duration_since(Instant::now()))? {
+            Arrival::Received(at, line) => {
+                self.seen.add(&line, |seen, json| seen.received.push(Message { at, json }));
             }
+            Arrival::Mark(line) => self.seen.add(&line, |seen, mark| seen.marks.push(mark)),
+            Arrival::Recorded(line) => self.seen.add(&line, |seen, record| seen.recorded.push(record)),
+            Arrival::Closed => self.has_closed = true,
         }
-        if received {
-            for line in self.from_shim.read_lines()? {
-                let add = |seen: &mut Seen, json| seen.received.push(Message { at, json });
-                self.seen.add(&line, serde_json::from_slice(&line), add);
-            }
-        }
-        if recording {
-            for line in self.recording.read_lines()? {
-                self.seen.add(&line, serde_json::from_slice(&line), |seen, record| seen.recorded.push(record));
-            }
-        }
-        Ok(true)
+        Ok(())
     }
 }
 
@@ -188,28 +186,10 @@ impl Drop for Client {
 }
 
 impl Seen {
-    fn add<T>(&mut self, line: &[u8], parsed: serde_json::Result<T>, add: impl FnOnce(&mut Self, T)) {
-        match parsed {
+    fn add<T: DeserializeOwned>(&mut self, line: &[u8], add: impl FnOnce(&mut Self, T)) {
+        match serde_json::from_slice(line) {
             Ok(item) => add(self, item),
             Err(_) => self.unreadable.push(String::from_utf8_lossy(line).into_owned()),
         }
     }
-}
-
-/// Returns which sources have something to read or have ended, or `None` if none had before the deadline.
-fn ready<const N: usize>(sources: [Option<BorrowedFd<'_>>; N], deadline: Moment) -> io::Result<Option<[bool; N]>> {
-    let mut polled: Vec<PollFd<'_>> =
-        sources.iter().flatten().map(|source| PollFd::from_borrowed_fd(*source, PollFlags::IN)).collect();
-    loop {
-        let remaining = deadline.since(Moment::now());
-        let timeout = Timespec::try_from(remaining).map_err(io::Error::other)?;
-        match poll(&mut polled, Some(&timeout)) {
-            Ok(0) => return Ok(None),
-            Ok(_) => break,
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    let mut ready = polled.iter().map(|polled| !polled.revents().is_empty());
-    Ok(Some(sources.map(|source| source.is_some() && ready.next() == Some(true))))
 }

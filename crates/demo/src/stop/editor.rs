@@ -1,14 +1,13 @@
 //! The editor: this process, with the agent as its child.
 //!
 //! Each step of the script waits for marks, never for time. All marks, the editor's own included, come through one pipe
-//! that every process has inherited. The pipe ends only when no process that holds it is left.
+//! that every process opens. It ends only when no process that has it open is left.
 
 use std::{
     env,
     future::{Future, pending},
-    io::{self, BufRead, BufReader, PipeReader},
+    io,
     sync::Arc,
-    thread,
     time::Duration,
 };
 
@@ -24,8 +23,9 @@ use crate::{
         mark::{Event, Mark, Piece},
         wire::Wire,
     },
-    marks::{self, Marks, inherited},
+    marks::{self, Marks},
     moment::Moment,
+    pipe::{self, Entrance, Report},
     program,
 };
 
@@ -50,7 +50,7 @@ pub(super) struct Seen {
     pub(super) went_on: Option<Duration>,
     /// The agent's, if it exited in time and not by a signal.
     pub(super) exit_code: Option<i32>,
-    /// Whether every process that inherited the pipe has closed it.
+    /// Whether every process that had the pipe open has closed it.
     pub(super) is_alone: bool,
 }
 
@@ -65,22 +65,23 @@ pub(super) enum ScriptError {
     Call(&'static str, #[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// The lines of the pipe of marks, until its end.
-type Lines = mpsc::UnboundedReceiver<Vec<u8>>;
+/// What comes through the pipe of marks, until its end.
+type Reports = mpsc::UnboundedReceiver<Report>;
 
 /// Starts the agent, which starts the others, and plays the script.
 pub(super) fn play() -> io::Result<(Seen, Result<(), ScriptError>)> {
-    let (pipe, marks_end) = io::pipe()?;
+    let (sender, reports) = mpsc::unbounded_channel();
+    // What comes when nobody waits for it any more is lost.
+    let entrance = pipe::open(move |report| drop(sender.send(report)))?;
     let mut agent = program::hop(Role::Agent)?;
-    agent.env(marks::VARIABLE, inherited(&marks_end)?);
-    let marks = Arc::new(Marks::to(marks_end));
-    let lines = lines_of(pipe);
+    agent.env(marks::VARIABLE, entrance.path());
+    let marks = Arc::new(Marks::to(entrance.writer()?));
     let runtime = hops::runtime()?;
     runtime.block_on(async {
         let (transport, child) = transport::child(agent)?;
         let (peer, driver) = editor(&marks).connect(transport);
         let driver = driver.spawn();
-        let mut session = Session { marks, lines, seen: Seen::default() };
+        let mut session = Session { marks, entrance, reports, seen: Seen::default() };
         let played = session.play(acp::Client::new(peer, "rescind-demo", VERSION)).await;
         if played.is_err() {
             driver.abort();
@@ -106,7 +107,8 @@ fn editor(marks: &Arc<Marks>) -> Builder {
 
 struct Session {
     marks: Arc<Marks>,
-    lines: Lines,
+    entrance: Entrance,
+    reports: Reports,
     seen: Seen,
 }
 
@@ -136,8 +138,8 @@ impl Session {
     async fn wait_for(&mut self, what: &'static str, has_come: impl Fn(&Seen) -> bool) -> Result<(), ScriptError> {
         let wait = async {
             while !has_come(&self.seen) {
-                let line = self.lines.recv().await.ok_or(ScriptError::Closed(what))?;
-                self.seen.add(&line);
+                let report = self.reports.recv().await.ok_or(ScriptError::Closed(what))?;
+                self.seen.add(report);
             }
             Ok(())
         };
@@ -146,11 +148,11 @@ impl Session {
 
     /// Waits until every process has exited.
     async fn finish(self, exit_code: Option<i32>) -> Seen {
-        let Self { marks, mut lines, mut seen } = self;
-        drop(marks);
+        let Self { marks, entrance, mut reports, mut seen } = self;
+        drop((marks, entrance));
         let rest = async {
-            while let Some(line) = lines.recv().await {
-                seen.add(&line);
+            while let Some(report) = reports.recv().await {
+                seen.add(report);
             }
         };
         let is_alone = time::timeout(TIMEOUT, rest).await.is_ok();
@@ -159,10 +161,19 @@ impl Session {
 }
 
 impl Seen {
-    fn add(&mut self, line: &[u8]) {
-        match serde_json::from_slice(line) {
-            Ok(mark) => self.marks.push(mark),
-            Err(_) => self.unreadable.push(String::from_utf8_lossy(line).into_owned()),
+    fn add(&mut self, report: Report) {
+        match report {
+            Report::Line(line) => match serde_json::from_slice(&line) {
+                Ok(mark) => self.marks.push(mark),
+                Err(_) => self.unreadable.push(String::from_utf8_lossy(&line).into_owned()),
+            },
+            Report::Closed { last } => {
+                if let Ok(Mark { piece, .. }) = serde_json::from_slice(&last)
+                    && piece.is_process()
+                {
+                    self.marks.push(Mark { at: Moment::now(), piece, event: Event::Ended });
+                }
+            }
         }
     }
 
@@ -185,7 +196,7 @@ impl Seen {
     fn is_over(&self) -> bool {
         let is_request = |piece| self.has(piece, |event| *event == Event::Asked);
         Piece::ALL.into_iter().all(|piece| {
-            self.has(piece, |event| *event == Event::Stopped)
+            self.has(piece, |event| matches!(event, Event::Stopped | Event::Ended))
                 && (!is_request(piece) || self.has(piece, |event| matches!(event, Event::Receipt { .. })))
         })
     }
@@ -199,17 +210,4 @@ async fn within<T, E: std::error::Error + Send + Sync + 'static>(
         Ok(ended) => ended.map_err(|error| ScriptError::Call(what, error.into())),
         Err(_) => Err(ScriptError::TimedOut(what)),
     }
-}
-
-/// Reads the pipe in a thread, until it ends.
-fn lines_of(pipe: PipeReader) -> Lines {
-    let (sender, lines) = mpsc::unbounded_channel();
-    thread::spawn(move || {
-        for line in BufReader::new(pipe).split(b'\n').map_while(Result::ok) {
-            if sender.send(line).is_err() {
-                break;
-            }
-        }
-    });
-    lines
 }

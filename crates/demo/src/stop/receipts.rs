@@ -3,7 +3,7 @@
 
 use super::story::{Exit, Receipt, Row, Story};
 use crate::{
-    hops::mark::Piece,
+    hops::{TERMINATION, mark::Piece},
     ms::{Ms, lapse},
     paint::{Ink, Paint, wrapped},
 };
@@ -84,7 +84,12 @@ fn words(answer: &serde_json::Value) -> String {
 fn process(row: &Row) -> String {
     match row.exit {
         Some(Exit { code: Some(code), .. }) if row.told_ms.is_some() => {
-            format!("SIGTERM to its process group, which includes the compiler. Exit code {code}.")
+            format!("{TERMINATION} to its process group, which includes the compiler. Exit code {code}.")
+        }
+        Some(Exit { code: Some(code), .. }) if row.is_unasked() => {
+            format!(
+                "ended with its job, which includes the compiler: there is no console to ask through. Exit code {code}."
+            )
         }
         Some(Exit { code: Some(code), .. }) => format!("Exit code {code}."),
         Some(Exit { signal, .. }) => format!("Killed by signal {}.", signal.unwrap_or_default()),

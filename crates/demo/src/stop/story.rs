@@ -148,9 +148,15 @@ impl Row {
                     row.receipt = Some(Receipt { outcome, after_ms: after_ms.map(Ms) });
                 }
                 Event::Exited { code, signal } => row.exit = Some(Exit { code, signal }),
+                Event::Ended => row.stopped_ms = row.stopped_ms.or(Some(at)),
             }
         }
         row
+    }
+
+    /// Whether its process was ended without being asked to: on Windows, where there is no console to ask through.
+    pub(super) const fn is_unasked(&self) -> bool {
+        cfg!(windows) && self.piece.is_process() && self.told_ms.is_none()
     }
 
     /// Returns its name in the picture.
