@@ -27,7 +27,7 @@ mod operator;
 mod our_mcp;
 mod our_task_client;
 mod our_task_server;
-mod parts;
+pub(crate) mod parts;
 pub(crate) mod play;
 mod programs;
 mod raw;

@@ -6,4 +6,5 @@ mod demo;
 mod ends;
 mod exit_codes;
 mod launcher;
+mod node;
 mod world;

@@ -103,14 +103,7 @@ impl World {
     /// A client of `rescind run`, with these flags and this command.
     pub(super) fn client(&self, flags: &[&str], command: &[String]) -> Client {
         let words: Vec<&str> = ["run"].iter().chain(flags).copied().chain(command.iter().map(String::as_str)).collect();
-        let mut shim = self.command(&words).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let (input, output) = (shim.stdin.take(), BufReader::new(shim.stdout.take().unwrap()));
-        let mut client = Client { shim, input, output };
-        let info = json!({"name": "windows", "version": "1"});
-        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info});
-        client.send(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}));
-        client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-        client
+        Client::start(self.command(&words))
     }
 
     /// A server whose processes report here.
@@ -171,6 +164,40 @@ impl Reporter {
 }
 
 impl Client {
+    /// Starts a shim and initializes a session.
+    pub(super) fn start(mut command: Command) -> Self {
+        let mut shim = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (input, output) = (shim.stdin.take(), BufReader::new(shim.stdout.take().unwrap()));
+        let mut client = Self { shim, input, output };
+        let info = json!({"name": "windows", "version": "1"});
+        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info});
+        client.send(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}));
+        client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        client
+    }
+
+    /// Calls a tool, which may report progress under the number of the call.
+    pub(super) fn call(&mut self, id: u32, tool: &str, arguments: &Value) {
+        let params = json!({"name": tool, "arguments": arguments, "_meta": {"progressToken": id}});
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}));
+    }
+
+    pub(super) fn cancel(&mut self, id: u32) {
+        self.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
+    }
+
+    /// The answer to this request, and what comes before it.
+    pub(super) fn answer(&mut self, id: u32) -> (Value, Vec<Value>) {
+        let mut before = Vec::new();
+        loop {
+            let message = self.receive();
+            if message["id"] == id && message["method"].is_null() {
+                return (message, before);
+            }
+            before.push(message);
+        }
+    }
+
     pub(super) fn send(&mut self, message: &Value) {
         writeln!(self.input.as_mut().unwrap(), "{message}").unwrap();
     }
@@ -207,6 +234,6 @@ impl Drop for Client {
     }
 }
 
-fn windows_path(path: &Path) -> String {
+pub(super) fn windows_path(path: &Path) -> String {
     format!("Z:{}", path.display().to_string().replace('/', "\\"))
 }
