@@ -1,0 +1,1 @@
+"""What `packages/check` does: one module for each thing that a package must be."""
