@@ -132,11 +132,12 @@ pub(crate) fn command(process: &Process, arguments: &[String]) -> String {
 }
 
 fn client(family: &Family) -> String {
-    let client = family.record.as_ref().and_then(|record| record.client.as_ref());
-    match (client, family.client) {
+    let Some(record) = &family.record else { return "unlisted".into() };
+    match (&record.client, family.client) {
         (Some(Client { id, name }), ClientState::Alive) => format!("client: {} ({})", clean(name), id.pid),
         (Some(Client { id, name }), _) => format!("its client has ended: {} ({})", clean(name), id.pid),
-        (None, _) => "unlisted".into(),
+        // Windows does not tell of a parent that had ended before.
+        (None, _) => "client: unknown".into(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::world::World;
+use super::world::{Client, World};
 
 fn call(id: u32, tool: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": tool, "arguments": {}}})
@@ -46,12 +46,26 @@ fn an_operator_lists_cancels_and_stops_what_is_in_flight() {
 }
 
 #[test]
-fn the_processes_of_a_session_are_listed() {
+fn the_processes_of_a_session_are_listed_with_its_client() {
     let Some(world) = World::new() else { return };
-    let mut client = world.client(&[], &world.server(&[]));
-    let _family = world.family();
-    assert_eq!(client.receive()["id"], 0);
+    let server = world.server(&[]);
+    let words = server.join(" ");
+    let mut clients = [
+        // Wine does not tell of a parent that is not a program of Windows.
+        world.client(&[], &server),
+        Client::start(world.batch(&[&format!("rescind run {words}")])),
+        Client::start(world.batch(&[&format!("rescind run --unlisted {words}")])),
+    ];
+    let _families: Vec<_> = (0..9).map(|_| world.reporter()).collect();
+    clients.iter_mut().for_each(|client| assert_eq!(client.receive()["id"], 0));
     let listed = world.rescind(&["ps", "--processes"]);
     let text = String::from_utf8_lossy(&listed.stdout).into_owned();
-    assert_eq!(text.matches("reporting_server").count(), 4, "the shim and three processes: {text}");
+    assert_eq!(text.matches("reporting_server").count(), 12, "three shims with three processes each: {text}");
+    let mut states: Vec<_> =
+        text.lines().filter_map(|line| Some(line.split_once(" run ")?.1.rsplit_once("  ")?.1)).collect();
+    states.sort_unstable();
+    assert!(
+        matches!(states[..], [known, "client: unknown", "unlisted"] if known.starts_with("client: cmd.exe (")),
+        "{text}"
+    );
 }

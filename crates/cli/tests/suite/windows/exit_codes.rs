@@ -19,7 +19,8 @@ fn every_bit_of_the_servers_exit_code_is_passed_on() {
     for code in [0, 1, 7, 255, 256, -1_073_741_510] {
         let lines = [&*format!("rescind run cmd /c exit {code}"), "echo code %ERRORLEVEL%"];
         let output = world.batch(&lines).stdin(Stdio::null()).output().unwrap();
-        assert_eq!(String::from_utf8_lossy(&output.stdout), format!("code {code}\r\n"));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), format!("code {code}\r\n"), "{said}");
     }
 }
 

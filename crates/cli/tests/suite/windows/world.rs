@@ -2,6 +2,7 @@
 
 use std::{
     ffi::OsStr,
+    fs,
     io::{BufRead, BufReader, Write},
     net::{Ipv4Addr, TcpListener, TcpStream},
     path::{Path, PathBuf},
@@ -76,13 +77,9 @@ impl World {
 
     /// A batch file with these lines, under Wine. In them `rescind` is `rescind.exe`.
     pub(super) fn batch(&self, lines: &[&str]) -> Command {
-        let path = self.home().join("batch.cmd");
-        let first = format!("@echo off\r\nset PATH=%PATH%;{}", windows_path(&self.programs));
-        std::fs::write(
-            &path,
-            std::iter::once(&*first).chain(lines.iter().copied()).map(|line| format!("{line}\r\n")).collect::<String>(),
-        )
-        .unwrap();
+        let path = self.home().join(format!("{}.cmd", fs::read_dir(self.home()).unwrap().count()));
+        let path_line = format!("set PATH=%PATH%;{}", windows_path(&self.programs));
+        fs::write(&path, [&["@echo off", &path_line], lines].concat().join("\r\n")).unwrap();
         let mut command = self.wine("cmd");
         command.arg("/c").arg(windows_path(&path));
         command
