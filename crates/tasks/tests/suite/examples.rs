@@ -23,7 +23,8 @@ struct Process {
 impl Process {
     async fn start(file: &Path) -> Self {
         let deps = env::current_exe().unwrap();
-        let built: PathBuf = deps.ancestors().nth(2).unwrap().join("examples/task_server");
+        let name = format!("task_server{}", env::consts::EXE_SUFFIX);
+        let built: PathBuf = deps.ancestors().nth(2).unwrap().join("examples").join(name);
         assert!(built.exists(), "{} is missing: run `cargo build -p rescind-tasks --examples`", built.display());
         let mut command = Command::new(built);
         command.arg(file).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);

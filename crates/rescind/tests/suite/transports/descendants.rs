@@ -5,18 +5,15 @@
 use std::{
     env,
     future::pending,
-    io::{self, Read, Write},
-    net::TcpStream,
+    io::{self, BufRead, BufReader, Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
     process::{Command, Stdio},
+    thread,
     time::Duration,
 };
 
 use rescind::peer::{Context, ErrorObject, Peer, dialect::mcp, route, transport};
-use tokio::{
-    io::{AsyncBufReadExt, BufReader, Lines},
-    net::TcpListener,
-    sync::oneshot,
-};
+use tokio::sync::{mpsc, oneshot};
 
 /// Where the test listens.
 const TEST: &str = "RESCIND_TEST";
@@ -32,7 +29,7 @@ fn as_a_process() {
         let mut test = TcpStream::connect(env::var(TEST).unwrap()).unwrap();
         let mut end = test.try_clone().unwrap();
         // If the test ends first, nothing is left behind.
-        std::thread::spawn(move || {
+        thread::spawn(move || {
             let _ = end.read(&mut [0]);
             std::process::exit(1);
         });
@@ -70,38 +67,53 @@ fn program() -> Command {
     command
 }
 
-/// What the test hears of the two processes.
-struct Test(TcpListener);
+/// What the test hears of the two processes. Threads read for it: Wine 8 loses the end of a socket that is polled.
+struct Test {
+    address: SocketAddr,
+    processes: mpsc::UnboundedReceiver<Process>,
+}
+
+/// What a process says, until it ends.
+struct Process(mpsc::UnboundedReceiver<String>);
 
 impl Test {
-    async fn listen() -> Self {
-        Self(TcpListener::bind("127.0.0.1:0").await.unwrap())
+    fn listen() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (accepted, processes) = mpsc::unbounded_channel();
+        thread::spawn(move || {
+            for connection in listener.incoming().take(2) {
+                let (said, says) = mpsc::unbounded_channel();
+                let lines = BufReader::new(connection.unwrap()).lines().map_while(Result::ok);
+                thread::spawn(move || lines.for_each(|line| drop(said.send(line))));
+                accepted.send(Process(says)).unwrap();
+            }
+        });
+        Self { address, processes }
     }
 
     /// The command of the process that starts the other.
     fn parent(&self) -> Command {
         let mut command = program();
-        command.env(TEST, self.0.local_addr().unwrap().to_string()).env(IS_PARENT, "yes").stderr(Stdio::null());
+        command.env(TEST, self.address.to_string()).env(IS_PARENT, "yes").stderr(Stdio::null());
         command
     }
 
     /// Waits until both live.
-    async fn both(&self) -> [Process; 2] {
+    async fn both(&mut self) -> [Process; 2] {
         [self.next().await, self.next().await]
     }
 
-    async fn next(&self) -> Process {
-        let mut process = Process(BufReader::new(self.0.accept().await.unwrap().0).lines());
+    async fn next(&mut self) -> Process {
+        let mut process = self.processes.recv().await.unwrap();
         process.says("lives").await;
         process
     }
 }
 
-struct Process(Lines<BufReader<tokio::net::TcpStream>>);
-
 impl Process {
     async fn says(&mut self, word: &str) {
-        assert_eq!(self.0.next_line().await.unwrap().as_deref(), Some(word));
+        assert_eq!(self.0.recv().await.as_deref(), Some(word));
     }
 
     /// Under Wine 8 no event reaches a console group.
@@ -111,15 +123,15 @@ impl Process {
         }
     }
 
-    /// Waits until it has ended. Some systems call that a reset.
+    /// Waits until it has ended.
     async fn ends(&mut self) {
-        while matches!(self.0.next_line().await, Ok(Some(_))) {}
+        while self.0.recv().await.is_some() {}
     }
 }
 
 #[tokio::test]
 async fn a_child_and_what_it_started_are_asked_to_end_and_killed() {
-    let test = Test::listen().await;
+    let mut test = Test::listen();
     let (_transport, child) = transport::child(test.parent()).unwrap();
     let mut both = test.both().await;
     child.terminate();
@@ -135,7 +147,7 @@ async fn a_child_and_what_it_started_are_asked_to_end_and_killed() {
 
 #[tokio::test]
 async fn the_end_of_a_connection_is_the_end_of_both() {
-    let test = Test::listen().await;
+    let mut test = Test::listen();
     let (transport, child) = transport::child(test.parent()).unwrap();
     let mut both = test.both().await;
     tokio::time::pause();
@@ -151,7 +163,7 @@ async fn the_end_of_a_connection_is_the_end_of_both() {
 #[test]
 fn the_end_of_the_runtime_is_the_end_of_both() {
     let [own, other] = [(); 2].map(|()| tokio::runtime::Runtime::new().unwrap());
-    let test = own.block_on(Test::listen());
+    let mut test = Test::listen();
     let (_transport, child) = other.block_on(async { transport::child(test.parent()).unwrap() });
     let mut both = own.block_on(test.both());
     drop(other);
@@ -166,7 +178,7 @@ fn the_end_of_the_runtime_is_the_end_of_both() {
 /// D22: politely when the token fires, and at once when the handler has ended.
 #[tokio::test]
 async fn what_a_request_owns_is_asked_to_end_when_it_is_cancelled_and_killed_when_its_handler_ends() {
-    let test = Test::listen().await;
+    let mut test = Test::listen();
     let (handler_may_end, may_end) = oneshot::channel::<()>();
     let owned = std::sync::Mutex::new(Some((test.parent(), may_end)));
     let server = Peer::builder(&mcp::LATEST_LEGACY).on_request(

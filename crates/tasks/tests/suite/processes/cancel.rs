@@ -30,6 +30,7 @@ fn a_cancel_stops_the_work_in_another_process_without_its_doorbell() {
 }
 
 /// An address of a socket holds a hundred bytes or so.
+#[cfg(unix)]
 #[test]
 fn a_cancel_reaches_another_process_whatever_the_length_of_the_path() {
     let folder = tempfile::tempdir().unwrap();

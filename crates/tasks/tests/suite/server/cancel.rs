@@ -299,8 +299,9 @@ async fn a_cancel_ends_the_processes_and_linked_tasks_of_the_work() {
     let tool = rescind::mcp::Tool::new("owner", "Owns a process", move |piece: super::rig::Piece, cx: Context| {
         let (writer, linked) = (writer.lock().unwrap().take().unwrap(), linked.guard(&piece));
         async move {
-            let mut sleep = tokio::process::Command::new("sleep");
-            sleep.arg("1000").stdin(Stdio::null()).stdout(writer).stderr(Stdio::null());
+            let lasting: &[_] = if cfg!(windows) { &["ping", "-n", "1000", "127.0.0.1"] } else { &["sleep", "1000"] };
+            let mut sleep = tokio::process::Command::new(lasting[0]);
+            sleep.args(&lasting[1..]).stdin(Stdio::null()).stdout(writer).stderr(Stdio::null());
             let mut child = cx.command(sleep).map_err(|error| ErrorObject::internal(error.to_string()))?;
             cx.spawn(async move {
                 let _linked = linked;
