@@ -6,7 +6,7 @@
 use std::{
     io,
     os::unix::process::CommandExt,
-    process::{Child, ExitStatus, Stdio},
+    process::{Child, ExitStatus},
     sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll},
 };
@@ -55,7 +55,7 @@ impl OwnedProcess {
     /// Starts it with its standard input and output as pipes, and returns our ends of these.
     #[cfg(feature = "child")]
     pub(crate) fn start_piped(mut command: Command) -> io::Result<(Self, Pipes)> {
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
         let mut process = Self::start(command)?;
         let pipes = process.child.stdin.take().zip(process.child.stdout.take());
         let (stdin, stdout) = pipes.ok_or(io::ErrorKind::BrokenPipe)?;
