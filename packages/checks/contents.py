@@ -1,6 +1,7 @@
 """What is in the packages, for every platform: sizes, checksums, what the programs need of a system, and where the manifests
 say that the archives are."""
 
+import base64
 import hashlib
 import re
 import shutil
@@ -32,6 +33,8 @@ def check(folder: Path, scratch: Path) -> None:
     for one, program in programs.items():
         if "linux" in one.target:
             print(f"{one.target}: needs {needs(one, program)}")
+    for packed in (folder / "pypi").glob("*.whl"):
+        record(packed)
     manifests = packed_again(folder, scratch, programs)
     homebrew((manifests / "homebrew/rescind.rb"), programs, sums)
     winget(manifests / "winget", programs, sums)
@@ -55,6 +58,18 @@ def program_of(one: Platform, packed: Path) -> bytes:
         entry = archive.getmember(name)
         expect(f"mode of the program for {one.target}", oct(entry.mode), "0o755")
         return archive.extractfile(entry).read()
+
+
+def record(packed: Path) -> None:
+    """Of each file of a wheel the hash and the size, which pip does not look at."""
+    with zipfile.ZipFile(packed) as archive:
+        (name,) = (one for one in archive.namelist() if one.endswith(".dist-info/RECORD"))
+        recorded = dict(line.split(",", 1) for line in archive.read(name).decode().splitlines())
+        expect(f"files of {packed.name}", set(recorded), set(archive.namelist()))
+        for file in set(recorded) - {name}:
+            content = archive.read(file)
+            hashed = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+            expect(f"{file} of {packed.name}", recorded[file], f"sha256={hashed},{len(content)}")
 
 
 def sizes(folder: Path) -> None:

@@ -46,14 +46,14 @@ def npm(bench: Bench, node: str, registry: str) -> list[Way]:
     command = [str(installed / "node_modules/.bin" / ("rescind.cmd" if IS_WINDOWS else "rescind"))]
     alone = [found, "-e", "0"]
     if becomes == "false":
-        return [Way(f"npm, Node {named}, which stays", command, path, alone)]
+        return [Way(f"npm, Node {named}, which stays", command, path, alone, stays=True)]
     # Read by Node at its start.
     older = folder / "older.cjs"
     older.write_text("delete process.execve;\n")
     environment = {"NODE_OPTIONS": f"--require={older}"}
     return [
         Way(f"npm, Node {named}, replaced", command, path, alone),
-        Way(f"npm, Node {named}, made to stay", command, path, environment=environment),
+        Way(f"npm, Node {named}, made to stay", command, path, environment=environment, stays=True),
     ]
 
 

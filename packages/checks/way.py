@@ -20,6 +20,8 @@ class Way:
     # What it is beside the program: its start-up is compared with that of both.
     interpreter: list[str] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)
+    # Whether it is the parent of the program, rather than becoming it.
+    stays: bool = False
 
 
 class Bench:
