@@ -128,14 +128,17 @@ fn plain(file: &Path) -> String {
 
 /// Opens the link with the desktop's program for links. If there is none, the printed link remains.
 fn open_browser(link: &str) {
-    let opener = match std::env::consts::OS {
-        "macos" => "open",
-        // It opens what it is given as a person would, and no shell reads the link.
-        "windows" => "explorer",
-        _ => "xdg-open",
+    let opener: &[&str] = match std::env::consts::OS {
+        "macos" => &["open"],
+        // No shell reads the link. `explorer` would show a folder in place of an address that has a query.
+        "windows" => &["rundll32", "url.dll,FileProtocolHandler"],
+        _ => &["xdg-open"],
     };
+    let [program, words @ ..] = opener else { return };
     let quiet = || Stdio::null();
-    if let Ok(mut child) = Command::new(opener).arg(link).stdin(quiet()).stdout(quiet()).stderr(quiet()).spawn() {
+    if let Ok(mut child) =
+        Command::new(program).args(words).arg(link).stdin(quiet()).stdout(quiet()).stderr(quiet()).spawn()
+    {
         std::thread::spawn(move || child.wait());
     }
 }

@@ -32,7 +32,10 @@ pub(crate) fn on_path(name: &Path) -> Option<PathBuf> {
 fn candidates(name: &Path) -> impl Iterator<Item = PathBuf> {
     let folders = env::var_os("PATH").unwrap_or_default();
     let folders: Vec<PathBuf> = env::split_paths(&folders).filter(|folder| folder.is_absolute()).collect();
-    folders.into_iter().map(move |folder| folder.join(name))
+    // Files of projects that others share have `rescind`, and Windows adds this.
+    let name =
+        if name.extension().is_some() { name.to_owned() } else { name.with_extension(env::consts::EXE_EXTENSION) };
+    folders.into_iter().map(move |folder| folder.join(&name))
 }
 
 /// What kind of temporary place a program is in, if it is in one: it is gone after a clean-up, a build or a restart.
