@@ -1,7 +1,8 @@
 //! A server for tests on Windows: each of its processes has a connection to the test, which closes when the process ends.
 //!
 //! Usage: `reporting_server PORT ROLE [WORD…]`. The role `server` reads requests; with the word `deaf` it hears neither the
-//! end of its input nor CTRL+BREAK. It starts a `child`, and that a `grandchild`; both wait.
+//! end of its input nor CTRL+BREAK, with `crlf` its lines end as those of Windows do. It starts a `child`, and that a
+//! `grandchild`; both wait. The role `client` starts the shim that its words name, sends it a call and waits.
 
 use std::{
     env,
@@ -29,10 +30,19 @@ fn main() -> io::Result<()> {
     match role.as_str() {
         "server" => {
             start("child")?;
-            serve(&mut report)?;
+            serve(&mut report, if rest.iter().any(|word| word == "crlf") { "\r\n" } else { "\n" })?;
             if is_deaf {
                 wait();
             }
+        }
+        "client" => {
+            let [shim, words @ ..] = rest else { return Err(io::ErrorKind::InvalidInput.into()) };
+            let mut shim = Command::new(shim).args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+            let mut input = shim.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
+            for (id, method, params) in [(0, "initialize", json!({})), (1, "tools/call", json!({"name": "work"}))] {
+                writeln!(input, "{}", json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))?;
+            }
+            wait();
         }
         "child" => {
             start("grandchild")?;
@@ -49,16 +59,45 @@ fn wait() -> ! {
     }
 }
 
-/// Answers every request at once, but for those of the tool `work`, which it reports and never answers.
-fn serve(report: &mut TcpStream) -> io::Result<()> {
-    for line in io::stdin().lock().lines() {
+/// Answers every request at once, but for calls of some tools:
+///
+/// - `work` is reported and never answered.
+/// - `held` is answered once the end of the input was seen and reported, and the test has written a line.
+/// - `mirror` answers with its arguments, and reports that it has.
+/// - `exit` ends the process with the `code` of its arguments.
+fn serve(report: &mut TcpStream, line_end: &str) -> io::Result<()> {
+    let answer = |id: &Value, result: &Value| {
+        let mut stdout = io::stdout().lock();
+        write!(stdout, "{}{line_end}", json!({"jsonrpc": "2.0", "id": id, "result": result}))?;
+        stdout.flush()
+    };
+    let mut lines = io::stdin().lock().lines();
+    while let Some(line) = lines.next() {
         let message: Value = serde_json::from_str(&line?)?;
         let (method, id) = (message["method"].as_str().unwrap_or_default(), &message["id"]);
-        match method {
-            "notifications/cancelled" => writeln!(report, "{}", json!({"cancelled": message["params"]["requestId"]}))?,
-            "tools/call" if message["params"]["name"] == "work" => writeln!(report, "{}", json!({"works": id}))?,
+        let (tool, arguments) = (message["params"]["name"].as_str(), &message["params"]["arguments"]);
+        match (method, tool) {
+            ("notifications/cancelled", _) => {
+                writeln!(report, "{}", json!({"cancelled": message["params"]["requestId"]}))?;
+            }
+            ("tools/call", Some("work")) => writeln!(report, "{}", json!({"works": id}))?,
+            ("tools/call", Some("held")) => {
+                writeln!(report, "{}", json!({"works": id}))?;
+                while lines.next().is_some() {}
+                writeln!(report, "{}", json!({"ended": "input"}))?;
+                io::BufReader::new(&*report).read_line(&mut String::new())?;
+                answer(id, &json!({}))?;
+            }
+            ("tools/call", Some("mirror")) => {
+                answer(id, arguments)?;
+                writeln!(report, "{}", json!({"mirrored": id}))?;
+            }
+            ("tools/call", Some("exit")) => {
+                let code = arguments["code"].as_i64().and_then(|code| code.try_into().ok());
+                std::process::exit(code.unwrap_or_default());
+            }
             _ if id.is_null() => {}
-            "initialize" => {
+            ("initialize", _) => {
                 let info = json!({"name": "reporting", "version": "1"});
                 let version = &message["params"]["protocolVersion"];
                 let result = json!({"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info});
@@ -68,12 +107,6 @@ fn serve(report: &mut TcpStream) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-fn answer(id: &Value, result: &Value) -> io::Result<()> {
-    let mut stdout = io::stdout().lock();
-    writeln!(stdout, "{}", json!({"jsonrpc": "2.0", "id": id, "result": result}))?;
-    stdout.flush()
 }
 
 /// From now on they do not end this process.

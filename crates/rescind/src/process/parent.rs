@@ -26,8 +26,16 @@ impl ParentWatch {
     /// # Panics
     ///
     /// Outside a runtime with a clock.
+    #[cfg(unix)]
     pub(crate) fn begin() -> Option<Self> {
-        Some(Self { parent: Parent::now()?, sleep: Box::pin(tokio::time::sleep(ROUND)) })
+        Parent::now().map(Self::of)
+    }
+
+    /// # Panics
+    ///
+    /// Outside a runtime with a clock.
+    pub(crate) fn of(parent: Parent) -> Self {
+        Self { parent, sleep: Box::pin(tokio::time::sleep(ROUND)) }
     }
 
     /// Ready when it has ended.

@@ -85,7 +85,8 @@ impl World {
         command
     }
 
-    fn wine(&self, program: impl AsRef<OsStr>) -> Command {
+    /// A program under Wine.
+    pub(super) fn wine(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new("/usr/lib/wine/wine64");
         command.arg(program);
         command.env("WINEDEBUG", "-all").env("WINEPREFIX", self.programs.join("prefix"));
@@ -146,6 +147,11 @@ impl Reporter {
         let mut line = String::new();
         self.lines.read_line(&mut line).unwrap();
         serde_json::from_str(&line).unwrap_or_else(|_| panic!("{} has ended", self.role))
+    }
+
+    /// Has it go on.
+    pub(super) fn release(&mut self) {
+        self.lines.get_mut().write_all(b"\n").unwrap();
     }
 
     /// Waits for the end of its process.

@@ -1,13 +1,14 @@
 //! Detects that the client is gone (D44).
 //!
 //! A pipe does not tell, without a write, that its reader is gone. So the process that started this one is observed once
-//! the client's input has ended.
+//! the client's input has ended. One that is killed ends before its pipe does, so it must be known from the start.
 
 use std::{
     io,
     task::{Context, Poll, ready},
 };
 
+use super::parent::Parent;
 use crate::{
     process::{ended_by::EndReason, parent::ParentWatch},
     stdio::Descriptor,
@@ -16,27 +17,27 @@ use crate::{
 /// Detects that the client is gone.
 #[derive(Debug)]
 pub(crate) struct Presence {
-    parent: Option<ParentWatch>,
+    /// `None` if it had ended before this one observed it.
+    parent: Option<Parent>,
+    watch: Option<ParentWatch>,
 }
 
 impl Presence {
     #[expect(clippy::unnecessary_wraps, reason = "the same on each platform")]
-    pub(crate) const fn of(_output: &Descriptor) -> io::Result<Self> {
-        Ok(Self { parent: None })
+    pub(crate) fn of(_output: &Descriptor) -> io::Result<Self> {
+        Ok(Self { parent: Parent::now(), watch: None })
     }
 
     /// Handles the end of the client's input: observes the parent process from now on.
     pub(crate) fn end_input(&mut self) {
-        if self.parent.is_none() {
-            self.parent = ParentWatch::begin();
-        }
+        self.watch = self.parent.take().map(ParentWatch::of).or(self.watch.take());
     }
 
     /// Ready once, when the client is gone.
     pub(crate) fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<EndReason> {
-        let Some(parent) = &mut self.parent else { return Poll::Pending };
-        ready!(parent.poll_gone(cx));
-        self.parent = None;
+        let Some(watch) = &mut self.watch else { return Poll::Pending };
+        ready!(watch.poll_gone(cx));
+        self.watch = None;
         Poll::Ready(EndReason::ParentGone)
     }
 }
