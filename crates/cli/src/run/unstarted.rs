@@ -34,20 +34,23 @@ pub(super) fn of_error(program: &OsStr, error: &std::io::Error) -> Option<(Failu
     /// `ERROR_BAD_EXE_FORMAT`, whose text has a place for the name.
     const BAD_FORMAT: i32 = 193;
     let path = Path::new(program);
-    match error.kind() {
-        ErrorKind::Other | ErrorKind::OutOfMemory => None,
-        _ if path.is_dir() => Some((unstarted(program, Some(error)), 126)),
-        ErrorKind::NotFound => Some((unstarted(program, None), 127)),
-        ErrorKind::InvalidInput if path.file_name().is_none() => Some((unstarted(program, None), 127)),
-        // So the standard library refuses what it cannot quote for a batch file.
-        ErrorKind::InvalidInput => {
-            let mut failure = unstarted(program, Some(&"a batch file cannot be given an argument with a line break"));
-            "leave out the line break, or name the program that the batch file starts".clone_into(&mut failure.hint);
-            Some((failure, 126))
-        }
-        _ if error.raw_os_error() == Some(BAD_FORMAT) => Some((unstarted(program, Some(&"is not a program")), 126)),
-        _ => Some((unstarted(program, Some(error)), 126)),
+    let is = |kind| error.kind() == kind;
+    if is(ErrorKind::Other) || is(ErrorKind::OutOfMemory) {
+        return None;
     }
+    let is_nameless = is(ErrorKind::InvalidInput) && path.file_name().is_none();
+    if !path.is_dir() && (is(ErrorKind::NotFound) || is_nameless) {
+        return Some((unstarted(program, None), 127));
+    }
+    let mut failure = unstarted(program, Some(error));
+    if error.raw_os_error() == Some(BAD_FORMAT) {
+        "is not a program".clone_into(&mut failure.cause);
+    } else if is(ErrorKind::InvalidInput) && !path.is_dir() {
+        // So the standard library refuses what it cannot quote for a batch file.
+        "a batch file cannot be given an argument with a line break".clone_into(&mut failure.cause);
+        "leave out the line break, or name the program that the batch file starts".clone_into(&mut failure.hint);
+    }
+    Some((failure, 126))
 }
 
 const NOT_FOUND: &str = "command not found";

@@ -30,7 +30,9 @@ impl Presence {
 
     /// Handles the end of the client's input: observes the parent process from now on.
     pub(crate) fn end_input(&mut self) {
-        self.watch = self.parent.take().map(ParentWatch::of).or(self.watch.take());
+        if let Some(parent) = self.parent.take() {
+            self.watch = Some(ParentWatch::of(parent));
+        }
     }
 
     /// Ready once, when the client is gone.
