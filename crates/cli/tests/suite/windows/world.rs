@@ -7,9 +7,12 @@ use std::{
     net::{Ipv4Addr, TcpListener, TcpStream},
     path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio},
+    sync::mpsc::{self, RecvTimeoutError},
+    thread,
     time::{Duration, Instant},
 };
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::peers::play::skip;
@@ -118,7 +121,7 @@ impl World {
             match self.listener.accept() {
                 Ok((connection, _)) => break connection,
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock && begun.elapsed() < BOUND => {
-                    std::thread::sleep(Duration::from_millis(10));
+                    thread::sleep(Duration::from_millis(10));
                 }
                 Err(error) => panic!("no process reports: {error}"),
             }
@@ -205,11 +208,19 @@ impl Client {
         writeln!(self.input.as_mut().unwrap(), "{message}").unwrap();
     }
 
-    /// The next message.
+    /// The next message. Nothing is read before. A shim that has none within the bound is killed, which ends the output.
     pub(super) fn receive(&mut self) -> Value {
+        let shim = Pid::from_child(&self.shim);
+        let (done, is_done) = mpsc::channel::<()>();
+        thread::spawn(move || {
+            if is_done.recv_timeout(BOUND) == Err(RecvTimeoutError::Timeout) {
+                let _ = kill_process(shim, Signal::KILL);
+            }
+        });
         let mut line = String::new();
         self.output.read_line(&mut line).unwrap();
-        serde_json::from_str(&line).unwrap()
+        drop(done);
+        serde_json::from_str(&line).unwrap_or_else(|_| panic!("no message: {line:?}"))
     }
 
     /// Ends its input.
@@ -225,7 +236,7 @@ impl Client {
                 return status.code();
             }
             assert!(begun.elapsed() < BOUND, "the shim lives on");
-            std::thread::sleep(Duration::from_millis(10));
+            thread::sleep(Duration::from_millis(10));
         }
     }
 }
