@@ -2,7 +2,8 @@
 //!
 //! Usage: `reporting_server PORT ROLE [WORD…]`. The role `server` reads requests; with the word `deaf` it hears neither the
 //! end of its input nor CTRL+BREAK, with `crlf` its lines end as those of Windows do. It starts a `child`, and that a
-//! `grandchild`; both wait. The role `client` starts the shim that its words name, sends it a call and waits.
+//! `grandchild`; both wait. The role `client` starts the shim that its words name, sends it a call and waits. The role `shell`
+//! runs the command that its words are, and reports its exit code; `exit` ends with the code that its word is.
 
 use std::{
     env,
@@ -44,6 +45,12 @@ fn main() -> io::Result<()> {
             }
             wait();
         }
+        "shell" => {
+            let [program, words @ ..] = rest else { return Err(io::ErrorKind::InvalidInput.into()) };
+            let status = Command::new(program).args(words).stdin(Stdio::null()).stdout(Stdio::null()).status()?;
+            writeln!(report, "{}", json!({"code": status.code()}))?;
+        }
+        "exit" => std::process::exit(rest.first().and_then(|code| code.parse().ok()).unwrap_or(125)),
         "child" => {
             start("grandchild")?;
             wait();

@@ -85,3 +85,18 @@ fn a_server_may_finish_after_the_clients_input_has_ended() {
     family.into_iter().for_each(super::world::Reporter::expect_end);
     assert_eq!(client.code(), Some(0));
 }
+
+#[test]
+fn on_stuck_kill_ends_the_server_and_what_it_started() {
+    let Some(world) = World::new() else { return };
+    let flags = ["--protocol", "acp-v1", "--grace", "10ms", "--on-stuck", "kill"];
+    let mut client = world.client(&flags, &world.server(&["deaf"]));
+    let mut family = world.family();
+    client.answer(0);
+    client.call(1, "work", &json!({}));
+    assert_eq!(family[0].next(), json!({"works": 1}));
+    client.send(&json!({"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": 1}}));
+    assert_eq!(client.answer(1).0["error"]["code"], -32800);
+    family.into_iter().for_each(super::world::Reporter::expect_end);
+    assert_eq!(client.code(), Some(1));
+}

@@ -1,6 +1,8 @@
 //! The exit code of `rescind run`, and what it says of a command that does not start.
 
-use std::{fs, process::Stdio};
+use std::fs;
+
+use serde_json::json;
 
 use super::world::World;
 
@@ -12,15 +14,18 @@ fn run(world: &World, words: &[&str]) -> (String, Option<i32>) {
     (String::from_utf8_lossy(&output.stderr).replace("\r\n", "\n"), output.status.code())
 }
 
-/// What started Wine gets eight bits of them, so they are seen from within.
+/// What started Wine gets eight bits of them, so a program of Windows sees them.
 #[test]
 fn every_bit_of_the_servers_exit_code_is_passed_on() {
     let Some(world) = World::new() else { return };
     for code in [0, 1, 7, 255, 256, -1_073_741_510] {
-        let lines = [&*format!("rescind run cmd /c exit {code}"), "echo code %ERRORLEVEL%"];
-        let output = world.batch(&lines).stdin(Stdio::null()).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(String::from_utf8_lossy(&output.stdout), format!("code {code}\r\n"), "{said}");
+        let server = [world.program("reporting_server.exe"), world.port(), "exit".to_owned(), code.to_string()];
+        let shell = [world.port(), "shell".to_owned(), world.program("rescind.exe"), "run".to_owned()];
+        let mut started = world.wine(world.program("reporting_server.exe")).args(shell).args(server).spawn().unwrap();
+        let mut shell = world.reporter();
+        assert_eq!(world.reporter().words, [code.to_string()]);
+        assert_eq!(shell.next(), json!({"code": code}));
+        started.wait().unwrap();
     }
 }
 
