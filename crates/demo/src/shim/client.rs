@@ -90,7 +90,7 @@ impl Client {
     /// Starts the shim, which starts the server.
     pub(super) fn start(flags: &[&str]) -> io::Result<Self> {
         let (sender, arrivals) = mpsc::channel();
-        // What comes when nobody waits for it any more is lost.
+        // Sending fails only once the client is dropped.
         let to = |what: fn(Vec<u8>) -> Arrival| {
             let sender = sender.clone();
             move |report| match report {

@@ -71,7 +71,7 @@ type Reports = mpsc::UnboundedReceiver<Report>;
 /// Starts the agent, which starts the others, and plays the script.
 pub(super) fn play() -> io::Result<(Seen, Result<(), ScriptError>)> {
     let (sender, reports) = mpsc::unbounded_channel();
-    // What comes when nobody waits for it any more is lost.
+    // Sending fails only once the session is over.
     let entrance = pipe::open(move |report| drop(sender.send(report)))?;
     let mut agent = program::hop(Role::Agent)?;
     agent.env(marks::VARIABLE, entrance.path());

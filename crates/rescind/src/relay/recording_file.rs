@@ -124,7 +124,7 @@ mod platform {
     pub(super) fn open(path: &Path) -> Result<File, RecordError> {
         let mut options = OpenOptions::new();
         if is_pipe(path) {
-            // Whoever serves it may not act as this user.
+            // The process that serves it may not act as this user.
             return options
                 .write(true)
                 .security_qos_flags(SECURITY_IDENTIFICATION.0)

@@ -125,7 +125,7 @@ impl Leader {
     }
 
     /// Asks the process's console group to end with CTRL+BREAK: a group of its own takes no other event. Where that cannot
-    /// be asked, since this process has no console, it ends the job at once: to wait for what nobody was told is of no use.
+    /// be asked, since this process has no console, it ends the job at once: a process that was not asked will not end.
     pub(crate) fn terminate(&self) {
         let mut process = self.lock();
         // The number of a process that has ended may be another's.
