@@ -45,6 +45,10 @@ async fn search(cx: Context, marks: Arc<Marks>) -> Result<String, ErrorObject> {
     let steps = async {
         loop {
             cx.unless_cancelled(sleep(STEP)).await?;
+            // The end of a step and the cancel may come at once.
+            if cx.is_cancelled() {
+                return Err(ErrorObject::cancelled());
+            }
             marks.mark(Piece::Search, Event::Step);
         }
     };
