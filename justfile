@@ -24,6 +24,7 @@ demo *ARGS:
 
 # Lints of what takes longest to compile, which CI leaves out.
 lint-apart:
+    cargo clippy --locked --manifest-path bench/Cargo.toml --all-targets -- -D warnings
     cargo clippy --locked --manifest-path bench/library/Cargo.toml --all-targets -- -D warnings
     cargo clippy --locked --manifest-path bench/tasks/Cargo.toml --all-targets -- -D warnings
     cargo clippy --locked --manifest-path peers/rust/Cargo.toml --all-targets -- -D warnings

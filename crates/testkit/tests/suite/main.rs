@@ -5,6 +5,7 @@
 mod circles;
 mod layers;
 mod names;
+mod packed;
 mod pages;
 mod purity;
 mod source;
