@@ -15,6 +15,7 @@ use std::{
 use clap::{Args, ValueEnum};
 use rescind::relay::{Link, LinkClient, LinkServer, LogLevel, OnStuck, RecordError, RecordingFile};
 use rescind_proto::{
+    bridge::BridgeConfig,
     link::Clock,
     relay::{RelayConfig, SettingNames},
 };
@@ -61,6 +62,13 @@ pub(crate) struct LinkArguments {
     /// Hide this session from `rescind ps`, `rescind cancel` and the console: no admin socket is opened
     #[arg(long)]
     unlisted: bool,
+
+    /// Serve clients of MCP 2026-07-28 before a server that knows only sessions, and greet that server for them. What such a
+    /// server asks (sampling, elicitation, roots) is refused then. Without this flag the server's refusal is passed on, so
+    /// that a client which speaks both eras begins a session. The other way round, a client with a session before a server
+    /// that knows none is always served
+    #[arg(long)]
+    pub(crate) bridge: bool,
 
     /// The longest message to pass on, from 256 bytes to 4GiB. Without a unit, SIZE is in bytes
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = number::size, allow_hyphen_values = true)]
@@ -113,6 +121,7 @@ impl LinkArguments {
             clocks: response.chain(total).collect(),
             max_message: self.max_message,
             max_in_flight: self.max_in_flight,
+            bridge: Some(BridgeConfig { serves_modern: self.bridge, ..BridgeConfig::default() }),
             setting_names,
             seed: seed(),
             ..RelayConfig::default()

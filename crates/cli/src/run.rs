@@ -151,7 +151,11 @@ fn run(arguments: Arguments) -> Result<LinkEnd, Unrun> {
     let Arguments { protocol, server_protocol, finish, record, link, command, .. } = arguments;
     let client = protocol.dialect();
     let dialects = Sides { client, server: server_protocol.map_or(client, Protocol::dialect) };
-    let config = RelayConfig { dialects, ..link.config(SETTING_NAMES) };
+    let mut config = RelayConfig { dialects, ..link.config(SETTING_NAMES) };
+    if dialects.client.is_some() || dialects.server.is_some() {
+        // Whoever names the revisions wants these.
+        config.bridge = None;
+    }
     let recording = record.map(link::open_recording).transpose()?;
     let client = LinkClient::Descriptors { input, output };
     let failed = |error: &dyn std::fmt::Display| {
@@ -198,6 +202,10 @@ fn check(arguments: &Arguments) -> Result<(), Failure> {
     }
     if arguments.url.is_none() && arguments.headers.is_given() {
         return Err(Failure::new("--header, --header-env", "are for a server at a URL", "give --url URL"));
+    }
+    if link.bridge && client.dialect().or(server_protocol.and_then(Protocol::dialect)).is_some() {
+        let hint = "leave out --protocol and --server-protocol: which revision each side speaks is found out";
+        return Err(Failure::new("--bridge", "is for sides whose revisions are not named", hint));
     }
     link.check(record.as_deref())
 }

@@ -15,7 +15,7 @@ use std::{
 use clap::Args;
 use rescind::relay::{self, LinkClient};
 use rescind_http::{
-    server::{HttpServerConfig, Sessions},
+    server::{HttpServerConfig, Sessions, Stateless},
     shell::{Endpoint, Listener, ListenerConfig, OpenedLink},
 };
 use rescind_proto::relay::SettingNames;
@@ -248,7 +248,8 @@ async fn run_link(arguments: Rc<Arguments>, upstream: Option<Remote>, opened: Op
     let Arguments { record, link, command, .. } = &*arguments;
     let recording = record.as_ref().map(|folder| link::open_recording(folder.join(format!("{number}.jsonl"))));
     let done = async {
-        let config = link.config(SETTING_NAMES);
+        let mut config = link.config(SETTING_NAMES);
+        config.bridge.iter_mut().for_each(|bridge| bridge.is_shared = opened.session.is_none());
         let client = LinkClient::Messages(Box::new(opened.link));
         let server = match upstream {
             Some(remote) => remote.open(opened.credentials)?,
@@ -284,6 +285,7 @@ fn endpoint_config(arguments: &Arguments, passes_authorization: bool) -> Result<
         hosts,
         origins: allow_origin.clone(),
         token: token_file.as_deref().map(read_token).transpose()?,
+        stateless: if link.bridge { Stateless::Served } else { defaults.stateless },
         sessions: if *shared { Sessions::SharedLink } else { Sessions::OwnLink },
         idle: *idle,
         keep_alive: *keep_alive,

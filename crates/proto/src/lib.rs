@@ -10,6 +10,7 @@ mod words;
 
 pub use rescind_wire::{frame, framing, json, kind, message};
 
+pub mod bridge;
 pub mod cause;
 pub mod connection;
 pub mod dialect;

@@ -17,6 +17,7 @@
 mod answer;
 mod bad_input;
 mod batch;
+mod bridged;
 mod cancel;
 mod clocks;
 mod config;
@@ -47,6 +48,7 @@ pub use tally::{Histogram, Tally, WordCounts};
 pub use view::{Ended, ProgressView, RequestState, RequestSummary, RequestView};
 
 use crate::{
+    bridge::Bridge,
     cause::CauseCode,
     dialect::{Dialect, TurnForm, negotiation::Negotiation},
     early_cancels::EarlyCancels,
@@ -81,6 +83,8 @@ pub struct Relay {
     left: Vec<(PackedTag, usize)>,
     /// What the members of the batches in the outboxes are.
     bundles: Slab<Box<[Tag]>>,
+    /// What stands between it and a server of another era, as long as one may be needed.
+    bridge: Option<Box<Bridge>>,
     core: Core,
 }
 
@@ -169,6 +173,7 @@ impl Relay {
             tombstones_due: TimerKey::NOT,
             left: Vec::new(),
             bundles: Slab::new(),
+            bridge: config.bridge.as_ref().map(|bridge| Box::new(Bridge::new(bridge.clone(), config.seed))),
             core: Core {
                 negotiation: Negotiation::new(config.dialects),
                 framing: config.framing.unwrap_or(Framing::Line),
@@ -205,7 +210,10 @@ impl Relay {
     #[inline]
     #[must_use]
     pub fn pending(&self, side: Side) -> &[u8] {
-        self.core.links[side].outbox.pending()
+        match &self.bridge {
+            Some(bridge) if side == Side::Server => bridge.pending(),
+            Some(_) | None => self.core.links[side].outbox.pending(),
+        }
     }
 
     /// Whether `side` should be read: false while what it sent cannot be passed on, or while it leaves unread what its own
@@ -221,7 +229,8 @@ impl Relay {
     /// When [`handle_timeout`](Self::handle_timeout) is next due.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.core.timers.next()
+        let bridge = self.bridge.as_ref().and_then(|bridge| bridge.poll_timeout());
+        self.core.timers.next().into_iter().chain(bridge).min()
     }
 
     /// Whether the next bytes from `side` begin a message, as far as its bytes have been taken in.

@@ -79,7 +79,14 @@ impl Relay {
 
     /// Ends the request whose answer came under this id and cannot be passed on: its requester must not wait for ever.
     /// Whether there is one.
-    fn answer_unreadable(&mut self, now: Instant, from: Side, id: Option<&RequestId>, code: i32, text: &str) -> bool {
+    pub(super) fn answer_unreadable(
+        &mut self,
+        now: Instant,
+        from: Side,
+        id: Option<&RequestId>,
+        code: i32,
+        text: &str,
+    ) -> bool {
         let id = id.map(|id| ResponseId::Exact(id.clone()));
         let Some((request, _)) = self.find_answered(from.other(), id.as_ref()) else { return false };
         let answered = self.with(now, request, |step| step.answered(false, &ResponseBody::Error(b"{}")));

@@ -144,7 +144,7 @@ impl Relay {
         if let Some(was_cancelled) = was_cancelled {
             self.step(now, request, |step| step.answer_stopped(was_cancelled));
         }
-        self.check();
+        self.finish(now);
         was_cancelled.is_some()
     }
 
@@ -156,7 +156,7 @@ impl Relay {
         for key in self.tables[side].by_age(|ex| ex.is_waiting() && ex.cancel.is_none()) {
             self.disconnect(now, RequestKey { from: side, key });
         }
-        self.check();
+        self.finish(now);
     }
 
     /// Records that `side` has closed the stream on which the answer to its request `id` would travel, which cancels that
@@ -169,7 +169,7 @@ impl Relay {
         {
             self.disconnect(now, RequestKey { from: side, key });
         }
-        self.check();
+        self.finish(now);
     }
 
     fn disconnect(&mut self, now: Instant, request: RequestKey) {

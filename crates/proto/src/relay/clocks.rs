@@ -36,7 +36,10 @@ impl Relay {
                 }
             }
         }
-        self.check();
+        if let Some(bridge) = &mut self.bridge {
+            bridge.handle_timeout(now);
+        }
+        self.finish(now);
     }
 
     fn clocks_due(&mut self, now: Instant, request: RequestKey) {

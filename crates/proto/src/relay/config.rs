@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use crate::{
+    bridge::BridgeConfig,
     dialect::Dialect,
     early_cancels::EarlyCancelLimits,
     framing::{Framing, MAX_BLOCK},
@@ -46,6 +47,9 @@ pub struct RelayConfig {
     pub remembered: usize,
     /// How long a settled request is remembered at least, and at most (D8).
     pub remember: (Duration, Duration),
+    /// Joins the two eras of MCP, where the client is of one and the server of the other; without, each is left to find
+    /// that out.
+    pub bridge: Option<BridgeConfig>,
     /// Which events are emitted.
     pub emit: Emit,
     /// How errors name the settings that they come from.
@@ -68,7 +72,11 @@ impl RelayConfig {
         let queue = outbox::bound_for(self.max_backlog, read, self.max_message);
         let decoder = 2 * self.max_message + MAX_BLOCK;
         let tables = requests * REQUEST + self.max_kept + 2 * self.max_message;
-        2 * (queue + decoder + tables) + early * REQUEST + EVENTS * read
+        let bridge = match &self.bridge {
+            Some(bridge) => 2 * bridge.max_held + 4 * bridge.max_listening + requests * REQUEST + 2 * queue,
+            None => 0,
+        };
+        2 * (queue + decoder + tables) + early * REQUEST + EVENTS * read + bridge
     }
 }
 
@@ -108,6 +116,7 @@ impl Default for RelayConfig {
             early_cancels: Sides { client: EarlyCancelLimits::STRANGER, server: EarlyCancelLimits::STRANGER },
             remembered: 4096,
             remember: (Duration::from_secs(5), Duration::from_secs(600)),
+            bridge: None,
             emit: Emit::default(),
             setting_names: SettingNames::default(),
             seed: 0,

@@ -195,6 +195,16 @@ impl Relay {
 
     /// Records that the first `bytes` of [`pending`](Self::pending) were written to `side`.
     pub fn handle_written(&mut self, now: Instant, side: Side, bytes: usize) {
+        match &mut self.bridge {
+            Some(bridge) if side == Side::Server => bridge.handle_written(bytes),
+            Some(_) | None => self.frames_written(now, side, bytes),
+        }
+        self.finish(now);
+    }
+
+    /// Records that the first `bytes` of what waits for `side` have left.
+    #[inline]
+    pub(super) fn frames_written(&mut self, now: Instant, side: Side, bytes: usize) {
         let Self { core: Core { links, reports, timers, .. }, left, tables, .. } = self;
         if bytes == 0 {
             return;
@@ -226,7 +236,6 @@ impl Relay {
             self.left = left;
         }
         self.watch_backlog(now, side);
-        self.check();
     }
 
     /// Records that nothing can be written to `side` any more: what waits for it is dropped, and what comes later too.
@@ -241,7 +250,10 @@ impl Relay {
         for tag in lost {
             self.frame_gone(now, side, tag, 0, FrameState::Lost);
         }
-        self.check();
+        if let (Some(bridge), Side::Server) = (&mut self.bridge, side) {
+            bridge.handle_write_closed();
+        }
+        self.finish(now);
     }
 
     /// Notes that a frame waits to be written. Alone it has a ticket, by which it can be withdrawn; in an array it has none.

@@ -65,6 +65,9 @@ impl Relay {
                 outbox.backlog()
             );
         }
+        if let Some(bridge) = &self.bridge {
+            bridge.check_invariants();
+        }
     }
 
     /// In debug builds, after every input, while the tables are small enough for that to be quick.
@@ -85,7 +88,8 @@ impl Relay {
             let decoder = link.decoder.as_deref().map_or(0, Decoder::held);
             decoder + link.outbox.held() + self.tables[side].held() + self.early_cancels[side].held()
         });
-        sides.sum::<usize>() + self.core.reports.events.capacity() * size_of::<RelayEvent>()
+        let bridge = self.bridge.as_ref().map_or(0, |bridge| bridge.held());
+        sides.sum::<usize>() + bridge + self.core.reports.events.capacity() * size_of::<RelayEvent>()
     }
 
     /// Feeds everything that decides the machine's future into a hasher: times relative to `now`, and no
@@ -93,6 +97,9 @@ impl Relay {
     pub fn hash_state(&self, now: Instant, state: &mut impl Hasher) {
         let left = |timer: TimerKey| timer.is_armed().then(|| timer.at.since(now));
         self.core.negotiation.hash_state(state);
+        if let Some(bridge) = &self.bridge {
+            bridge.hash_state(now, state);
+        }
         for side in Side::BOTH {
             let link = &self.core.links[side];
             (link.own_backlog, link.ended, link.write_closed, left(link.stalled)).hash(state);
@@ -160,7 +167,8 @@ impl Relay {
     pub fn residue(&self) -> usize {
         let tables: usize =
             Side::BOTH.into_iter().map(|side| self.tables[side].residue() + self.early_cancels[side].len()).sum();
-        tables + self.core.turns.len() + self.core.muted.len() + self.core.timers.len() + self.bundles.len()
+        let bridge = self.bridge.as_ref().map_or(0, |bridge| bridge.residue());
+        tables + bridge + self.core.turns.len() + self.core.muted.len() + self.core.timers.len() + self.bundles.len()
     }
 }
 

@@ -38,7 +38,7 @@ impl Relay {
         for side in Side::BOTH {
             self.watch_backlog(now, side);
         }
-        self.check();
+        self.finish(now);
     }
 
     /// Records that `side` will send nothing more.
@@ -56,22 +56,28 @@ impl Relay {
             self.handle_write_closed(now, Side::Server);
             self.server_gone(now);
         }
-        self.check();
+        self.finish(now);
     }
 
     fn handle_chunk(&mut self, now: Instant, from: Side, chunk: Chunk<'_>) {
         // Read in place, as is the message in it: moving what was just written field by field makes a processor wait.
         let framed = match &chunk {
             Chunk::Frame(framed) => framed,
+            Chunk::Overlong(message) if self.bridge.is_some() && from == Side::Server => {
+                return self.lose_overlong(now, message);
+            }
             Chunk::Overlong(message) => return self.handle_overlong(now, from, message),
             Chunk::Broken(broken) => {
                 return self.core.refuse_garbage(from, Rejected::Broken, broken.raw, "not a message");
             }
         };
+        let body = framed.body();
+        if self.bridge.is_some() && from == Side::Server {
+            return self.hand_over(now, body);
+        }
         if self.core.config.emit.frames {
             self.core.reports.emit(RelayEvent::Frame { hop: Hop::From(from), bytes: framed.raw().into() });
         }
-        let body = framed.body();
         let passed = match &mut frame::parse(body) {
             Ok(Frame::Batch(batch)) => return self.handle_batch(now, from, body, *batch),
             Ok(message) => self.handle_message(now, from, body, message),

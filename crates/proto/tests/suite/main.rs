@@ -1,5 +1,6 @@
 //! What the engine does: named cases, everything reachable from a small world, walks and floods.
 
+mod bridge;
 mod corpus;
 mod dialect_tables;
 mod endpoint_admission;

@@ -1,4 +1,5 @@
-//! What a published crate is compiled from lies in its own folder: otherwise it compiles here and nowhere else.
+//! What a published crate is compiled from lies in its own folder: otherwise it compiles here and nowhere else. A page whose
+//! code is tested is none of that (`cfg(doctest)`).
 
 use std::{
     fs,
@@ -24,7 +25,8 @@ fn no_published_crate_is_made_of_a_file_outside_of_it() {
             for named in files_named(&fs::read_to_string(&file).unwrap()) {
                 seen += 1;
                 let path = flat(&file.parent().unwrap().join(&named));
-                assert!(path.starts_with(&folder), "{} is made of {named}", file.display());
+                let is_tested_page = named.ends_with(".md") && file.ends_with("lib.rs");
+                assert!(path.starts_with(&folder) || is_tested_page, "{} is made of {named}", file.display());
             }
         }
     }
@@ -48,9 +50,10 @@ fn files_named(source: &str) -> Vec<String> {
 /// The path without `..`.
 fn flat(path: &Path) -> PathBuf {
     path.components().fold(PathBuf::new(), |mut flat, part| {
-        match part {
-            Component::ParentDir => _ = flat.pop(),
-            part => flat.push(part),
+        if part == Component::ParentDir {
+            flat.pop();
+        } else {
+            flat.push(part);
         }
         flat
     })

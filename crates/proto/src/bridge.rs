@@ -1,0 +1,630 @@
+//! Two eras of MCP joined: a client of one reaches a server that knows only the other.
+//!
+//! The eras are the revisions that begin with `initialize`, and those in which every request says in `_meta` what it is
+//! of (2026-07-28). A bridge stands on the server's side of a [relay](crate::relay): what the relay has for the server
+//! goes through it, and so does what the server says. To the relay it is a server of whatever era a request is of (D2). To
+//! the server it is a client of the one era that this server knows. So what the relay decides about a cancel holds for
+//! both, and here each cancel gets the id that the server knows (D32), which is always the bridge's own (MCP-I02).
+//!
+//! Which era the server knows is learnt with the first message that depends on it: from its answer to the client's own
+//! `initialize`, or to a `server/discover` of ours. What comes meanwhile is held, and a cancel of what is held ends it
+//! here. A bridge that finds both sides of one era is [done](Bridge::is_done): what follows passes byte for byte (D33).
+//!
+//! What one era has and the other has not:
+//!
+//! | | for a client of 2026-07-28 | for a client with a session |
+//! | --- | --- | --- |
+//! | handshake | `server/discover` is answered from the server's `initialize` | the reverse |
+//! | `_meta` of a request | is taken off, `progressToken` and what is not of the protocol stays | is put on |
+//! | results | get `resultType`, and those that can be cached a time of 0 | lose them |
+//! | `subscriptions/listen` | is kept here; lists that change and resources are reported on it | is sent for what the client subscribes to |
+//! | log messages | only while a request asks for them; the level is set for the server | as the level that was set |
+//! | `ping`, `logging/setLevel` | have no such method | are answered here |
+//! | a missing resource | -32602 | as it is |
+//! | tasks | are not offered | are not offered |
+//! | questions of the server | are refused (D42) | a result that asks for input is an error |
+
+mod calls;
+mod config;
+mod envelope;
+mod following;
+mod greeting;
+mod level;
+mod listening;
+mod proof;
+mod rewrite;
+
+use std::collections::VecDeque;
+
+pub use config::BridgeConfig;
+
+use crate::{
+    dialect::mcp,
+    error_code,
+    frame::{self, Frame, Notification, Request, Response, ResponseBody, ResponseId},
+    hash::Seed,
+    id::RequestId,
+    json, message,
+    side::Side,
+    time::Instant,
+};
+use calls::{Asked, Call, Calls, Era};
+use envelope::Envelope;
+use following::Following;
+use level::Level;
+use listening::Listening;
+
+/// What joins the two eras, for one link.
+#[derive(Clone, Debug)]
+pub struct Bridge {
+    config: BridgeConfig,
+    stage: Stage,
+    calls: Calls,
+    /// Messages of the client that wait until it is known what the server speaks.
+    held: VecDeque<Held>,
+    held_bytes: usize,
+    /// Subscriptions of clients without a session, before a server with one.
+    listening: Listening,
+    /// Those of a client with a session, before a server without.
+    following: Following,
+    /// When a server that says nothing counts as one with sessions.
+    due: Option<Instant>,
+    /// Lines for the server, and how much of them has left.
+    lines: Vec<u8>,
+    left: usize,
+    /// Messages for the relay, as from the server.
+    said: VecDeque<Vec<u8>>,
+}
+
+/// What is known of the two sides.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Stage {
+    /// Nothing that tells.
+    Fresh,
+    /// The client's own `initialize`, with this id and these params, was passed on.
+    Greeted(RequestId, Box<[u8]>),
+    /// We asked with `server/discover`. The client's own `initialize`, if that was refused.
+    Discovering(Option<Refused>),
+    /// We sent `initialize`.
+    Greeting,
+    /// The server has sessions. Its answer to `initialize`, and whether that was ours.
+    Legacy { greeting: Box<[u8]>, is_ours: bool },
+    /// It has none. Its answer to `server/discover`, and what requests with a session say of their client.
+    Modern { discovered: Box<[u8]>, envelope: Box<[u8]> },
+    /// Both sides are of one era.
+    Done,
+}
+
+/// An `initialize` of the client that the server refused.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Refused {
+    id: RequestId,
+    params: Box<[u8]>,
+    /// The refusal.
+    answer: Box<[u8]>,
+}
+
+/// A message that waits, and its id if it is a request.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Held {
+    id: Option<RequestId>,
+    body: Box<[u8]>,
+}
+
+/// Bytes for the server beyond which nothing more is taken from the relay, so that what waits can still be withdrawn there.
+const ENOUGH: usize = 64 * 1024;
+
+const INITIALIZE: &str = "initialize";
+const INITIALIZED: &str = "notifications/initialized";
+const DISCOVER: &str = "server/discover";
+const LISTEN: &str = "subscriptions/listen";
+const SUBSCRIBE: &str = "resources/subscribe";
+const UNSUBSCRIBE: &str = "resources/unsubscribe";
+const SET_LEVEL: &str = "logging/setLevel";
+const PING: &str = "ping";
+const CANCELLED: &str = "notifications/cancelled";
+const LOGGED: &str = "notifications/message";
+const ROOTS_CHANGED: &str = "notifications/roots/list_changed";
+const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
+const RESOURCE_UPDATED: &str = "notifications/resources/updated";
+
+impl Bridge {
+    /// A bridge that has seen nothing; `seed` is for the hash of ids.
+    #[must_use]
+    pub fn new(config: BridgeConfig, seed: u64) -> Self {
+        Self {
+            calls: Calls::new(Seed::new(seed)),
+            config,
+            stage: Stage::Fresh,
+            held: VecDeque::new(),
+            held_bytes: 0,
+            listening: Listening::default(),
+            following: Following::default(),
+            due: None,
+            lines: Vec::new(),
+            left: 0,
+            said: VecDeque::new(),
+        }
+    }
+
+    /// Whether nothing has to be carried from one era to the other, and nothing of ours is under way: the driver can do
+    /// without this bridge.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.stage == Stage::Done && self.pending().is_empty() && self.said.is_empty()
+    }
+
+    /// Whether it takes messages of the client now.
+    #[must_use]
+    pub fn wants_input(&self) -> bool {
+        self.stage != Stage::Done && self.pending().len() < ENOUGH && self.held_bytes < self.config.max_held
+    }
+
+    /// The next bytes for the server: whole lines, but for what has left of the first.
+    #[must_use]
+    pub fn pending(&self) -> &[u8] {
+        &self.lines[self.left..]
+    }
+
+    /// Records that so many bytes of [`pending`](Self::pending) have left.
+    pub fn handle_written(&mut self, bytes: usize) {
+        self.left += bytes;
+        if self.left >= self.lines.len() {
+            self.lines = Vec::new();
+            self.left = 0;
+        }
+    }
+
+    /// Records that nothing can be written to the server any more.
+    pub fn handle_write_closed(&mut self) {
+        self.stage = Stage::Done;
+        self.due = None;
+        self.lines = Vec::new();
+        self.left = 0;
+        self.held.clear();
+        self.held_bytes = 0;
+    }
+
+    /// The next message for the client, without a line break.
+    pub fn poll_said(&mut self) -> Option<Vec<u8>> {
+        self.said.pop_front()
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.due.into_iter().chain(self.calls.due()).min()
+    }
+
+    /// Does what is due by `now`.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.calls.prune(now);
+        if self.due.is_some_and(|due| due <= now) {
+            self.due = None;
+            if let Stage::Discovering(_) = self.stage {
+                self.calls.remove_asked(Asked::Discover);
+                self.is_not_modern(now);
+            }
+        }
+    }
+
+    /// Takes in a whole message from `side`, without its line break. `false` for what is none.
+    pub fn handle_message(&mut self, now: Instant, from: Side, body: &[u8]) -> bool {
+        self.calls.prune(now);
+        let Ok(message) = frame::parse(body) else { return false };
+        match (from, message) {
+            (Side::Client, Frame::Request(request)) => self.handle_request(now, body, &request),
+            (Side::Client, Frame::Notification(notification)) => self.handle_notification(now, body, &notification),
+            (Side::Client, Frame::Batch(batch)) if self.is_open() => {
+                batch.members().for_each(|member| _ = self.handle_message(now, from, member));
+            }
+            (Side::Client, Frame::Response(_) | Frame::Batch(_)) => self.pass_to_server(body),
+            (Side::Server, Frame::Response(response)) => self.handle_response(now, body, &response),
+            (Side::Server, Frame::Notification(notification)) => self.handle_said(body, &notification),
+            (Side::Server, Frame::Request(request)) => self.handle_question(body, &request),
+            (Side::Server, Frame::Batch(_)) => self.pass_to_client(body),
+        }
+        true
+    }
+
+    /// An answer that cannot be read names this request: that is over. Returns the id under which its client knows it.
+    pub fn handle_lost(&mut self, id: &RequestId) -> Option<RequestId> {
+        match self.calls.answered(id.as_integer()?) {
+            Some(call) => call.client_id,
+            None => Some(id.clone()),
+        }
+    }
+
+    const fn is_open(&self) -> bool {
+        matches!(self.stage, Stage::Legacy { .. } | Stage::Modern { .. })
+    }
+
+    /// A request of a client.
+    fn handle_request(&mut self, now: Instant, body: &[u8], request: &Request<'_>) {
+        let envelope = Envelope::of(&request.params);
+        let is_carried = envelope.is_some() && self.config.serves_modern;
+        match &self.stage {
+            Stage::Fresh if is_carried => {
+                self.hold(Some(&request.id), body);
+                self.discover(now, None, envelope.as_ref());
+            }
+            Stage::Fresh
+                if envelope.is_none() && request.method == INITIALIZE && greeting::is_of_mcp(&request.params) =>
+            {
+                let params = request.params.raw.unwrap_or(b"{}");
+                self.stage = Stage::Greeted(request.id.clone(), params.into());
+                self.pass_to_server(body);
+            }
+            Stage::Fresh if envelope.is_none() && request.method == PING => self.pass_to_server(body),
+            Stage::Fresh | Stage::Done => {
+                self.stage = Stage::Done;
+                self.pass_to_server(body);
+            }
+            Stage::Greeted(..) if !is_carried => self.pass_to_server(body),
+            Stage::Greeted(..) | Stage::Discovering(_) | Stage::Greeting => self.hold(Some(&request.id), body),
+            Stage::Legacy { .. } => match &envelope {
+                Some(envelope) => self.carry_to_legacy(request, envelope),
+                None => self.pass_request(request, Era::Legacy),
+            },
+            Stage::Modern { .. } => match envelope {
+                Some(_) => self.pass_request(request, Era::Modern),
+                None => self.carry_to_modern(request),
+            },
+        }
+    }
+
+    /// A notification of a client.
+    fn handle_notification(&mut self, now: Instant, body: &[u8], notification: &Notification<'_>) {
+        let method = &*notification.method;
+        if method == CANCELLED && !matches!(self.stage, Stage::Fresh | Stage::Done) {
+            let id = notification.params.raw.and_then(|params| json::member(params, "requestId"));
+            if let Some(id) = id.and_then(RequestId::from_json) {
+                self.cancel(now, body, &id, notification.params.raw.unwrap_or_default());
+            }
+            return;
+        }
+        match (&self.stage, method) {
+            (Stage::Discovering(_) | Stage::Greeting, _) => self.hold(None, body),
+            (Stage::Legacy { is_ours: true, .. }, INITIALIZED) | (Stage::Modern { .. }, ROOTS_CHANGED) => {}
+            (Stage::Modern { .. }, INITIALIZED) => self.follow_lists(),
+            (Stage::Fresh | Stage::Greeted(..) | Stage::Legacy { .. } | Stage::Modern { .. } | Stage::Done, _) => {
+                self.pass_to_server(body);
+            }
+        }
+    }
+
+    /// A cancel of a client: of what is held, it ends here; of what the server has, it goes on under the server's id.
+    fn cancel(&mut self, now: Instant, body: &[u8], id: &RequestId, params: &[u8]) {
+        if let Some(at) = self.held.iter().position(|held| held.id.as_ref() == Some(id)) {
+            self.held_bytes -= self.held.remove(at).map_or(0, |held| held.body.len());
+            return;
+        }
+        if self.listening.close(id) {
+            return self.unsubscribe();
+        }
+        match self.calls.cancel(now, id) {
+            Some(own) => {
+                let reason = json::member(params, "reason").map(<[u8]>::to_vec);
+                self.write_cancel(own, reason.as_deref());
+            }
+            // What was passed on before the server's era was known has its own id there.
+            None if matches!(self.stage, Stage::Greeted(..)) => self.pass_to_server(body),
+            None => {}
+        }
+    }
+
+    fn write_cancel(&mut self, own: i64, reason: Option<&[u8]>) {
+        self.write_line(|out| {
+            message::notification(CANCELLED, out, |out| {
+                out.extend_from_slice(br#""requestId":"#);
+                json::write_integer(out, own);
+                if let Some(reason) = reason {
+                    out.extend_from_slice(br#","reason":"#);
+                    out.extend_from_slice(reason);
+                }
+            });
+        });
+    }
+
+    /// An answer of the server.
+    fn handle_response(&mut self, now: Instant, body: &[u8], response: &Response<'_>) {
+        let Some(ResponseId::Exact(id)) = &response.id else { return self.pass_to_client(body) };
+        if let Stage::Greeted(greeted, _) = &self.stage
+            && greeted == id
+        {
+            return self.greeting_answered(now, body, &response.body);
+        }
+        let Some(call) = id.as_integer().and_then(|own| self.calls.answered(own)) else {
+            return self.pass_to_client(body);
+        };
+        match call {
+            Call { asked: Some(asked), own, .. } => self.own_answered(now, own, asked, &response.body),
+            call => self.answer(&call, &response.body),
+        }
+    }
+
+    /// Gives a client the answer to its request, as its era has it.
+    fn answer(&mut self, call: &Call, body: &ResponseBody<'_>) {
+        let Call { client_id: Some(id), era, is_cacheable, .. } = call else { return };
+        let era = (*era, matches!(self.stage, Stage::Modern { .. }));
+        self.say(|out| match (body, era) {
+            (ResponseBody::Result(result), (Era::Modern, false)) => {
+                rewrite::result(id, out, |out| rewrite::to_modern(result, *is_cacheable, out));
+            }
+            (ResponseBody::Result(result), (Era::Legacy, true)) if rewrite::asks_for_input(result) => {
+                message::error(Some(id), error_code::INTERNAL_ERROR, NO_INPUT, None, out);
+            }
+            (ResponseBody::Result(result), (Era::Legacy, true)) => {
+                rewrite::result(id, out, |out| rewrite::to_legacy(result, out));
+            }
+            (ResponseBody::Result(result), _) => message::result(id, result, out),
+            (ResponseBody::Error(error), (Era::Modern, false)) => {
+                rewrite::error(id, out, |out| rewrite::error_to_modern(error, out));
+            }
+            (ResponseBody::Error(error), _) => rewrite::error(id, out, |out| out.extend_from_slice(error)),
+        });
+    }
+
+    /// An answer to a request of our own.
+    fn own_answered(&mut self, now: Instant, own: i64, asked: Asked, body: &ResponseBody<'_>) {
+        match (asked, body) {
+            (Asked::Discover, ResponseBody::Result(result)) if greeting::is_modern(result) => {
+                self.is_modern(now, result)
+            }
+            (Asked::Discover, _) => self.is_not_modern(now),
+            (Asked::Initialize, ResponseBody::Result(result)) => {
+                self.stage = Stage::Legacy { greeting: (*result).into(), is_ours: true };
+                self.write_line(|out| message::notification(INITIALIZED, out, |_| ()));
+                self.release(now);
+            }
+            (Asked::Initialize, ResponseBody::Error(error)) => self.refuse_held(error),
+            (Asked::Listen, _) => self.listen_ended(own, body),
+            (Asked::Nothing, _) => {}
+        }
+    }
+
+    /// The server's answer to the client's own `initialize`.
+    fn greeting_answered(&mut self, now: Instant, answer: &[u8], body: &ResponseBody<'_>) {
+        let refuses = matches!(
+            body.error_code().and_then(|code| i32::try_from(code).ok()),
+            Some(error_code::UNSUPPORTED_PROTOCOL_VERSION | error_code::METHOD_NOT_FOUND)
+        );
+        let Stage::Greeted(id, params) = core::mem::replace(&mut self.stage, Stage::Done) else { return };
+        match body {
+            ResponseBody::Error(_) if refuses => {
+                self.discover(now, Some(Refused { id, params, answer: answer.into() }), None);
+            }
+            ResponseBody::Result(greeting) if self.config.is_shared && self.config.serves_modern => {
+                self.pass_to_client(answer);
+                self.stage = Stage::Legacy { greeting: (*greeting).into(), is_ours: false };
+                self.release(now);
+            }
+            ResponseBody::Result(_) | ResponseBody::Error(_) => {
+                self.pass_to_client(answer);
+                for held in core::mem::take(&mut self.held) {
+                    self.pass_to_server(&held.body);
+                }
+                self.held_bytes = 0;
+            }
+        }
+    }
+
+    /// Asks the server whether it speaks a revision without sessions.
+    fn discover(&mut self, now: Instant, refused: Option<Refused>, envelope: Option<&Envelope<'_>>) {
+        let own = self.calls.ask(Asked::Discover);
+        let envelope = match envelope {
+            Some(envelope) if !self.config.is_shared => envelope.members(),
+            Some(_) | None => {
+                refused.as_ref().map_or_else(envelope::own, |refused| envelope::of_hello(&refused.params))
+            }
+        };
+        self.write_line(|out| {
+            message::request(&RequestId::integer(own), DISCOVER, out, |out| rewrite::meta(&envelope, None, &[], out));
+        });
+        self.due = Some(now + self.config.discover_within);
+        self.stage = Stage::Discovering(refused);
+    }
+
+    /// The server speaks a revision without sessions.
+    fn is_modern(&mut self, now: Instant, discovered: &[u8]) {
+        self.due = None;
+        let refused = match core::mem::replace(&mut self.stage, Stage::Done) {
+            Stage::Discovering(refused) => refused,
+            Stage::Fresh
+            | Stage::Greeted(..)
+            | Stage::Greeting
+            | Stage::Legacy { .. }
+            | Stage::Modern { .. }
+            | Stage::Done => None,
+        };
+        let envelope = refused.as_ref().map_or_else(envelope::own, |refused| envelope::of_hello(&refused.params));
+        self.stage = Stage::Modern { discovered: discovered.into(), envelope: envelope.into() };
+        if let Some(Refused { id, params, .. }) = refused {
+            self.say(|out| rewrite::result(&id, out, |out| greeting::from_discovered(discovered, &params, out)));
+        }
+        self.release(now);
+    }
+
+    /// It does not, or has said nothing for too long.
+    fn is_not_modern(&mut self, now: Instant) {
+        self.due = None;
+        let Stage::Discovering(refused) = core::mem::replace(&mut self.stage, Stage::Fresh) else { return };
+        if let Some(Refused { answer, .. }) = refused {
+            self.pass_to_client(&answer);
+            return self.release(now);
+        }
+        let hello = if self.config.is_shared { None } else { self.held.front().map(|held| held.body.clone()) };
+        let own = self.calls.ask(Asked::Initialize);
+        self.write_line(|out| {
+            message::request(&RequestId::integer(own), INITIALIZE, out, |out| greeting::hello(hello.as_deref(), out));
+        });
+        self.stage = Stage::Greeting;
+    }
+
+    /// The server takes no `initialize` either: what waits gets its words. Who comes next asks again.
+    fn refuse_held(&mut self, error: &[u8]) {
+        self.stage = Stage::Fresh;
+        self.held_bytes = 0;
+        for Held { id, .. } in core::mem::take(&mut self.held) {
+            if let Some(id) = id {
+                self.say(|out| rewrite::error(&id, out, |out| out.extend_from_slice(error)));
+            }
+        }
+    }
+
+    /// Goes on with what was held.
+    fn release(&mut self, now: Instant) {
+        self.held_bytes = 0;
+        for Held { body, .. } in core::mem::take(&mut self.held) {
+            _ = self.handle_message(now, Side::Client, &body);
+        }
+    }
+
+    fn hold(&mut self, id: Option<&RequestId>, body: &[u8]) {
+        self.held_bytes += body.len();
+        self.held.push_back(Held { id: id.cloned(), body: body.into() });
+    }
+
+    /// Passes on a request to a server of its own era.
+    fn pass_request(&mut self, request: &Request<'_>, era: Era) {
+        if let (Stage::Legacy { greeting, .. }, INITIALIZE) = (&self.stage, &*request.method) {
+            let greeting = greeting.clone();
+            return self.say(|out| message::result(&request.id, &greeting, out));
+        }
+        let params = request.params.raw;
+        self.write_request(request, era, None, |out| out.extend_from_slice(params.unwrap_or(b"{}")));
+    }
+
+    /// Passes on a request of 2026-07-28 to a server with sessions.
+    fn carry_to_legacy(&mut self, request: &Request<'_>, envelope: &Envelope<'_>) {
+        let Stage::Legacy { greeting, .. } = &self.stage else { return };
+        let (id, params) = (&request.id, &request.params);
+        match &*request.method {
+            DISCOVER => {
+                let greeting = greeting.clone();
+                self.say(|out| rewrite::result(id, out, |out| greeting::to_discovered(&greeting, out)));
+            }
+            LISTEN => self.listen(request),
+            INITIALIZE | PING | SET_LEVEL | SUBSCRIBE | UNSUBSCRIBE => {
+                self.refuse(id, error_code::METHOD_NOT_FOUND, GONE)
+            }
+            method if method.starts_with("tasks/") => self.refuse(id, error_code::METHOD_NOT_FOUND, NO_TASKS),
+            _ if params.raw.is_some_and(|params| json::member(params, "requestState").is_some()) => {
+                self.refuse(id, error_code::INVALID_PARAMS, UNKNOWN_STATE);
+            }
+            _ => {
+                self.set_level(envelope.level);
+                let (raw, meta) = (params.raw, params.meta);
+                self.write_request(request, Era::Modern, envelope.level, |out| {
+                    rewrite::params(raw, |out| rewrite::object(b"", meta, envelope::RESERVED, out), out);
+                });
+            }
+        }
+    }
+
+    /// Passes on a request of a client with a session to a server without.
+    fn carry_to_modern(&mut self, request: &Request<'_>) {
+        let Stage::Modern { discovered, envelope } = &self.stage else { return };
+        let (id, params) = (&request.id, &request.params);
+        match &*request.method {
+            INITIALIZE => {
+                let discovered = discovered.clone();
+                let params = params.raw.unwrap_or(b"{}");
+                self.say(|out| rewrite::result(id, out, |out| greeting::from_discovered(&discovered, params, out)));
+            }
+            PING => self.say(|out| message::result(id, b"{}", out)),
+            SET_LEVEL => self.keep_level(id, params.raw),
+            SUBSCRIBE | UNSUBSCRIBE => self.subscribe(request),
+            method if method.starts_with("tasks/") => self.refuse(id, error_code::METHOD_NOT_FOUND, NO_TASKS),
+            _ => {
+                let mut members = envelope.to_vec();
+                if let Some(level) = self.following.level {
+                    envelope::write_level(level, &mut members);
+                }
+                let (raw, meta) = (params.raw, params.meta);
+                self.write_request(request, Era::Legacy, None, |out| {
+                    rewrite::params(raw, |out| rewrite::object(&members, meta, envelope::RESERVED, out), out);
+                });
+            }
+        }
+    }
+
+    /// Sends a client's request on, under an id of our own.
+    fn write_request(
+        &mut self,
+        request: &Request<'_>,
+        era: Era,
+        level: Option<Level>,
+        params: impl FnOnce(&mut Vec<u8>),
+    ) {
+        let own = self.calls.open(request, era, level);
+        self.write_line(|out| rewrite::request(own, &request.method, out, params));
+    }
+
+    /// A notification of the server.
+    fn handle_said(&mut self, body: &[u8], notification: &Notification<'_>) {
+        match self.stage {
+            Stage::Legacy { .. } => self.tell_modern(body, notification),
+            Stage::Modern { .. } => self.tell_legacy(body, notification),
+            Stage::Fresh | Stage::Greeted(..) | Stage::Discovering(_) | Stage::Greeting | Stage::Done => {
+                self.pass_to_client(body);
+            }
+        }
+    }
+
+    /// A request of the server, which only one with sessions makes. Whom it would ask is not known where several share it.
+    fn handle_question(&mut self, body: &[u8], request: &Request<'_>) {
+        match self.stage {
+            Stage::Legacy { .. } | Stage::Greeting if request.method == PING => {
+                self.write_line(|out| message::result(&request.id, b"{}", out));
+            }
+            Stage::Legacy { .. } | Stage::Greeting if !self.config.is_shared => self.write_line(|out| {
+                message::error(Some(&request.id), error_code::METHOD_NOT_FOUND, NO_QUESTIONS, None, out);
+            }),
+            Stage::Fresh
+            | Stage::Greeted(..)
+            | Stage::Discovering(_)
+            | Stage::Greeting
+            | Stage::Legacy { .. }
+            | Stage::Modern { .. }
+            | Stage::Done => self.pass_to_client(body),
+        }
+    }
+
+    fn refuse(&mut self, id: &RequestId, code: i32, words: &str) {
+        self.say(|out| message::error(Some(id), code, words, None, out));
+    }
+
+    fn pass_to_server(&mut self, body: &[u8]) {
+        self.write_line(|out| out.extend_from_slice(body));
+    }
+
+    fn pass_to_client(&mut self, body: &[u8]) {
+        self.say(|out| out.extend_from_slice(body));
+    }
+
+    fn write_line(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        write(&mut self.lines);
+        self.lines.push(b'\n');
+    }
+
+    fn say(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        let mut body = Vec::new();
+        write(&mut body);
+        self.said.push_back(body);
+    }
+}
+
+const GONE: &str = "2026-07-28 has no such method";
+const NO_TASKS: &str = "the server's tasks are of another revision, which this client does not speak";
+const UNKNOWN_STATE: &str = "this requestState is unknown, used up or expired: call anew";
+const NO_QUESTIONS: &str = "the client speaks a revision in which servers send no requests";
+const NO_INPUT: &str = "the server asks for input in a way that this client's revision has not";
+
+/// The newest revision with a handshake, and the one without, by their dates.
+fn date(dialect: &'static crate::dialect::Dialect) -> &'static str {
+    dialect.name.strip_prefix("mcp-").unwrap_or_default()
+}
+
+const LEGACY: &crate::dialect::Dialect = &mcp::LATEST_LEGACY;
+const MODERN: &crate::dialect::Dialect = &mcp::LATEST;

@@ -1,0 +1,33 @@
+//! The settings of a bridge; every bound has a default (invariant 8).
+
+use core::time::Duration;
+
+/// Settings of a [`Bridge`](super::Bridge).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BridgeConfig {
+    /// Whether a client of 2026-07-28 is served by a server that knows only sessions. Without, the server itself refuses
+    /// it, so that a client which speaks both begins a session: that takes nothing away from either. A client with a
+    /// session before a server that knows none is always served, since it could do nothing else.
+    pub serves_modern: bool,
+    /// Whether several clients are behind the link, of either era. Then the server is greeted in our own name, and asks
+    /// nobody anything (D42).
+    pub is_shared: bool,
+    /// How long the server may take to answer `server/discover`: some with sessions never answer what they do not know.
+    pub discover_within: Duration,
+    /// Bytes of messages that wait until it is known what the server speaks; then nothing more is taken in.
+    pub max_held: usize,
+    /// Bytes of what clients listen to; past that, one more subscription is refused.
+    pub max_listening: usize,
+}
+
+impl Default for BridgeConfig {
+    fn default() -> Self {
+        Self {
+            serves_modern: false,
+            is_shared: false,
+            discover_within: Duration::from_secs(10),
+            max_held: 16 << 20,
+            max_listening: 1 << 20,
+        }
+    }
+}

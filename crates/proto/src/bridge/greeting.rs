@@ -1,0 +1,72 @@
+//! The two handshakes: `initialize` and `server/discover`, each made from what the other one said.
+
+use super::{LEGACY, MODERN, date, envelope, rewrite};
+use crate::{
+    dialect::{Dialect, mcp},
+    frame::{self, Frame, Params},
+    json,
+};
+
+const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+
+/// Whether the params of an `initialize` are of MCP: ACP has the same method, and a number for its version.
+pub(super) fn is_of_mcp(params: &Params<'_>) -> bool {
+    params.raw.and_then(|params| json::member(params, "protocolVersion")).is_some_and(json::is_string)
+}
+
+/// Whether an answer to `server/discover` names the revision without sessions.
+pub(super) fn is_modern(discovered: &[u8]) -> bool {
+    let versions = json::member(discovered, "supportedVersions").and_then(json::elements);
+    let mut versions = versions.into_iter().flatten().map_while(Result::ok);
+    versions.any(|version| json::text(version).as_deref() == Some(date(MODERN)))
+}
+
+/// The members of the params of our `initialize`, in the name of the client whose request this is, or in our own. No
+/// capability is declared: what the server asks could not be passed on (D42).
+pub(super) fn hello(request: Option<&[u8]>, out: &mut Vec<u8>) {
+    let named = request.and_then(|request| match frame::parse(request) {
+        Ok(Frame::Request(request)) => envelope::Envelope::of(&request.params)?.info,
+        Ok(Frame::Notification(_) | Frame::Response(_) | Frame::Batch(_)) | Err(_) => None,
+    });
+    rewrite::member("protocolVersion", out);
+    json::write_string(out, date(LEGACY));
+    out.extend_from_slice(br#","capabilities":{},"clientInfo":"#);
+    out.extend_from_slice(named.unwrap_or(envelope::OWN_INFO.as_bytes()));
+}
+
+/// Writes the answer to `server/discover` from the one to `initialize`.
+pub(super) fn to_discovered(greeting: &[u8], out: &mut Vec<u8>) {
+    let mut first = rewrite::CACHEABLE.to_vec();
+    first.push(b',');
+    rewrite::member("supportedVersions", &mut first);
+    first.push(b'[');
+    json::write_string(&mut first, date(MODERN));
+    first.extend_from_slice(br#"],"capabilities":"#);
+    rewrite::object(b"", json::member(greeting, "capabilities"), &["tasks"], &mut first);
+    let mut info = Vec::new();
+    if let Some(named) = json::member(greeting, "serverInfo") {
+        rewrite::member(SERVER_INFO, &mut info);
+        info.extend_from_slice(named);
+    }
+    first.push(b',');
+    rewrite::meta(&info, json::member(greeting, "_meta"), &[SERVER_INFO], &mut first);
+    rewrite::object(&first, Some(greeting), &["protocolVersion", "capabilities", "serverInfo", "_meta"], out);
+}
+
+/// Writes the answer to an `initialize` with these params from the one to `server/discover`.
+pub(super) fn from_discovered(discovered: &[u8], params: &[u8], out: &mut Vec<u8>) {
+    let asked = json::member(params, "protocolVersion").and_then(json::text);
+    let has_handshake = |dialect: &&Dialect| dialect.no_server_requests.is_none();
+    let agreed = asked.as_deref().and_then(mcp::by_version).filter(has_handshake).unwrap_or(LEGACY);
+    let mut first = Vec::new();
+    rewrite::member("protocolVersion", &mut first);
+    json::write_string(&mut first, date(agreed));
+    first.extend_from_slice(br#","capabilities":"#);
+    rewrite::object(b"", json::member(discovered, "capabilities"), &["extensions"], &mut first);
+    first.extend_from_slice(br#","serverInfo":"#);
+    let named = json::lookup(discovered, &["_meta", SERVER_INFO]);
+    first.extend_from_slice(named.unwrap_or(br#"{"name":"","version":""}"#));
+    const OTHERS: [&str; 7] =
+        ["resultType", "ttlMs", "cacheScope", "supportedVersions", "capabilities", "serverInfo", "_meta"];
+    rewrite::object(&first, Some(discovered), &OTHERS, out);
+}

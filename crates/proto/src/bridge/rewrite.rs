@@ -1,0 +1,124 @@
+//! JSON text written anew, with members added and left out; every other member keeps its bytes.
+
+use crate::{error_code, id::RequestId, json};
+
+const META: &str = "_meta";
+
+/// Members of results that only 2026-07-28 has.
+const OF_RESULTS: [&str; 3] = ["resultType", "ttlMs", "cacheScope"];
+
+/// The error of the older revisions for a resource that does not exist.
+const RESOURCE_NOT_FOUND: i64 = -32002;
+
+/// Writes an object: the members `first`, then those of `object` but for the named ones.
+pub(super) fn object(first: &[u8], object: Option<&[u8]>, but: &[&str], out: &mut Vec<u8>) {
+    out.push(b'{');
+    out.extend_from_slice(first);
+    let mut is_first = first.is_empty();
+    for member in object.and_then(json::members).into_iter().flatten().map_while(Result::ok) {
+        if but.iter().any(|name| member.key_is(name)) {
+            continue;
+        }
+        if !is_first {
+            out.push(b',');
+        }
+        is_first = false;
+        out.extend_from_slice(member.key);
+        out.push(b':');
+        out.extend_from_slice(member.value);
+    }
+    out.push(b'}');
+}
+
+/// Writes the name of a member and its colon.
+pub(super) fn member(name: &str, out: &mut Vec<u8>) {
+    json::write_string(out, name);
+    out.push(b':');
+}
+
+/// Writes the member `_meta`, as [`object`] writes objects.
+pub(super) fn meta(first: &[u8], old: Option<&[u8]>, but: &[&str], out: &mut Vec<u8>) {
+    member(META, out);
+    object(first, old, but, out);
+}
+
+/// Writes params with another `_meta`, which `meta` writes; none if that has no members.
+pub(super) fn params(raw: Option<&[u8]>, write_meta: impl FnOnce(&mut Vec<u8>), out: &mut Vec<u8>) {
+    let mut first = Vec::new();
+    member(META, &mut first);
+    let start = first.len();
+    write_meta(&mut first);
+    if &first[start..] == b"{}" {
+        first.clear();
+    }
+    object(&first, raw, &[META], out);
+}
+
+/// A request whose params `params` writes.
+pub(super) fn request(own: i64, method: &str, out: &mut Vec<u8>, params: impl FnOnce(&mut Vec<u8>)) {
+    out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+    json::write_integer(out, own);
+    out.extend_from_slice(br#","method":"#);
+    json::write_string(out, method);
+    out.extend_from_slice(br#","params":"#);
+    params(out);
+    out.push(b'}');
+}
+
+/// A result that `result` writes.
+pub(super) fn result(id: &RequestId, out: &mut Vec<u8>, result: impl FnOnce(&mut Vec<u8>)) {
+    answer(id, "result", out, result);
+}
+
+/// An error that `error` writes.
+pub(super) fn error(id: &RequestId, out: &mut Vec<u8>, error: impl FnOnce(&mut Vec<u8>)) {
+    answer(id, "error", out, error);
+}
+
+fn answer(id: &RequestId, name: &str, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+    id.write(out);
+    out.push(b',');
+    member(name, out);
+    write(out);
+    out.push(b'}');
+}
+
+/// Writes a result of the older revisions as one of 2026-07-28.
+pub(super) fn to_modern(result: &[u8], is_cacheable: bool, out: &mut Vec<u8>) {
+    let first: &[u8] = if is_cacheable { CACHEABLE } else { COMPLETE };
+    if result.first() == Some(&b'{') {
+        object(first, Some(result), &OF_RESULTS, out);
+    } else {
+        out.extend_from_slice(result);
+    }
+}
+
+/// What every result of 2026-07-28 says, and what one says that may be kept: for how long, and for whom.
+const COMPLETE: &[u8] = br#""resultType":"complete""#;
+pub(super) const CACHEABLE: &[u8] = br#""resultType":"complete","ttlMs":0,"cacheScope":"private""#;
+
+/// Writes a result of 2026-07-28 as one of the older revisions.
+pub(super) fn to_legacy(result: &[u8], out: &mut Vec<u8>) {
+    if result.first() == Some(&b'{') {
+        object(b"", Some(result), &OF_RESULTS, out);
+    } else {
+        out.extend_from_slice(result);
+    }
+}
+
+/// Whether a result of 2026-07-28 is none yet.
+pub(super) fn asks_for_input(result: &[u8]) -> bool {
+    json::member(result, OF_RESULTS[0]).and_then(json::text).as_deref() == Some("input_required")
+}
+
+/// Writes an error of the older revisions as one of 2026-07-28.
+pub(super) fn error_to_modern(error: &[u8], out: &mut Vec<u8>) {
+    if json::member(error, "code").and_then(json::integer) != Some(RESOURCE_NOT_FOUND) {
+        return out.extend_from_slice(error);
+    }
+    let mut code = Vec::new();
+    member("code", &mut code);
+    json::write_integer(&mut code, i64::from(error_code::INVALID_PARAMS));
+    object(&code, Some(error), &["code"], out);
+}

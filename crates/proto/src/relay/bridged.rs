@@ -1,0 +1,106 @@
+//! A relay whose server is of another era than its client: what goes to the server and comes from it passes a
+//! [`Bridge`](crate::bridge::Bridge).
+//!
+//! Everything here is of the client's era, recordings included; what the server itself is sent and says is the bridge's.
+//! A frame that the bridge has taken has left: a cancel then goes after it.
+
+use super::{Hop, Relay, RelayEvent};
+use crate::{
+    error_code,
+    frame::{self, Frame, Mend},
+    framing::{self, Framing, Overlong},
+    link::Rejected,
+    side::Side,
+    time::Instant,
+};
+
+impl Relay {
+    /// Ends a call into the machine.
+    #[inline]
+    pub(super) fn finish(&mut self, now: Instant) {
+        if self.bridge.is_some() {
+            self.cross(now);
+        }
+        self.check();
+    }
+
+    /// Hands the bridge what is for the server, and takes in what it says, until neither has anything for the other.
+    #[cold]
+    fn cross(&mut self, now: Instant) {
+        let Some(mut bridge) = self.bridge.take() else { return };
+        if self.core.framing != Framing::Line {
+            // No protocol with such a frame has two eras.
+            return;
+        }
+        loop {
+            let mut moved = false;
+            while bridge.wants_input()
+                && let pending = self.core.links[Side::Server].outbox.pending()
+                && let Some(end) = pending.iter().position(|byte| *byte == b'\n')
+            {
+                // What the relay passes on can be read.
+                _ = bridge.handle_message(now, Side::Client, &pending[..end]);
+                self.frames_written(now, Side::Server, end + 1);
+                moved = true;
+            }
+            while let Some(body) = bridge.poll_said() {
+                self.take_in(now, &body);
+                moved = true;
+            }
+            if !moved {
+                break;
+            }
+        }
+        if !bridge.is_done() {
+            self.bridge = Some(bridge);
+        }
+    }
+
+    /// Gives the bridge a message of the server.
+    pub(super) fn hand_over(&mut self, now: Instant, body: &[u8]) {
+        let Some(bridge) = &mut self.bridge else { return };
+        if bridge.handle_message(now, Side::Server, body) {
+            return;
+        }
+        match frame::mend(body, self.core.config.max_message) {
+            Mend::Mended(mended) => _ = bridge.handle_message(now, Side::Server, &mended),
+            Mend::TooLong(len) => self.lose_overlong(now, &Overlong { len, ..framing::learn(body) }),
+            Mend::No => {
+                self.core.reject(Side::Server, Rejected::NotJson, body);
+                let id = framing::learn(body).id.and_then(|id| bridge.handle_lost(&id));
+                let words = "the answer could not be read";
+                self.answer_unreadable(now, Side::Server, id.as_ref(), error_code::INTERNAL_ERROR, words);
+            }
+        }
+    }
+
+    /// A message of the server is over the limit: the request that it answers is known to its client by another id.
+    pub(super) fn lose_overlong(&mut self, now: Instant, message: &Overlong) {
+        let &Overlong { len, kind, .. } = message;
+        let bridge = self.bridge.as_mut();
+        let id = bridge.zip(message.id.as_ref()).and_then(|(bridge, id)| bridge.handle_lost(id));
+        self.handle_overlong(now, Side::Server, &Overlong { len, kind, id, ..message.clone() });
+    }
+
+    /// Takes in a message of the server, as the bridge has it.
+    fn take_in(&mut self, now: Instant, body: &[u8]) {
+        if self.core.config.emit.frames {
+            let mut line = body.to_vec();
+            line.push(b'\n');
+            self.core.reports.emit(RelayEvent::Frame { hop: Hop::From(Side::Server), bytes: line.into() });
+        }
+        match frame::parse(body) {
+            Ok(Frame::Batch(batch)) => self.handle_batch(now, Side::Server, body, batch),
+            Ok(mut message) => {
+                if let Some(passed) = self.handle_message(now, Side::Server, body, &mut message) {
+                    self.pass_alone(now, Side::Client, body, passed);
+                }
+            }
+            Err(malformed) => {
+                if let Some((body, passed)) = self.handle_unreadable(now, Side::Server, body, &malformed) {
+                    self.pass_alone(now, Side::Client, &body, passed);
+                }
+            }
+        }
+    }
+}

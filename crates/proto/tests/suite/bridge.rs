@@ -1,0 +1,472 @@
+//! A client of one era before a server that knows only the other: what each of them sees.
+
+use core::time::Duration;
+
+use rescind_proto::{
+    bridge::BridgeConfig,
+    receipt::Outcome,
+    relay::{End, RelayConfig},
+    side::Side,
+};
+use rescind_testkit::relay_rig::RelayRig;
+
+const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"client","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}"#;
+const HELLO: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"client","version":"1"}}}"#;
+const GREETING: &str = r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true},"resources":{"subscribe":true},"logging":{},"tasks":{}},"serverInfo":{"name":"server","version":"2"},"instructions":"be kind"}"#;
+const DISCOVERED: &str = r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true},"resources":{"subscribe":true},"logging":{}},"instructions":"be kind","ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"server","version":"2"}}}"#;
+const NO_METHOD: &str = r#"{"code":-32601,"message":"Method not found"}"#;
+
+/// Our first ids at the server.
+const OWN: [i64; 6] = [2_147_483_647, 2_147_483_646, 2_147_483_645, 2_147_483_644, 2_147_483_643, 2_147_483_642];
+
+fn rig(config: BridgeConfig) -> RelayRig {
+    RelayRig::new(RelayConfig { bridge: Some(config), ..RelayConfig::default() })
+}
+
+fn serving_modern() -> RelayRig {
+    rig(BridgeConfig { serves_modern: true, ..BridgeConfig::default() })
+}
+
+fn request(id: impl std::fmt::Display, method: &str, members: &str) -> String {
+    let comma = if members.is_empty() { "" } else { "," };
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{{META}{comma}{members}}}}}"#)
+}
+
+fn plain(id: impl std::fmt::Display, method: &str, members: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{{members}}}}}"#)
+}
+
+fn result(id: impl std::fmt::Display, result: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)
+}
+
+fn error(id: impl std::fmt::Display, error: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#)
+}
+
+fn cancel(id: impl std::fmt::Display) -> String {
+    format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#)
+}
+
+/// A client of 2026-07-28 has called a tool as request 1, and a server with sessions was found out and has the call.
+fn modern_before_legacy() -> RelayRig {
+    let mut rig = serving_modern();
+    rig.from_client(&request(1, "tools/call", r#""name":"slow","arguments":{"a":1}"#));
+    let asked = rig.at_server();
+    assert_eq!(asked.len(), 1, "{asked:?}");
+    assert!(asked[0].contains(r#""method":"server/discover""#), "{asked:?}");
+    rig.from_server(&error(OWN[0], NO_METHOD));
+    assert_eq!(
+        rig.at_server(),
+        [plain(
+            OWN[1],
+            "initialize",
+            r#""protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"client","version":"1"}"#
+        )]
+    );
+    rig.from_server(&result(OWN[1], GREETING));
+    assert_eq!(
+        rig.at_server(),
+        [
+            r#"{"jsonrpc":"2.0","method":"notifications/initialized","params":{}}"#.to_owned(),
+            plain(OWN[2], "tools/call", r#""name":"slow","arguments":{"a":1}"#),
+        ]
+    );
+    assert!(rig.at_client().is_empty());
+    rig
+}
+
+/// A client with a session has greeted, and a server without was found out.
+fn legacy_before_modern() -> RelayRig {
+    let mut rig = rig(BridgeConfig::default());
+    rig.from_client(HELLO);
+    assert_eq!(rig.at_server(), [HELLO]);
+    rig.from_server(&error(
+        0,
+        r#"{"code":-32022,"message":"no","data":{"supported":["2026-07-28"],"requested":"2025-06-18"}}"#,
+    ));
+    assert_eq!(rig.at_server(), [request(OWN[0], "server/discover", "")]);
+    rig.from_server(&result(OWN[0], DISCOVERED));
+    assert_eq!(
+        rig.at_client(),
+        [result(
+            0,
+            r#"{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true},"resources":{"subscribe":true},"logging":{}},"serverInfo":{"name":"server","version":"2"},"instructions":"be kind"}"#
+        )]
+    );
+    rig.from_client(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+    rig
+}
+
+/// The same, and the server reports the lists that change on `OWN[1]`.
+fn following() -> RelayRig {
+    let mut rig = legacy_before_modern();
+    assert_eq!(
+        rig.at_server(),
+        [request(OWN[1], "subscriptions/listen", r#""notifications":{"toolsListChanged":true}"#)]
+    );
+    rig.from_server(&acknowledged(OWN[1], r#"{"toolsListChanged":true}"#));
+    assert!(rig.at_client().is_empty());
+    rig
+}
+
+fn acknowledged(id: i64, granted: &str) -> String {
+    format!(
+        r#"{{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{{"_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}},"notifications":{granted}}}}}"#
+    )
+}
+
+fn is_nothing_left(rig: &mut RelayRig) -> bool {
+    rig.pass(Duration::from_secs(3600));
+    rig.from_client(r#"{"jsonrpc":"2.0","method":"m/nothing"}"#);
+    rig.at_server();
+    rig.relay.residue() == 0
+}
+
+#[test]
+fn a_client_without_a_session_is_answered_by_a_server_with_one() {
+    let mut rig = modern_before_legacy();
+    rig.from_server(&result(OWN[2], r#"{"content":[]}"#));
+    assert_eq!(rig.at_client(), [result(1, r#"{"resultType":"complete","content":[]}"#)]);
+    rig.from_client(&request(r#""two""#, "tools/list", ""));
+    assert_eq!(rig.at_server(), [plain(OWN[3], "tools/list", "")]);
+    rig.from_server(&result(OWN[3], r#"{"tools":[]}"#));
+    assert_eq!(
+        rig.at_client(),
+        [result(r#""two""#, r#"{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[]}"#)]
+    );
+    rig.from_client(&request(3, "server/discover", ""));
+    let discovered = rig.at_client();
+    assert!(rig.at_server().is_empty());
+    assert_eq!(
+        discovered,
+        [result(
+            3,
+            r#"{"resultType":"complete","ttlMs":0,"cacheScope":"private","supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true},"resources":{"subscribe":true},"logging":{}},"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"server","version":"2"}},"instructions":"be kind"}"#
+        )]
+    );
+    assert!(is_nothing_left(&mut rig));
+}
+
+#[test]
+fn the_progress_token_and_foreign_members_of_meta_stay() {
+    let mut rig = modern_before_legacy();
+    let meta = META.replace(r#""_meta":{"#, r#""_meta":{"progressToken":7,"traceparent":"00-1-2-01","#);
+    rig.from_client(&format!(r#"{{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{{"name":"x",{meta}}}}}"#));
+    assert_eq!(
+        rig.at_server(),
+        [plain(OWN[3], "tools/call", r#""_meta":{"progressToken":7,"traceparent":"00-1-2-01"},"name":"x""#)]
+    );
+    let progress = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7,"progress":1}}"#;
+    rig.from_server(progress);
+    assert_eq!(rig.at_client(), [progress]);
+}
+
+#[test]
+fn a_cancel_reaches_a_server_with_sessions_under_the_id_that_it_knows_once() {
+    let mut rig = modern_before_legacy();
+    for _ in 0..2 {
+        rig.from_client(&cancel(1));
+    }
+    assert_eq!(rig.at_server(), [cancel(OWN[2])]);
+    assert_eq!(rig.outcome("1"), Some(Outcome::Sent));
+    rig.from_server(&result(OWN[2], r#"{"content":[]}"#));
+    assert!(rig.at_client().is_empty(), "MCP-C06");
+    assert_eq!(rig.late(), 1, "the relay knows the late answer for what it is");
+    assert!(is_nothing_left(&mut rig));
+}
+
+#[test]
+fn a_cancel_of_what_waits_for_the_handshake_ends_it_there() {
+    let mut rig = serving_modern();
+    for id in 1..=3 {
+        rig.from_client(&request(id, "tools/call", r#""name":"x""#));
+    }
+    rig.at_server();
+    rig.from_client(&cancel(2));
+    rig.from_server(&error(OWN[0], NO_METHOD));
+    rig.at_server();
+    rig.from_client(&cancel(1));
+    rig.from_server(&result(OWN[1], GREETING));
+    let seen = rig.at_server();
+    assert_eq!(seen[1..], [plain(OWN[2], "tools/call", r#""name":"x""#)], "the third, and nothing of the others");
+    rig.from_server(&result(OWN[2], "{}"));
+    rig.at_client();
+    assert!(is_nothing_left(&mut rig));
+}
+
+#[test]
+fn a_server_that_never_answers_what_it_does_not_know_is_one_with_sessions() {
+    let mut rig = serving_modern();
+    rig.from_client(&request(1, "tools/list", ""));
+    rig.at_server();
+    rig.pass(Duration::from_millis(9_999));
+    assert!(rig.at_server().is_empty());
+    rig.pass(Duration::from_millis(1));
+    let asked = rig.at_server();
+    assert!(asked[0].contains(r#""method":"initialize""#), "{asked:?}");
+}
+
+#[test]
+fn a_server_that_refuses_both_handshakes_answers_what_waits() {
+    let mut rig = serving_modern();
+    rig.from_client(&request(1, "tools/list", ""));
+    rig.at_server();
+    rig.from_server(&error(OWN[0], NO_METHOD));
+    rig.at_server();
+    let refusal = r#"{"code":-32001,"message":"not today"}"#;
+    rig.from_server(&error(OWN[1], refusal));
+    assert_eq!(rig.at_client(), [error(1, refusal)]);
+    rig.from_client(&request(2, "tools/list", ""));
+    assert!(rig.at_server()[0].contains("server/discover"), "who comes next asks again");
+}
+
+#[test]
+fn a_server_that_ends_while_messages_wait_has_them_answered() {
+    let mut rig = serving_modern();
+    rig.from_client(&request(1, "tools/list", ""));
+    rig.at_server();
+    rig.end(Side::Server, &End::Exited(3));
+    let answers = rig.at_client();
+    assert_eq!(answers.len(), 1);
+    assert!(answers[0].contains("-31002") && answers[0].contains(r#""id":1"#), "{answers:?}");
+    assert!(is_nothing_left(&mut rig));
+}
+
+#[test]
+fn a_server_that_speaks_the_clients_revision_is_passed_everything_as_it_is() {
+    let mut rig = serving_modern();
+    let first = request(1, "tools/list", "");
+    rig.from_client(&first);
+    rig.at_server();
+    rig.from_server(&result(OWN[0], DISCOVERED));
+    assert_eq!(rig.at_server(), [plain(OWN[1], "tools/list", META)]);
+    let listed = r#"{"resultType":"complete","ttlMs":5,"cacheScope":"public","tools":[]}"#;
+    rig.from_server(&result(OWN[1], listed));
+    assert_eq!(rig.at_client(), [result(1, listed)]);
+    rig.from_client(&request(2, "tools/call", r#""name":"x""#));
+    rig.at_server();
+    rig.from_client(&cancel(2));
+    assert_eq!(rig.at_server(), [cancel(OWN[2])]);
+}
+
+#[test]
+fn without_being_asked_to_serve_clients_without_a_session_it_leaves_the_refusal_to_the_server() {
+    let mut rig = rig(BridgeConfig::default());
+    let probe = request(1, "server/discover", "");
+    rig.from_client(&probe);
+    assert_eq!(rig.at_server(), [probe]);
+    rig.from_server(&error(1, NO_METHOD));
+    assert_eq!(rig.at_client(), [error(1, NO_METHOD)]);
+    rig.from_client(HELLO);
+    assert_eq!(rig.at_server(), [HELLO]);
+}
+
+#[test]
+fn two_sides_with_sessions_have_every_byte_as_it_was() {
+    let mut rig = serving_modern();
+    rig.from_client(HELLO);
+    assert_eq!(rig.at_server(), [HELLO]);
+    let greeting = result(0, GREETING);
+    rig.from_server(&greeting);
+    assert_eq!(rig.at_client(), [greeting]);
+    let odd = r#"{ "id" : 1,"method":"tools/call" , "params":{"name":"x"},"jsonrpc":"2.0", "extra":[1] }"#;
+    rig.from_client(odd);
+    assert_eq!(rig.at_server(), [odd]);
+    let question = r#"{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"message":"?"}}"#;
+    rig.from_server(question);
+    assert_eq!(rig.at_client(), [question], "what the client declared is the client's to keep");
+}
+
+#[test]
+fn a_refusal_of_another_kind_is_the_clients_to_hear() {
+    let mut rig = rig(BridgeConfig::default());
+    rig.from_client(HELLO);
+    rig.at_server();
+    let refusal = error(0, r#"{"code":-32000,"message":"not now"}"#);
+    rig.from_server(&refusal);
+    assert_eq!(rig.at_client(), [refusal]);
+    assert!(rig.at_server().is_empty());
+}
+
+#[test]
+fn a_client_with_a_session_is_answered_by_a_server_without() {
+    let mut rig = following();
+    rig.from_client(&plain(1, "tools/call", r#""name":"x""#));
+    assert_eq!(rig.at_server(), [request(OWN[2], "tools/call", r#""name":"x""#)]);
+    rig.from_server(&result(OWN[2], r#"{"resultType":"complete","content":[],"ttlMs":0}"#));
+    assert_eq!(rig.at_client(), [result(1, r#"{"content":[]}"#)]);
+    rig.from_client(&plain(2, "ping", ""));
+    assert_eq!(rig.at_client(), [result(2, "{}")]);
+    rig.from_client(&plain(3, "logging/setLevel", r#""level":"warning""#));
+    assert_eq!(rig.at_client(), [result(3, "{}")]);
+    rig.from_client(&plain(4, "tools/list", r#""_meta":{"progressToken":"t"}"#));
+    let asked = rig.at_server();
+    assert!(asked[0].contains(r#""io.modelcontextprotocol/logLevel":"warning","progressToken":"t""#), "{asked:?}");
+}
+
+#[test]
+fn a_cancel_reaches_a_server_without_sessions_under_the_id_that_it_knows() {
+    let mut rig = following();
+    rig.from_client(&plain(1, "tools/call", r#""name":"x""#));
+    rig.at_server();
+    rig.from_client(
+        r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"enough"}}"#,
+    );
+    assert_eq!(
+        rig.at_server(),
+        [format!(
+            r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{},"reason":"enough"}}}}"#,
+            OWN[2]
+        )]
+    );
+    assert!(rig.at_client().is_empty());
+}
+
+#[test]
+fn a_server_without_sessions_reports_what_its_client_subscribes_to_and_nothing_twice() {
+    let mut rig = following();
+    let changed = |id: i64| {
+        format!(
+            r#"{{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{{"_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}}}}}"#
+        )
+    };
+    let told = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{}}"#;
+    rig.from_server(&changed(OWN[1]));
+    assert_eq!(rig.at_client(), [told]);
+    rig.from_client(&plain(1, "resources/subscribe", r#""uri":"a:b""#));
+    let both = r#""notifications":{"toolsListChanged":true,"resourceSubscriptions":["a:b"]}"#;
+    assert_eq!(rig.at_server(), [request(OWN[2], "subscriptions/listen", both)]);
+    assert!(rig.at_client().is_empty(), "it is subscribed once the server says so");
+    // Both are open now.
+    rig.from_server(&changed(OWN[1]));
+    rig.from_server(&changed(OWN[2]));
+    assert_eq!(rig.at_client(), [told]);
+    rig.from_server(&acknowledged(OWN[2], r#"{"toolsListChanged":true,"resourceSubscriptions":["a:b"]}"#));
+    assert_eq!(rig.at_server(), [cancel(OWN[1])]);
+    assert_eq!(rig.at_client(), [result(1, "{}")]);
+    rig.from_server(&format!(
+        r#"{{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{{"_meta":{{"io.modelcontextprotocol/subscriptionId":{}}},"uri":"a:b"}}}}"#,
+        OWN[2]
+    ));
+    assert_eq!(
+        rig.at_client(),
+        [r#"{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"a:b"}}"#]
+    );
+}
+
+#[test]
+fn a_client_without_a_session_hears_of_what_it_listens_to_and_of_nothing_else() {
+    let mut rig = modern_before_legacy();
+    let filter =
+        r#""notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourceSubscriptions":["a:b"]}"#;
+    rig.from_client(&request(9, "subscriptions/listen", filter));
+    assert_eq!(rig.at_server(), [plain(OWN[3], "resources/subscribe", r#""uri":"a:b""#)]);
+    assert_eq!(
+        rig.at_client(),
+        [acknowledged(9, r#"{"toolsListChanged":true,"resourceSubscriptions":["a:b"]}"#)],
+        "the server does not report prompts"
+    );
+    rig.from_server(&result(OWN[3], "{}"));
+    let of = |method: &str, members: &str| {
+        format!(r#"{{"jsonrpc":"2.0","method":"notifications/{method}","params":{{{members}}}}}"#)
+    };
+    rig.from_server(&of("tools/list_changed", ""));
+    rig.from_server(&of("resources/list_changed", ""));
+    rig.from_server(&of("resources/updated", r#""uri":"a:b""#));
+    rig.from_server(&of("resources/updated", r#""uri":"c:d""#));
+    rig.from_server(&of("message", r#""level":"error","data":"x""#));
+    let stamp = r#""_meta":{"io.modelcontextprotocol/subscriptionId":9}"#;
+    assert_eq!(
+        rig.at_client(),
+        [of("tools/list_changed", stamp), of("resources/updated", &format!(r#"{stamp},"uri":"a:b""#))]
+    );
+    rig.from_client(&cancel(9));
+    assert_eq!(rig.at_server(), [plain(OWN[4], "resources/unsubscribe", r#""uri":"a:b""#)], "nobody else listens");
+    rig.from_server(&of("tools/list_changed", ""));
+    assert!(rig.at_client().is_empty());
+}
+
+#[test]
+fn log_messages_come_while_a_request_asks_for_them_and_of_its_level() {
+    let mut rig = modern_before_legacy();
+    let meta = META.replace(
+        "\"io.modelcontextprotocol/clientCapabilities\"",
+        "\"io.modelcontextprotocol/logLevel\":\"info\",\"io.modelcontextprotocol/clientCapabilities\"",
+    );
+    rig.from_client(&format!(r#"{{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{{"name":"x",{meta}}}}}"#));
+    assert_eq!(
+        rig.at_server(),
+        [plain(OWN[3], "logging/setLevel", r#""level":"info""#), plain(OWN[4], "tools/call", r#""name":"x""#)]
+    );
+    let log = |level: &str| {
+        format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{{"level":"{level}","data":"x"}}}}"#)
+    };
+    rig.from_server(&log("debug"));
+    rig.from_server(&log("error"));
+    assert_eq!(rig.at_client(), [log("error")]);
+    rig.from_server(&result(OWN[4], "{}"));
+    rig.at_client();
+    rig.from_server(&log("error"));
+    assert!(rig.at_client().is_empty());
+}
+
+#[test]
+fn a_question_of_a_server_with_sessions_is_refused_in_words_at_once() {
+    let mut rig = modern_before_legacy();
+    rig.from_server(&plain(5, "sampling/createMessage", ""));
+    let refused = rig.at_server();
+    assert!(
+        refused[0].starts_with(r#"{"jsonrpc":"2.0","id":5,"error":{"code":-32601,"message":"the client speaks"#),
+        "{refused:?}"
+    );
+    rig.from_server(&plain(6, "ping", ""));
+    assert_eq!(rig.at_server(), [result(6, "{}")]);
+    assert!(rig.at_client().is_empty());
+}
+
+#[test]
+fn what_one_era_calls_missing_the_other_calls_invalid() {
+    let mut rig = modern_before_legacy();
+    rig.from_client(&request(2, "resources/read", r#""uri":"a:b""#));
+    rig.at_server();
+    rig.from_server(&error(OWN[3], r#"{"code":-32002,"message":"no such","data":{"uri":"a:b"}}"#));
+    assert_eq!(rig.at_client(), [error(2, r#"{"code":-32602,"message":"no such","data":{"uri":"a:b"}}"#)]);
+    for method in ["ping", "logging/setLevel", "resources/subscribe", "tasks/get"] {
+        rig.from_client(&request(3, method, ""));
+        let refused = rig.at_client();
+        assert!(refused[0].contains("-32601"), "{method}: {refused:?}");
+    }
+    assert!(rig.at_server().is_empty());
+}
+
+#[test]
+fn an_answer_that_cannot_be_read_ends_its_request() {
+    let mut rig = modern_before_legacy();
+    rig.from_server(&format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{"a":}}"#, OWN[2]));
+    let ended = rig.at_client();
+    assert_eq!(ended.len(), 1, "{ended:?}");
+    assert!(ended[0].contains(r#""id":1"#) && ended[0].contains("-32603"), "{ended:?}");
+    assert!(is_nothing_left(&mut rig));
+}
+
+#[test]
+fn many_clients_of_both_eras_share_a_server_with_sessions() {
+    let mut rig = rig(BridgeConfig { serves_modern: true, is_shared: true, ..BridgeConfig::default() });
+    rig.from_client(HELLO);
+    rig.from_client(&request(1, "tools/call", r#""name":"x""#));
+    assert_eq!(rig.at_server(), [HELLO], "the other waits for what is learnt");
+    rig.from_server(&result(0, GREETING));
+    assert_eq!(rig.at_client(), [result(0, GREETING)]);
+    rig.from_client(&plain(2, "tools/call", r#""name":"y""#));
+    assert_eq!(
+        rig.at_server(),
+        [plain(OWN[0], "tools/call", r#""name":"x""#), plain(OWN[1], "tools/call", r#""name":"y""#)]
+    );
+    rig.from_server(&result(OWN[1], r#"{"content":[]}"#));
+    rig.from_server(&result(OWN[0], r#"{"content":[]}"#));
+    assert_eq!(
+        rig.at_client(),
+        [result(2, r#"{"content":[]}"#), result(1, r#"{"resultType":"complete","content":[]}"#)]
+    );
+}
