@@ -6,7 +6,7 @@
 //   together(act)      what `act` sends leaves in one write
 //   closed             a promise: the connection has ended
 //   close()            the polite end
-//   subscribe()        of 2026-07-28: a promise of { changed, close() }, where `changed` is a promise of the first change
+//   subscribe()        a promise of { changed, close() }, where `changed` is a promise of the first change
 import { mark, marked, marks } from "./marks.mjs";
 import { did, saw, until, within } from "./observe.mjs";
 

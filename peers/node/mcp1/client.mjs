@@ -2,7 +2,7 @@
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
-import { CreateMessageRequestSchema } from "@modelcontextprotocol/sdk/types.js";
+import { CreateMessageRequestSchema, ToolListChangedNotificationSchema } from "@modelcontextprotocol/sdk/types.js";
 import { setImmediate as turn } from "node:timers/promises";
 import { commandLine, did, saw } from "../common/observe.mjs";
 import { Call, echo, httpScenarios, play, scenarios } from "../common/scenarios.mjs";
@@ -40,6 +40,11 @@ const peer = {
       resolve();
     };
   }),
+  /** In a session all changes are told. */
+  async subscribe() {
+    const changed = new Promise((resolve) => client.setNotificationHandler(ToolListChangedNotificationSchema, resolve));
+    return { changed, close: async () => {} };
+  },
   async close() {
     await transport.terminateSession?.();
     await client.close();

@@ -7,7 +7,7 @@ import { listen, sessions } from "../common/http.mjs";
 import { behaviours, perform } from "../common/work.mjs";
 
 function describe() {
-  const server = new Server({ name: "rescind-peer", version: "1.0.0" }, { capabilities: { tools: {} } });
+  const server = new Server({ name: "rescind-peer", version: "1.0.0" }, { capabilities: { tools: { listChanged: true } } });
 
   server.setRequestHandler(ListToolsRequestSchema, () => ({
     tools: Object.entries(behaviours).map(([name, description]) => ({ name, description, inputSchema: { type: "object" } })),
@@ -29,6 +29,7 @@ function describe() {
         answerAnyway: async (late) => {
           if (signal.aborted) await server.transport.send({ jsonrpc: "2.0", id: requestId, result: content(late) });
         },
+        change: () => server.sendToolListChanged(),
         ask: (text, signal) => {
           const params = { messages: [{ role: "user", content: { type: "text", text } }], maxTokens: 1 };
           return sendRequest({ method: "sampling/createMessage", params }, CreateMessageResultSchema, { signal });

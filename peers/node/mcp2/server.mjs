@@ -1,11 +1,12 @@
-// An MCP server on the official TypeScript SDK 2.x, both eras, whose tools do what ../common/work.mjs says:
-// server.mjs [--http]
+// An MCP server on the official TypeScript SDK 2.x, both eras or, by --modern, 2026-07-28 alone, whose tools do what
+// ../common/work.mjs says: server.mjs [--modern] [--http]
 import { NodeStreamableHTTPServerTransport, toNodeHandler } from "@modelcontextprotocol/node";
 import { Server, classifyInboundRequest, createMcpHandler } from "@modelcontextprotocol/server";
 import { StdioServerTransport, serveStdio } from "@modelcontextprotocol/server/stdio";
 import { listen, sessions } from "../common/http.mjs";
 import { behaviours, perform } from "../common/work.mjs";
 
+const isModern = process.argv.includes("--modern");
 const transport = new StdioServerTransport();
 
 /** The server of stdio, of one session, or of one request (2026-07-28). `tell` tells all who listen of a change. */
@@ -42,7 +43,8 @@ function describe(tell) {
 }
 
 function serveHttp() {
-  const modern = createMcpHandler(() => describe(() => modern.notify.toolsChanged()));
+  const legacy = isModern ? "reject" : undefined;
+  const modern = createMcpHandler(() => describe(() => modern.notify.toolsChanged()), { legacy });
   const serveModern = toNodeHandler(modern);
   const serveSession = sessions(NodeStreamableHTTPServerTransport, () => describe());
   listen((request, response, body) => {
@@ -53,8 +55,8 @@ function serveHttp() {
       mcpMethodHeader: headers["mcp-method"],
       body,
     };
-    const isModern = method === "POST" && classifyInboundRequest(inbound).kind !== "legacy";
-    return (isModern ? serveModern : serveSession)(request, response, body);
+    const isOfSession = !isModern && (method !== "POST" || classifyInboundRequest(inbound).kind === "legacy");
+    return (isOfSession ? serveSession : serveModern)(request, response, body);
   });
 }
 
@@ -62,5 +64,5 @@ if (process.argv.includes("--http")) {
   serveHttp();
 } else {
   process.stdin.on("end", () => process.exit(0));
-  serveStdio(() => describe(), { transport });
+  serveStdio(() => describe(), { transport, legacy: isModern ? "reject" : "serve" });
 }

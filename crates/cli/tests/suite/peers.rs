@@ -5,6 +5,7 @@
 
 mod acp;
 mod clients;
+mod eras;
 mod everything;
 mod expect;
 mod fastmcp;
@@ -36,3 +37,4 @@ mod story;
 mod supergateway;
 mod table;
 mod tasks;
+mod way;

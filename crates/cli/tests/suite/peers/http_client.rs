@@ -77,7 +77,7 @@ impl Client {
     }
 
     /// The server of the same SDK, on stdio.
-    fn server(self) -> Vec<String> {
+    pub(crate) fn server(self) -> Vec<String> {
         match self {
             Self::TypeScript1 => Server::McpTypeScript.command(),
             Self::TypeScript2 | Self::TypeScript2Modern => node("mcp2/server.mjs"),
@@ -87,13 +87,8 @@ impl Client {
         }
     }
 
-    /// The server of the same SDK, on HTTP.
-    pub(crate) fn http_server(self) -> Vec<String> {
-        [self.server(), vec!["--http".to_owned()]].concat()
-    }
-
     /// What has to be there, below `peers/`.
-    fn needs(self) -> &'static [&'static str] {
+    pub(crate) fn needs(self) -> &'static [&'static str] {
         match self {
             Self::TypeScript1 => &["node/mcp1/node_modules"],
             Self::TypeScript2 | Self::TypeScript2Modern => &["node/mcp2/node_modules"],
