@@ -30,6 +30,7 @@ mod envelope;
 mod following;
 mod greeting;
 mod level;
+mod lines;
 mod listening;
 mod proof;
 mod rewrite;
@@ -52,6 +53,7 @@ use calls::{Asked, Call, Calls, Era};
 use envelope::Envelope;
 use following::Following;
 use level::Level;
+use lines::Lines;
 use listening::Listening;
 
 /// What joins the two eras, for one link.
@@ -69,9 +71,8 @@ pub struct Bridge {
     following: Following,
     /// When a server that says nothing counts as one with sessions.
     due: Option<Instant>,
-    /// Lines for the server, and how much of them has left.
-    lines: Vec<u8>,
-    left: usize,
+    /// What waits to be written to the server.
+    lines: Lines,
     /// Messages for the relay, as from the server.
     said: VecDeque<Vec<u8>>,
 }
@@ -87,8 +88,8 @@ enum Stage {
     Discovering(Option<Refused>),
     /// We sent `initialize`.
     Greeting,
-    /// The server has sessions. Its answer to `initialize`, and whether that was ours.
-    Legacy { greeting: Box<[u8]>, is_ours: bool },
+    /// The server has sessions. Its answer to `initialize`.
+    Legacy { greeting: Box<[u8]> },
     /// It has none. Its answer to `server/discover`, and what requests with a session say of their client.
     Modern { discovered: Box<[u8]>, envelope: Box<[u8]> },
     /// Both sides are of one era.
@@ -141,8 +142,7 @@ impl Bridge {
             listening: Listening::default(),
             following: Following::default(),
             due: None,
-            lines: Vec::new(),
-            left: 0,
+            lines: Lines::default(),
             said: VecDeque::new(),
         }
     }
@@ -163,24 +163,19 @@ impl Bridge {
     /// The next bytes for the server: whole lines, but for what has left of the first.
     #[must_use]
     pub fn pending(&self) -> &[u8] {
-        &self.lines[self.left..]
+        self.lines.pending()
     }
 
     /// Records that so many bytes of [`pending`](Self::pending) have left.
     pub fn handle_written(&mut self, bytes: usize) {
-        self.left += bytes;
-        if self.left >= self.lines.len() {
-            self.lines = Vec::new();
-            self.left = 0;
-        }
+        self.lines.written(bytes);
     }
 
     /// Records that nothing can be written to the server any more.
     pub fn handle_write_closed(&mut self) {
         self.stage = Stage::Done;
         self.due = None;
-        self.lines = Vec::new();
-        self.left = 0;
+        self.lines = Lines::default();
         self.held.clear();
         self.held_bytes = 0;
     }
@@ -285,7 +280,7 @@ impl Bridge {
         }
         match (&self.stage, method) {
             (Stage::Discovering(_) | Stage::Greeting, _) => self.hold(None, body),
-            (Stage::Legacy { is_ours: true, .. }, INITIALIZED) | (Stage::Modern { .. }, ROOTS_CHANGED) => {}
+            (Stage::Legacy { .. }, INITIALIZED) | (Stage::Modern { .. }, ROOTS_CHANGED) => {}
             (Stage::Modern { .. }, INITIALIZED) => self.follow_lists(),
             (Stage::Fresh | Stage::Greeted(..) | Stage::Legacy { .. } | Stage::Modern { .. } | Stage::Done, _) => {
                 self.pass_to_server(body);
@@ -303,6 +298,8 @@ impl Bridge {
             return self.unsubscribe();
         }
         match self.calls.cancel(now, id) {
+            // The server has never seen it.
+            Some(own) if self.lines.withdraw(own) => _ = self.calls.answered(own),
             Some(own) => {
                 let reason = json::member(params, "reason").map(<[u8]>::to_vec);
                 self.write_cancel(own, reason.as_deref());
@@ -372,15 +369,19 @@ impl Bridge {
                 self.is_modern(now, result)
             }
             (Asked::Discover, _) => self.is_not_modern(now),
-            (Asked::Initialize, ResponseBody::Result(result)) => {
-                self.stage = Stage::Legacy { greeting: (*result).into(), is_ours: true };
-                self.write_line(|out| message::notification(INITIALIZED, out, |_| ()));
-                self.release(now);
-            }
+            (Asked::Initialize, ResponseBody::Result(result)) => self.open_legacy(now, result),
             (Asked::Initialize, ResponseBody::Error(error)) => self.refuse_held(error),
             (Asked::Listen, _) => self.listen_ended(own, body),
             (Asked::Nothing, _) => {}
         }
+    }
+
+    /// The server has sessions, and this is its answer to `initialize`. That it is heard we say ourselves, since requests
+    /// follow at once.
+    fn open_legacy(&mut self, now: Instant, greeting: &[u8]) {
+        self.stage = Stage::Legacy { greeting: greeting.into() };
+        self.write_line(|out| message::notification(INITIALIZED, out, |_| ()));
+        self.release(now);
     }
 
     /// The server's answer to the client's own `initialize`.
@@ -396,15 +397,18 @@ impl Bridge {
             }
             ResponseBody::Result(greeting) if self.config.is_shared && self.config.serves_modern => {
                 self.pass_to_client(answer);
-                self.stage = Stage::Legacy { greeting: (*greeting).into(), is_ours: false };
-                self.release(now);
+                self.open_legacy(now, greeting);
             }
-            ResponseBody::Result(_) | ResponseBody::Error(_) => {
+            ResponseBody::Result(_) => {
                 self.pass_to_client(answer);
                 for held in core::mem::take(&mut self.held) {
                     self.pass_to_server(&held.body);
                 }
                 self.held_bytes = 0;
+            }
+            ResponseBody::Error(error) => {
+                self.pass_to_client(answer);
+                self.refuse_held(error);
             }
         }
     }
@@ -487,7 +491,7 @@ impl Bridge {
 
     /// Passes on a request to a server of its own era.
     fn pass_request(&mut self, request: &Request<'_>, era: Era) {
-        if let (Stage::Legacy { greeting, .. }, INITIALIZE) = (&self.stage, &*request.method) {
+        if let (Stage::Legacy { greeting }, INITIALIZE) = (&self.stage, &*request.method) {
             let greeting = greeting.clone();
             return self.say(|out| message::result(&request.id, &greeting, out));
         }
@@ -497,7 +501,7 @@ impl Bridge {
 
     /// Passes on a request of 2026-07-28 to a server with sessions.
     fn carry_to_legacy(&mut self, request: &Request<'_>, envelope: &Envelope<'_>) {
-        let Stage::Legacy { greeting, .. } = &self.stage else { return };
+        let Stage::Legacy { greeting } = &self.stage else { return };
         let (id, params) = (&request.id, &request.params);
         match &*request.method {
             DISCOVER => {
@@ -558,7 +562,7 @@ impl Bridge {
         params: impl FnOnce(&mut Vec<u8>),
     ) {
         let own = self.calls.open(request, era, level);
-        self.write_line(|out| rewrite::request(own, &request.method, out, params));
+        self.lines.push(Some(own), |out| rewrite::request(own, &request.method, out, params));
     }
 
     /// A notification of the server.
@@ -604,8 +608,7 @@ impl Bridge {
     }
 
     fn write_line(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
-        write(&mut self.lines);
-        self.lines.push(b'\n');
+        self.lines.push(None, write);
     }
 
     fn say(&mut self, write: impl FnOnce(&mut Vec<u8>)) {

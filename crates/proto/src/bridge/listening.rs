@@ -95,7 +95,7 @@ impl Listening {
 impl Bridge {
     /// Opens a subscription: what the server can report is acknowledged (MCP-M02 ends it).
     pub(super) fn listen(&mut self, request: &Request<'_>) {
-        let Stage::Legacy { greeting, .. } = &self.stage else { return };
+        let Stage::Legacy { greeting } = &self.stage else { return };
         let capabilities = json::member(greeting, "capabilities").unwrap_or(b"{}").to_vec();
         let filter = request.params.raw.and_then(|params| json::member(params, "notifications")).unwrap_or(b"{}");
         let lists = core::array::from_fn(|at| {
@@ -180,7 +180,7 @@ impl Bridge {
 
     /// Has the server log what a request wants, if it does not yet.
     pub(super) fn set_level(&mut self, wanted: Option<Level>) {
-        let Stage::Legacy { greeting, .. } = &self.stage else { return };
+        let Stage::Legacy { greeting } = &self.stage else { return };
         let Some(wanted) = wanted else { return };
         let logs = json::lookup(greeting, &["capabilities", "logging"]).is_some();
         if !logs || self.listening.level.is_some_and(|level| level <= wanted) {

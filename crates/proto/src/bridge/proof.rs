@@ -35,18 +35,13 @@ impl Bridge {
     #[must_use]
     pub fn held(&self) -> usize {
         let said: usize = self.said.iter().map(Vec::capacity).sum();
-        self.lines.capacity()
-            + said
-            + self.held_bytes
-            + self.calls.held()
-            + self.listening.held()
-            + self.following.held()
+        self.lines.held() + said + self.held_bytes + self.calls.held() + self.listening.held() + self.following.held()
     }
 
     /// Entries of every collection: zero once nothing is in flight, listened to or remembered (invariant 6).
     #[must_use]
     pub fn residue(&self) -> usize {
-        self.calls.residue() + self.held.len() + self.listening.len() + self.said.len() + self.pending().len()
+        self.calls.residue() + self.held.len() + self.listening.len() + self.said.len() + self.lines.len()
     }
 
     /// Feeds everything that decides the machine's future into a hasher: times relative to `now`, and no id that only

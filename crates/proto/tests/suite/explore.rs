@@ -14,6 +14,7 @@ use std::{
 
 use rescind_proto::side::Side;
 use rescind_testkit::sim::{
+    bridge_world::{BridgeWorld, MEETINGS},
     chain_world::ChainWorld,
     explore::{Counts, explore},
     pair_world::PairWorld,
@@ -27,6 +28,7 @@ use rescind_testkit::sim::{
 const RELAY_DEPTH: usize = if cfg!(debug_assertions) { 3 } else { 6 };
 const CHAIN_DEPTH: usize = if cfg!(debug_assertions) { 4 } else { 8 };
 const PAIR_DEPTH: usize = if cfg!(debug_assertions) { 4 } else { 8 };
+const BRIDGE_DEPTH: usize = if cfg!(debug_assertions) { 4 } else { 9 };
 const SOLO_DEPTH: usize = if cfg!(debug_assertions) { 3 } else { 6 };
 
 /// So many events further.
@@ -40,6 +42,12 @@ fn no_state_of_a_relay_breaks_a_rule() {
 #[test]
 fn no_state_of_two_endpoints_with_a_relay_between_them_breaks_a_rule() {
     explore_all("chain", CHAIN_DEPTH, scenes::chain().into_iter().map(|scene| (scene.name, ChainWorld::new(scene))));
+}
+
+#[test]
+fn no_state_of_two_eras_with_a_bridge_between_them_breaks_a_rule() {
+    let worlds = MEETINGS.into_iter().map(|meeting| (meeting.name, BridgeWorld::new(meeting)));
+    explore_all("bridge", BRIDGE_DEPTH, worlds);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! [chooser] says. One world and one reference model serve them all.
 
 pub mod ask;
+pub mod bridge_world;
 pub mod call;
 pub mod chain_world;
 pub mod chooser;

@@ -1,0 +1,498 @@
+//! A client of one era of MCP, a server that knows only one, and a relay with a bridge between them.
+//!
+//! The client does what its era lets it do; the server answers whatever it has, in any order, cancelled or not, and may
+//! die. Each frame that either sees is judged: is it of the reader's own era, may it come now, and is it anybody's.
+
+use core::{hash::Hash, time::Duration};
+
+use rescind_proto::{
+    bridge::BridgeConfig,
+    framing::Framing,
+    relay::{End, Relay, RelayConfig},
+    side::Side,
+    time::Instant,
+};
+use serde_json::{Value, json};
+
+use super::{
+    digest::Digest,
+    hop::{Cut, Hop},
+    world::{Broken, World},
+};
+
+/// Who meets whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Meeting {
+    /// Its name.
+    pub name: &'static str,
+    /// The client begins with `initialize`.
+    pub client_has_session: bool,
+    /// The client's requests without a session follow it (several clients share the link).
+    pub is_mixed: bool,
+    /// The server knows `initialize`.
+    pub server_has_sessions: bool,
+    /// The server knows 2026-07-28.
+    pub server_is_modern: bool,
+}
+
+/// Every pair of eras that can meet.
+pub const MEETINGS: [Meeting; 6] = [
+    Meeting { name: "modern, legacy", ..MODERN_BEFORE_LEGACY },
+    Meeting {
+        name: "legacy, modern",
+        client_has_session: true,
+        server_has_sessions: false,
+        server_is_modern: true,
+        ..MODERN_BEFORE_LEGACY
+    },
+    Meeting { name: "modern, modern", server_has_sessions: false, server_is_modern: true, ..MODERN_BEFORE_LEGACY },
+    Meeting { name: "legacy, legacy", client_has_session: true, ..MODERN_BEFORE_LEGACY },
+    Meeting { name: "both, legacy", client_has_session: true, is_mixed: true, ..MODERN_BEFORE_LEGACY },
+    Meeting {
+        name: "both, modern",
+        client_has_session: true,
+        is_mixed: true,
+        server_has_sessions: false,
+        server_is_modern: true,
+        ..MODERN_BEFORE_LEGACY
+    },
+];
+
+const MODERN_BEFORE_LEGACY: Meeting = Meeting {
+    name: "",
+    client_has_session: false,
+    is_mixed: false,
+    server_has_sessions: true,
+    server_is_modern: false,
+};
+
+/// One thing that can happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// The client asks, under the id of this place, as the era of this place does.
+    Ask(u8, Era),
+    /// The client cancels its newest request with this id.
+    Cancel(u8),
+    /// Some of what waits for a side is written, and read.
+    Write(Side, Cut),
+    /// The server answers what lies at this place before it.
+    Answer(u8),
+    /// The server refuses that.
+    Refuse(u8),
+    /// The next timer is due.
+    Timeout,
+    /// The server dies.
+    Die,
+}
+
+/// An era, as a request shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Era {
+    /// It is of a session.
+    Legacy,
+    /// It says in `_meta` what it is of.
+    Modern,
+}
+
+/// A request of the client.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Ask {
+    id: u8,
+    era: Era,
+    is_cancelled: bool,
+    answers: u8,
+    /// Something of it was at the server when it was cancelled, or may have been.
+    reached: bool,
+}
+
+/// A request that the server has.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Work {
+    id: i64,
+    kind: Kind,
+    is_cancelled: bool,
+}
+
+/// What the server is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Kind {
+    Initialize,
+    Discover,
+    /// The request of this place.
+    Call(usize),
+}
+
+/// A client, a server, and what is between.
+#[derive(Clone, Debug)]
+pub struct BridgeWorld {
+    meeting: Meeting,
+    relay: Relay,
+    now: Instant,
+    hops: [Hop; 2],
+    asks: Vec<Ask>,
+    /// The client's handshake was answered, and the session is open.
+    greeted: bool,
+    has_session: bool,
+    work: Vec<Work>,
+    /// Ids that the server has seen.
+    seen: Vec<i64>,
+    shook_hands: bool,
+    is_dead: bool,
+    transcript: Option<Vec<String>>,
+}
+
+const MOST_ASKS: usize = 3;
+const IDS: [u8; 2] = [1, 2];
+const META: &str = "io.modelcontextprotocol/protocolVersion";
+
+impl BridgeWorld {
+    /// The meeting before anything was said.
+    #[must_use]
+    pub fn new(meeting: Meeting) -> Self {
+        let bridge = BridgeConfig { serves_modern: true, is_shared: meeting.is_mixed, ..BridgeConfig::default() };
+        let config =
+            RelayConfig { bridge: Some(bridge), framing: Some(Framing::Line), remembered: 8, ..RelayConfig::default() };
+        let mut world = Self {
+            meeting,
+            relay: Relay::new(config),
+            now: Instant::ORIGIN,
+            hops: [Hop::default(), Hop::default()],
+            asks: Vec::new(),
+            greeted: false,
+            has_session: false,
+            work: Vec::new(),
+            seen: Vec::new(),
+            shook_hands: false,
+            is_dead: false,
+            transcript: None,
+        };
+        if meeting.client_has_session {
+            let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}});
+            world.say(Side::Client, &json!({"jsonrpc": "2.0", "id": "hello", "method": "initialize", "params": hello}));
+        }
+        world
+    }
+
+    fn say(&mut self, from: Side, frame: &Value) {
+        let mut line = frame.to_string();
+        if let Some(transcript) = &mut self.transcript {
+            transcript.push(format!("{} -> {line}", from.as_str()));
+        }
+        line.push('\n');
+        self.relay.handle_input(self.now, from, line.as_bytes());
+    }
+
+    fn write(&mut self, to: Side, cut: Cut) -> Result<(), Broken> {
+        let len = cut.len(self.relay.pending(to));
+        let bytes = self.relay.pending(to)[..len].to_vec();
+        self.relay.handle_written(self.now, to, len);
+        for frame in self.hops[to as usize].take(&bytes) {
+            if let Some(transcript) = &mut self.transcript {
+                transcript.push(format!("          {frame} -> {}", to.as_str()));
+            }
+            let frame = serde_json::from_str(&frame).map_err(|error| Broken(format!("{error}: {frame}")))?;
+            match to {
+                Side::Client => self.client_reads(&frame)?,
+                Side::Server => self.server_reads(&frame)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn client_reads(&mut self, frame: &Value) -> Result<(), Broken> {
+        if frame.get("method").is_some() {
+            return Err(Broken(format!("the client is told what nobody said: {frame}")));
+        }
+        if frame["id"] == "hello" {
+            if std::mem::replace(&mut self.greeted, true) {
+                return Err(Broken("the handshake is answered twice".into()));
+            }
+            if frame.get("result").is_some() {
+                if frame["result"]["protocolVersion"] != "2025-11-25" {
+                    return Err(Broken(format!("the handshake has no revision: {frame}")));
+                }
+                self.has_session = true;
+                self.say(Side::Client, &json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+            }
+            return Ok(());
+        }
+        let id = frame["id"].as_u64().and_then(|id| u8::try_from(id).ok());
+        let waits = |ask: &&mut Ask| Some(ask.id) == id && ask.answers == 0 && !ask.is_cancelled;
+        let Some(ask) = self.asks.iter_mut().find(waits) else {
+            return Err(Broken(format!("the client is answered what it does not wait for: {frame}")));
+        };
+        ask.answers += 1;
+        let is_modern = frame["result"].get("resultType").is_some();
+        if frame.get("result").is_some() && is_modern != (ask.era == Era::Modern) {
+            return Err(Broken(format!("a result of another era: {frame}")));
+        }
+        Ok(())
+    }
+
+    fn server_reads(&mut self, frame: &Value) -> Result<(), Broken> {
+        let broken = |what: &str| Err(Broken(format!("{what}: {frame}")));
+        let params = &frame["params"];
+        match frame["method"].as_str() {
+            Some("notifications/initialized") => {
+                self.shook_hands = true;
+                return if self.meeting.server_has_sessions {
+                    Ok(())
+                } else {
+                    broken("a server without sessions is told")
+                };
+            }
+            Some("notifications/cancelled") => {
+                let named = params["requestId"].as_i64();
+                let Some(work) = self.work.iter_mut().find(|work| Some(work.id) == named) else {
+                    // It may have been answered meanwhile.
+                    return if named.is_some_and(|id| self.seen.contains(&id)) {
+                        Ok(())
+                    } else {
+                        broken("a cancel of nothing")
+                    };
+                };
+                let Kind::Call(ask) = work.kind else { return broken("a cancel of a handshake") };
+                if std::mem::replace(&mut work.is_cancelled, true) {
+                    return broken("a second cancel");
+                }
+                return if self.asks[ask].is_cancelled { Ok(()) } else { broken("a cancel of another's request") };
+            }
+            Some(_) => {}
+            None => return broken("the server is answered what it never asked"),
+        }
+        let Some(id) = frame["id"].as_i64().or((frame["id"] == "hello").then_some(-1)) else { return broken("no id") };
+        if self.seen.contains(&id) {
+            return broken("an id is used again (MCP-I02)");
+        }
+        self.seen.push(id);
+        let is_modern = params["_meta"].get(META).is_some();
+        let kind = match frame["method"].as_str() {
+            Some("initialize") => Kind::Initialize,
+            Some("server/discover") => Kind::Discover,
+            _ => {
+                if is_modern != self.meeting.server_is_modern {
+                    return broken("a request of another era");
+                }
+                if self.meeting.server_has_sessions && !self.shook_hands {
+                    return broken("a request before the handshake is over");
+                }
+                let Some(ask) = params["ask"].as_u64().and_then(|ask| usize::try_from(ask).ok()) else {
+                    return broken("a request of nobody");
+                };
+                if self.work.iter().any(|work| work.kind == Kind::Call(ask)) {
+                    return broken("a request for the second time");
+                }
+                if self.asks[ask].is_cancelled && !self.asks[ask].reached {
+                    return broken("a request that was withdrawn");
+                }
+                Kind::Call(ask)
+            }
+        };
+        self.work.push(Work { id, kind, is_cancelled: false });
+        Ok(())
+    }
+
+    fn answer(&mut self, at: usize, refuses: bool) {
+        let Work { id, kind, .. } = self.work.remove(at);
+        let id = if id == -1 { json!("hello") } else { json!(id) };
+        let knows = match kind {
+            Kind::Initialize => self.meeting.server_has_sessions,
+            Kind::Discover => self.meeting.server_is_modern,
+            Kind::Call(_) => true,
+        };
+        let body = match kind {
+            _ if refuses || !knows => json!({"code": if knows { -32000 } else { -32601 }, "message": "no"}),
+            Kind::Initialize => {
+                json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}})
+            }
+            Kind::Discover => {
+                json!({"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}})
+            }
+            Kind::Call(_) if self.meeting.server_is_modern => json!({"resultType": "complete", "content": []}),
+            Kind::Call(_) => json!({"content": []}),
+        };
+        let name = if refuses || !knows { "error" } else { "result" };
+        self.say(Side::Server, &json!({"jsonrpc": "2.0", "id": id, name: body}));
+    }
+
+    fn watch(&mut self) {
+        while self.relay.poll_event().is_some() {}
+        self.relay.check_invariants();
+    }
+
+    fn act(&mut self, action: Action) -> Result<(), Broken> {
+        match action {
+            Action::Ask(id, era) => {
+                let ask = self.asks.len();
+                self.asks.push(Ask { id, era, is_cancelled: false, answers: 0, reached: false });
+                let params = match era {
+                    Era::Legacy => json!({"ask": ask}),
+                    Era::Modern => json!({"ask": ask, "_meta": {
+                        META: "2026-07-28",
+                        "io.modelcontextprotocol/clientCapabilities": {},
+                    }}),
+                };
+                self.say(Side::Client, &json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}));
+            }
+            Action::Cancel(id) => {
+                let has_left = |ask: usize, world: &Self| {
+                    let named = format!("\"ask\":{ask}");
+                    let begun = world.hops[Side::Server as usize].begun(world.relay.pending(Side::Server));
+                    world.work.iter().any(|work| work.kind == Kind::Call(ask))
+                        || begun.is_some_and(|frame| frame.contains(&named))
+                };
+                let waits = |ask: &Ask| ask.id == id && !ask.is_cancelled && ask.answers == 0;
+                if let Some(at) = self.asks.iter().rposition(waits) {
+                    let reached = has_left(at, self);
+                    // An answer that has begun to leave still comes.
+                    let is_answered = self.hops[Side::Client as usize]
+                        .begun(self.relay.pending(Side::Client))
+                        .is_some_and(|frame| frame.contains(&format!("\"id\":{id},")));
+                    if !is_answered {
+                        self.asks[at].is_cancelled = true;
+                        self.asks[at].reached = reached;
+                    }
+                    let cancel =
+                        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}});
+                    self.say(Side::Client, &cancel);
+                }
+            }
+            Action::Write(to, cut) => self.write(to, cut)?,
+            Action::Answer(at) => self.answer(usize::from(at), false),
+            Action::Refuse(at) => self.answer(usize::from(at), true),
+            Action::Timeout => {
+                if let Some(due) = self.relay.poll_timeout() {
+                    self.now = due.max(self.now);
+                    self.relay.handle_timeout(self.now);
+                }
+            }
+            Action::Die => {
+                self.is_dead = true;
+                self.work.clear();
+                self.relay.handle_eof(self.now, Side::Server, &End::Closed);
+                self.hops[Side::Server as usize].clear();
+            }
+        }
+        self.watch();
+        Ok(())
+    }
+
+    fn in_flight(&self, id: u8) -> bool {
+        self.asks.iter().any(|ask| ask.id == id && ask.answers == 0)
+    }
+}
+
+impl World for BridgeWorld {
+    type Action = Action;
+
+    fn actions(&self, out: &mut Vec<Action>) {
+        if self.asks.len() < MOST_ASKS {
+            // A cancelled request is never answered, and its id not used again (MCP-I03).
+            for id in IDS.into_iter().filter(|id| !self.in_flight(*id)) {
+                if !self.meeting.client_has_session || self.meeting.is_mixed {
+                    out.push(Action::Ask(id, Era::Modern));
+                }
+                // In a session no id is used again (MCP-I02).
+                if self.has_session && self.asks.iter().all(|ask| ask.id != id) {
+                    out.push(Action::Ask(id, Era::Legacy));
+                }
+            }
+        }
+        let waits = |id: u8| self.asks.iter().any(|ask| ask.id == id && !ask.is_cancelled && ask.answers == 0);
+        out.extend(IDS.into_iter().filter(|id| waits(*id)).map(Action::Cancel));
+        for side in Side::BOTH {
+            if !self.relay.pending(side).is_empty() {
+                out.extend([Cut::Frame, Cut::Half].map(|cut| Action::Write(side, cut)));
+            }
+        }
+        for (at, _) in (0_u8..).zip(&self.work) {
+            out.extend([Action::Answer(at), Action::Refuse(at)]);
+        }
+        if self.relay.poll_timeout().is_some() {
+            out.push(Action::Timeout);
+        }
+        if !self.is_dead {
+            out.push(Action::Die);
+        }
+    }
+
+    fn is_rare(action: Action) -> bool {
+        matches!(action, Action::Die | Action::Timeout)
+    }
+
+    fn step(&mut self, action: Action) -> Result<(), Broken> {
+        self.act(action)
+    }
+
+    /// Everything that is not cancelled is answered once, and nothing is left.
+    fn check_future(&self) -> Result<(), Broken> {
+        let mut world = self.clone();
+        for _ in 0..MOST_ROUNDS {
+            let mut moved = false;
+            for side in Side::BOTH {
+                while !world.relay.pending(side).is_empty() {
+                    world.act(Action::Write(side, Cut::All))?;
+                    moved = true;
+                }
+            }
+            if let Some(at) = world.work.iter().position(|work| !work.is_cancelled) {
+                world.act(Action::Answer(u8::try_from(at).unwrap_or_default()))?;
+                moved = true;
+            }
+            if moved {
+                continue;
+            }
+            if world.relay.poll_timeout().is_none() {
+                return world.check_settled();
+            }
+            world.act(Action::Timeout)?;
+        }
+        Err(Broken("nothing ever comes to rest".into()))
+    }
+
+    fn digest(&self) -> u128 {
+        let mut digest = Digest::new();
+        self.relay.hash_state(self.now, &mut digest);
+        (
+            &self.hops,
+            &self.asks,
+            self.greeted,
+            self.has_session,
+            &self.work,
+            self.seen.len(),
+            self.shook_hands,
+            self.is_dead,
+        )
+            .hash(&mut digest);
+        digest.finish_wide()
+    }
+
+    fn keep_transcript(&mut self) {
+        self.transcript = Some(Vec::new());
+    }
+
+    fn transcript(&self) -> &[String] {
+        self.transcript.as_deref().unwrap_or_default()
+    }
+}
+
+impl BridgeWorld {
+    fn check_settled(&mut self) -> Result<(), Broken> {
+        if let Some(ask) = self.asks.iter().find(|ask| !ask.is_cancelled && ask.answers != 1) {
+            return Err(Broken(format!("{ask:?} waits for ever")));
+        }
+        if self.meeting.client_has_session && !self.greeted {
+            return Err(Broken("the handshake is never answered".into()));
+        }
+        // What is remembered goes with the next message after a long time.
+        self.now = self.now + Duration::from_secs(7200);
+        self.relay.handle_timeout(self.now);
+        if self.relay.residue() > 0 {
+            return Err(Broken(format!("{} entries are left", self.relay.residue())));
+        }
+        Ok(())
+    }
+}
+
+/// More rounds than any end takes.
+const MOST_ROUNDS: usize = 1000;
