@@ -203,7 +203,7 @@ fn check(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.url.is_none() && arguments.headers.is_given() {
         return Err(Failure::new("--header, --header-env", "are for a server at a URL", "give --url URL"));
     }
-    if link.bridge && client.dialect().or(server_protocol.and_then(Protocol::dialect)).is_some() {
+    if link.bridge && (client.dialect().is_some() || server_protocol.is_some_and(|server| server.dialect().is_some())) {
         let hint = "leave out --protocol and --server-protocol: which revision each side speaks is found out";
         return Err(Failure::new("--bridge", "is for sides whose revisions are not named", hint));
     }

@@ -54,7 +54,6 @@ pub const MEETINGS: [Meeting; 6] = [
         is_mixed: true,
         server_has_sessions: false,
         server_is_modern: true,
-        ..MODERN_BEFORE_LEGACY
     },
 ];
 
@@ -260,7 +259,9 @@ impl BridgeWorld {
             Some(_) => {}
             None => return broken("the server is answered what it never asked"),
         }
-        let Some(id) = frame["id"].as_i64().or((frame["id"] == "hello").then_some(-1)) else { return broken("no id") };
+        let Some(id) = frame["id"].as_i64().or_else(|| (frame["id"] == "hello").then_some(-1)) else {
+            return broken("no id");
+        };
         if self.seen.contains(&id) {
             return broken("an id is used again (MCP-I02)");
         }

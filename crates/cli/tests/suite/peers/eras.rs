@@ -19,6 +19,9 @@ use super::way::Way;
 /// Runs at once: they mostly wait.
 const AT_ONCE: usize = 3;
 
+/// What a client does, one after the other; the last ends it.
+const SCENARIOS: [&str; 7] = ["progress", "silent", "ticking", "late-answer", "large", "subscription", "closing"];
+
 /// A server, by the revisions that it speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Server {
@@ -78,6 +81,10 @@ impl Server {
     /// Whether it tells when its list of tools changes.
     fn tells_changes(self) -> bool {
         matches!(self, Self::ModernAlone | Self::Of(Client::TypeScript1))
+    }
+
+    fn is_on_python(self) -> bool {
+        matches!(self, Self::Of(Client::Python1 | Client::Python2))
     }
 }
 
@@ -151,6 +158,21 @@ impl Case {
         is_usual && is_first && self.server.is_strange_to(self.client)
     }
 
+    /// Whether the client and the server can play this, by themselves.
+    fn plays(self, scenario: &str) -> bool {
+        let Self { client, server, way } = self;
+        match scenario {
+            // On HTTP the Python SDK stops a handler that would answer anyway.
+            "late-answer" => !(server.is_on_python() && way.ends_with_http()),
+            // The tool there has no such argument.
+            "large" => !(server.is_on_python() && matches!(client, Client::Rmcp | Client::RmcpModern)),
+            "subscription" => server.tells_changes() && (client.is_modern() || client == Client::TypeScript1),
+            // The Python SDK 1.x fails when its server ends while it leaves.
+            "closing" => !(client == Client::Python1 && way == Way::Run),
+            _ => true,
+        }
+    }
+
     fn is_there(self) -> bool {
         let folders = [self.client.needs(), self.server.needs()].concat();
         let commands: &[&str] = if folders.iter().any(|folder| folder.starts_with("node")) { &["node"] } else { &[] };
@@ -165,13 +187,8 @@ impl Case {
         let bench = Bench::new(&[]);
         File::create(bench.file("marks")).unwrap();
         let mut laid = way.lay(&bench, server.command(), &["--bridge"]);
-        let mut scenarios = vec!["progress", "silent", "ticking", "late-answer", "large"];
-        let tells = server.tells_changes() && (client.is_modern() || client == Client::TypeScript1);
-        if tells {
-            scenarios.push("subscription");
-        }
-        scenarios.push("closing");
-        let scenarios = scenarios.into_iter().map(str::to_owned).collect();
+        let played: Vec<&str> = SCENARIOS.into_iter().filter(|scenario| self.plays(scenario)).collect();
+        let scenarios = played.iter().map(|&scenario| scenario.to_owned()).collect();
         let ended =
             bench.start("client", bench.command(&[client.command(), scenarios, laid.words.clone()].concat())).wait();
         let story = || Story::new(true, &ended.stdout, &ended.stderr, &read(&bench.file("marks")));
@@ -180,23 +197,23 @@ impl Case {
         let outlives = laid.server.as_mut().or(laid.between.as_mut());
         // A server on stdio ends by itself at the end of its input.
         let is_over = outlives.is_none_or(|outlives| outlives.waits_for(|_| stopped()).is_some());
+        let leaves = if is_over { Ok(()) } else { Err("the work of a client that has left goes on".to_owned()) };
         let said = laid.said();
         for mut service in laid.between.into_iter().chain(laid.server) {
             let _ = service.child().kill();
             let _ = service.child().wait();
         }
         let story = story();
-        let mut cells = vec![
-            ("calls", calls(&story, client)),
-            ("progress", progress(&story)),
-            ("cancel", cancelled(&story, "silent")),
-            ("cancel after progress", cancelled(&story, "ticking")),
-            ("late answer", late(&story)),
-            ("leaves", if is_over { Ok(()) } else { Err("the work of a client that has left goes on".to_owned()) }),
-        ];
-        if tells {
-            cells.push(("list change", equal(story.outcomes("subscription"), &["result changed"])));
-        }
+        let mut cells = vec![("calls", calls(&story, client))];
+        cells.extend(played.into_iter().map(|scenario| match scenario {
+            "progress" => ("progress", progress(&story)),
+            "silent" => ("cancel", cancelled(&story, "silent")),
+            "ticking" => ("cancel after progress", cancelled(&story, "ticking")),
+            "late-answer" => ("late answer", late(&story)),
+            "large" => ("large", equal(story.outcomes("large"), &["result 1048576 letters"])),
+            "subscription" => ("list change", equal(story.outcomes("subscription"), &["result changed"])),
+            _ => ("leaves", leaves.clone()),
+        }));
         Seen { case: self, cells, story, said }
     }
 }
@@ -210,8 +227,7 @@ fn calls(story: &Story, client: Client) -> Result<(), String> {
     if story.revision().is_some() && is_modern != client.is_modern() {
         return Err(format!("it speaks {:?}", story.revision()));
     }
-    equal(story.missed(), &[] as &[&str])?;
-    equal(story.outcomes("large"), &["result 1048576 letters"])
+    equal(story.missed(), &[] as &[&str])
 }
 
 fn progress(story: &Story) -> Result<(), String> {
@@ -249,8 +265,8 @@ fn equal<T: PartialEq<U> + std::fmt::Debug, U: std::fmt::Debug>(seen: Vec<T>, ex
 }
 
 fn table(seen: &[(usize, Seen)]) -> String {
-    const COLUMNS: [&str; 7] =
-        ["calls", "progress", "cancel", "cancel after progress", "late answer", "leaves", "list change"];
+    const COLUMNS: [&str; 8] =
+        ["calls", "progress", "cancel", "cancel after progress", "late answer", "large", "list change", "leaves"];
     let mut text = format!("\n{:34}{:30}{:18}", "client", "server", "way");
     COLUMNS.iter().for_each(|column| _ = write!(text, "{column:23}"));
     for (_, Seen { case: Case { client, server, way }, cells, .. }) in seen {
