@@ -249,7 +249,11 @@ async fn run_link(arguments: Rc<Arguments>, upstream: Option<Remote>, opened: Op
     let recording = record.as_ref().map(|folder| link::open_recording(folder.join(format!("{number}.jsonl"))));
     let done = async {
         let mut config = link.config(SETTING_NAMES);
-        config.bridge.iter_mut().for_each(|bridge| bridge.is_shared = opened.session.is_none());
+        if let Some(bridge) = &mut config.bridge {
+            bridge.is_shared = opened.session.is_none();
+            // All share what clients of either era can do with it.
+            bridge.serves_modern |= arguments.shared;
+        }
         let client = LinkClient::Messages(Box::new(opened.link));
         let server = match upstream {
             Some(remote) => remote.open(opened.credentials)?,
@@ -285,7 +289,11 @@ fn endpoint_config(arguments: &Arguments, passes_authorization: bool) -> Result<
         hosts,
         origins: allow_origin.clone(),
         token: token_file.as_deref().map(read_token).transpose()?,
-        stateless: if link.bridge { Stateless::Served } else { defaults.stateless },
+        stateless: match (shared, link.bridge) {
+            (true, _) => Stateless::Joined,
+            (false, true) => Stateless::Served,
+            (false, false) => defaults.stateless,
+        },
         sessions: if *shared { Sessions::SharedLink } else { Sessions::OwnLink },
         idle: *idle,
         keep_alive: *keep_alive,

@@ -495,6 +495,11 @@ impl Bridge {
             let greeting = greeting.clone();
             return self.say(|out| message::result(&request.id, &greeting, out));
         }
+        if let (Stage::Legacy { .. }, SUBSCRIBE | UNSUBSCRIBE) = (&self.stage, &*request.method)
+            && !self.subscribes(request)
+        {
+            return self.say(|out| message::result(&request.id, b"{}", out));
+        }
         let params = request.params.raw;
         self.write_request(request, era, None, |out| out.extend_from_slice(params.unwrap_or(b"{}")));
     }

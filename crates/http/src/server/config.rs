@@ -138,6 +138,9 @@ pub enum Stateless {
     Refused,
     /// The shared link is asked once, with `server/discover`, before the first of them is served.
     Ask,
+    /// Yes, by the link that sessions share ([`Sessions::SharedLink`]), which is to take requests of both eras, as a relay
+    /// with a bridge does ([`BridgeConfig::is_shared`](rescind_proto::bridge::BridgeConfig)).
+    Joined,
 }
 
 impl Default for HttpServerConfig {

@@ -4,7 +4,9 @@
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use rescind_proto::{error_code, frame::ResponseBody, json, time::Instant};
 
-use super::{HttpServer, LinkInput, LinkKey, StreamKey, is_undecided, link::LinkUse, refusal::Refusal};
+use super::{
+    HttpServer, LinkInput, LinkKey, Sessions, Stateless, StreamKey, is_undecided, link::LinkUse, refusal::Refusal,
+};
 
 /// The header `Authorization` of a request, or that it has none.
 pub(crate) type Credentials = Option<HeaderValue>;
@@ -75,6 +77,13 @@ impl Unauthorized {
 impl HttpServer {
     /// The link of the requests outside a session that have these credentials; opened if there is none.
     pub(crate) fn stateless_link(&mut self, now: Instant, credentials: &Credentials) -> Result<LinkKey, Refusal> {
+        if self.joins_eras() {
+            let key = self.joint_link(now);
+            if let Some(link) = self.links.get_mut(&key) {
+                link.idle_since = now;
+            }
+            return Ok(key);
+        }
         if let Some(key) = self.shared.links.get(credentials).copied() {
             if let Some(link) = self.links.get_mut(&key) {
                 link.idle_since = now;
@@ -90,6 +99,16 @@ impl HttpServer {
             self.link_upkeep.arm(now, key);
         }
         Ok(key)
+    }
+
+    /// The link of such requests, if it is open.
+    pub(crate) fn known_stateless_link(&self, credentials: &Credentials) -> Option<LinkKey> {
+        if self.joins_eras() { self.joint.link() } else { self.shared.links.get(credentials).copied() }
+    }
+
+    /// Whether requests outside a session go to the program that sessions share.
+    pub(crate) fn joins_eras(&self) -> bool {
+        self.config.stateless == Stateless::Joined && self.config.sessions == Sessions::SharedLink
     }
 
     /// Whether one more session may be opened, or one more link of people without. The link that was idle for longest

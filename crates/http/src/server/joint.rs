@@ -246,9 +246,10 @@ impl HttpServer {
         if self.joint.link() != Some(key) {
             return;
         }
+        let used = self.links.get(&key).filter(|link| link.is_idle()).map(|link| link.idle_since);
         if let Joint::Open { vacant_since, .. } = &self.joint
             && self.sessions.is_empty()
-            && now.since(*vacant_since) >= self.config.idle
+            && used.is_some_and(|used| now.since(used.max(*vacant_since)) >= self.config.idle)
         {
             return self.end_link(now, key);
         }
@@ -350,7 +351,8 @@ impl HttpServer {
             Joint::Open { .. } if method == UPDATED => self.subscribers(notification),
             Joint::Closed | Joint::Asked { .. } | Joint::Open { .. } => Vec::new(),
         };
-        if sessions.is_empty() {
+        // Those outside a session hear of it on a subscription of theirs.
+        if sessions.is_empty() && !(self.joins_eras() && (FOR_ALL.contains(&method) || method == UPDATED)) {
             self.report(HttpServerEvent::Dropped { link, method: method.into() });
         }
         sessions.into_iter().for_each(|session| self.send_unasked(now, session, message));

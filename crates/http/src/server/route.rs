@@ -2,6 +2,7 @@
 
 use http::StatusCode;
 use rescind_proto::{
+    dialect::mcp,
     error_code,
     frame::{self, Frame, Notification, Request, Response, ResponseBody, ResponseId},
     id::RequestId,
@@ -147,8 +148,9 @@ impl HttpServer {
         self.note_proof(now, stream_key, unauthorized.as_ref());
         if waiting.lists_tools
             && let ResponseBody::Result(result) = response.body
+            && self.streams.get(&stream_key).is_some_and(|stream| !stream.is_resumable())
             && let Some(link) = self.links.get_mut(&link_key)
-            && link.serves == LinkUse::Stateless
+            && link.serves.is_shared()
         {
             let tools = link.tools.get_or_insert_with(|| Box::new(Tools::new(self.config.max_tools)));
             // A tool that cannot be called rightly is the client's to leave out.
@@ -259,7 +261,8 @@ impl HttpServer {
             self.note_proof(now, stream, None);
             return self.push(now, stream, &splice(message, edits), Part::Progress(token));
         }
-        if let Some(form) = dialect.subscription {
+        let joined = Some(&mcp::LATEST).filter(|_| serves == LinkUse::Sessions && self.joins_eras());
+        if let Some(form) = joined.unwrap_or(dialect).subscription {
             let named = params.and_then(|params| json::lookup(params, form.path));
             let ends = (method == dialect.cancel.method).then(|| json::member(params?, dialect.cancel.id)).flatten();
             if let Some(raw) = ends.or(named) {

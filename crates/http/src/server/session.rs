@@ -280,13 +280,20 @@ impl HttpServer {
                 self.joint = Joint::Closed;
                 let sessions: Vec<SessionKey> = self.sessions.keys().copied().collect();
                 sessions.into_iter().for_each(|session| self.forget_session(now, session));
+                self.end_streams(now, key);
             }
             LinkUse::Stateless => {
                 self.shared.forget(key);
-                let streams = self.streams.iter().filter(|(_, stream)| stream.link == key).map(|(key, _)| *key);
-                streams.collect::<Vec<_>>().into_iter().for_each(|stream| self.end_stream(now, stream));
+                self.end_streams(now, key);
             }
         }
+    }
+
+    /// Ends the streams of a link that no session has ended.
+    fn end_streams(&mut self, now: Instant, link: LinkKey) {
+        let streams = self.streams.iter().filter(|(_, stream)| stream.link == link && !stream.is_resumable());
+        let streams: Vec<StreamKey> = streams.map(|(key, _)| *key).collect();
+        streams.into_iter().for_each(|stream| self.end_stream(now, stream));
     }
 
     /// Forgets a session, whose streams end.

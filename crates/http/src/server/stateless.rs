@@ -57,7 +57,7 @@ impl Shared {
         Self {
             links: HashMap::with_hasher(FixedState::with_seed(config.seed)),
             era: match config.stateless {
-                Stateless::Served => Era::Modern,
+                Stateless::Served | Stateless::Joined => Era::Modern,
                 Stateless::Refused => Era::Legacy,
                 Stateless::Ask => Era::Unknown,
             },
@@ -138,7 +138,7 @@ impl HttpServer {
         }
         match frame {
             Frame::Request(request) => {
-                let link = self.shared.links.get(*credentials).and_then(|link| self.links.get(link));
+                let link = self.known_stateless_link(credentials).and_then(|link| self.links.get(&link));
                 check_mirrors(head, request, meta, link.and_then(|link| link.tools.as_deref()))?;
             }
             Frame::Notification(_) => {}

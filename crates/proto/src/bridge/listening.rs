@@ -15,8 +15,10 @@ use crate::{
 #[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Listening {
     listeners: Vec<Listener>,
-    /// Resources that the server was asked to report.
+    /// Resources that the server was asked to report for them.
     reported: Vec<Box<str>>,
+    /// Those to which clients with a session are subscribed beside them.
+    in_sessions: Vec<Box<str>>,
     /// Bytes that the URIs take.
     bytes: usize,
     /// The level of log messages that the server was told.
@@ -150,12 +152,30 @@ impl Bridge {
         });
     }
 
+    /// Notes what clients with a session subscribe to, who share the server. `false` if the server is not to be told: another
+    /// still listens.
+    pub(super) fn subscribes(&mut self, request: &Request<'_>) -> bool {
+        let uri = request.params.raw.and_then(|params| json::member(params, "uri")).and_then(json::text);
+        let Some(uri) = uri else { return true };
+        let Listening { listeners, in_sessions, .. } = &mut self.listening;
+        in_sessions.retain(|known| **known != *uri);
+        if request.method == SUBSCRIBE {
+            let bytes: usize = in_sessions.iter().map(|uri| uri.len()).sum();
+            if bytes + uri.len() <= self.config.max_listening {
+                in_sessions.push(uri.into());
+            }
+            return true;
+        }
+        !listeners.iter().any(|listener| listener.uris.iter().any(|wanted| **wanted == *uri))
+    }
+
     /// Has the server report no more what nobody listens to.
     pub(super) fn unsubscribe(&mut self) {
-        let Listening { listeners, reported, bytes, .. } = &mut self.listening;
+        let Listening { listeners, reported, in_sessions, bytes, .. } = &mut self.listening;
         let is_wanted =
             |uri: &str| listeners.iter().any(|listener| listener.uris.iter().any(|wanted| **wanted == *uri));
-        let unwanted: Vec<Box<str>> = reported.iter().filter(|uri| !is_wanted(uri)).cloned().collect();
+        let is_over = |uri: &&Box<str>| !is_wanted(uri) && !in_sessions.contains(*uri);
+        let unwanted: Vec<Box<str>> = reported.iter().filter(is_over).cloned().collect();
         reported.retain(|uri| listeners.iter().any(|listener| listener.uris.contains(uri)));
         *bytes = listeners
             .iter()

@@ -206,7 +206,7 @@ impl Model {
             listens: 0,
         };
         let era = match scene.config.stateless {
-            Stateless::Served => Era::Modern,
+            Stateless::Served | Stateless::Joined => Era::Modern,
             Stateless::Refused => Era::Legacy,
             Stateless::Ask => Era::Unknown,
         };
