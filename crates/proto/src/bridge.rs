@@ -380,7 +380,7 @@ impl Bridge {
     /// follow at once.
     fn open_legacy(&mut self, now: Instant, greeting: &[u8]) {
         self.stage = Stage::Legacy { greeting: greeting.into() };
-        self.write_line(|out| message::notification(INITIALIZED, out, |_| ()));
+        self.write_line(|out| message::raw_notification(INITIALIZED, b"", out));
         self.release(now);
     }
 
@@ -407,8 +407,9 @@ impl Bridge {
                 self.held_bytes = 0;
             }
             ResponseBody::Error(error) => {
-                self.pass_to_client(answer);
+                // First: whoever shares the link may close it with the answer to its handshake.
                 self.refuse_held(error);
+                self.pass_to_client(answer);
             }
         }
     }

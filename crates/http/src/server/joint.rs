@@ -215,10 +215,9 @@ impl HttpServer {
                 joining.iter().for_each(|joining| self.admit(now, link_key, joining, result));
             }
             ResponseBody::Error(_) => {
-                for Joining { id, .. } in joining {
-                    let error = splice(message, vec![(response.id_span.clone(), text(&id))]);
-                    self.handle_message(now, link_key, &error);
-                }
+                self.answer_waiting(now, link_key, |id, out| {
+                    out.extend_from_slice(&splice(message, vec![(response.id_span.clone(), text(id))]));
+                });
                 // The next client gets another program.
                 self.end_link(now, link_key);
             }
@@ -232,12 +231,11 @@ impl HttpServer {
         if *link != link_key {
             return;
         }
-        for Joining { id, .. } in core::mem::take(joining) {
-            let mut error = Vec::new();
+        joining.clear();
+        self.answer_waiting(now, link_key, |id, out| {
             let words = "the server has not answered initialize in time";
-            message::error(Some(&id), error_code::TIMED_OUT, words, None, &mut error);
-            self.handle_message(now, link_key, &error);
-        }
+            message::error(Some(id), error_code::TIMED_OUT, words, None, out);
+        });
         self.end_link(now, link_key);
     }
 

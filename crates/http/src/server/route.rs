@@ -69,14 +69,21 @@ impl HttpServer {
         self.push_input(link, LinkInput::Message(line(&answer, Vec::new())));
     }
 
-    /// Answers what a program that is gone will not answer. A subscription just ends (MCP-M02).
+    /// Answers what a program that is gone will not answer.
     pub(crate) fn answer_for_gone(&mut self, now: Instant, link: LinkKey) {
+        self.answer_waiting(now, link, |id, out| {
+            message::error(Some(id), error_code::UPSTREAM_GONE, "the server is gone", None, out);
+        });
+    }
+
+    /// Gives this answer to whatever waits on a link. A subscription just ends (MCP-M02).
+    pub(crate) fn answer_waiting(&mut self, now: Instant, link: LinkKey, answer: impl Fn(&RequestId, &mut Vec<u8>)) {
         let streams = self.streams.values().filter(|stream| stream.link == link);
         let waiting = streams.flat_map(|stream| &stream.waiting).filter(|waiting| !waiting.listens);
         for id in waiting.map(|waiting| waiting.link_id.clone()).collect::<Vec<_>>() {
-            let mut error = Vec::new();
-            message::error(Some(&id), error_code::UPSTREAM_GONE, "the server is gone", None, &mut error);
-            self.handle_message(now, link, &error);
+            let mut answered = Vec::new();
+            answer(&id, &mut answered);
+            self.handle_message(now, link, &answered);
         }
     }
 

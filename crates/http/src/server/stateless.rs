@@ -113,12 +113,15 @@ impl Held {
 }
 
 impl HttpServer {
-    /// Asks the server which era it speaks before any client wants to know, if it is to be asked ([`Stateless::Ask`]). A
-    /// server that is slow to start would let clients give up on 2026-07-28.
+    /// Asks the server which era it speaks before any client wants to know, if it is to be asked ([`Stateless::Ask`]), or
+    /// shakes hands with it ([`Stateless::Joined`]). A server that is slow to start would let clients give up.
     pub fn prepare(&mut self, now: Instant) {
-        if let Era::Unknown = self.shared.era
-            && !self.is_draining
-        {
+        if self.is_draining {
+            return;
+        }
+        if self.joins_eras() {
+            self.joint_link(now);
+        } else if let Era::Unknown = self.shared.era {
             // Without room for that, clients ask when they come.
             let _ = self.ask_era(now, &None);
         }

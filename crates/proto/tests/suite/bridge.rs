@@ -68,7 +68,7 @@ fn modern_before_legacy() -> RelayRig {
     assert_eq!(
         rig.at_server(),
         [
-            r#"{"jsonrpc":"2.0","method":"notifications/initialized","params":{}}"#.to_owned(),
+            r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#.to_owned(),
             plain(OWN[2], "tools/call", r#""name":"slow","arguments":{"a":1}"#),
         ]
     );
@@ -461,7 +461,11 @@ fn many_clients_of_both_eras_share_a_server_with_sessions() {
     rig.from_client(&plain(2, "tools/call", r#""name":"y""#));
     assert_eq!(
         rig.at_server(),
-        [plain(OWN[0], "tools/call", r#""name":"x""#), plain(OWN[1], "tools/call", r#""name":"y""#)]
+        [
+            r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#.to_owned(),
+            plain(OWN[0], "tools/call", r#""name":"x""#),
+            plain(OWN[1], "tools/call", r#""name":"y""#),
+        ]
     );
     rig.from_server(&result(OWN[1], r#"{"content":[]}"#));
     rig.from_server(&result(OWN[0], r#"{"content":[]}"#));

@@ -97,6 +97,19 @@ impl Service {
         service
     }
 
+    /// `program serve --shared` with these flags: the first server process has been sent `initialize`.
+    ///
+    /// # Panics
+    ///
+    /// If it does not start.
+    #[must_use]
+    pub fn shared<S: Into<OsString>>(program: &str, flags: impl IntoIterator<Item = S>) -> Self {
+        let flags = std::iter::once("--shared".into()).chain(flags.into_iter().map(Into::into));
+        Self::open(program, flags.collect::<Vec<OsString>>(), |orders| {
+            ["--".into(), puppet(program.as_ref()).into(), orders.into()]
+        })
+    }
+
     /// `program serve --upstream` with these flags, in front of a server at this URL. It has no puppets.
     ///
     /// # Panics

@@ -10,7 +10,7 @@ use crate::shim::{
 };
 
 fn serve() -> Service {
-    Service::start(PROGRAM, ["--shared"])
+    Service::shared(PROGRAM, [] as [&str; 0])
 }
 
 fn initialize(id: &str) -> String {
@@ -183,21 +183,30 @@ fn what_reaches_nobody_is_reported_once() {
 }
 
 #[test]
-fn clients_of_both_eras_have_a_process_each() {
+fn clients_of_both_eras_have_one_process_and_each_cancels_its_own_call() {
     let service = serve();
     let opening = open(&service);
-    let mut legacy = accept(&service);
+    let mut server = accept(&service);
     let client = Client::of(opening);
-    let mut call = service.connect();
-    call.post(&MIRRORS, &request_with("1", "tools/list", MODERN));
-    let mut modern = service.take_asked();
-    modern.send(&result("1", r#"{"supportedVersions":["2026-07-28"]}"#));
-    modern.expect(&request_with("2", "tools/list", MODERN));
-    modern.send(&result("2", r#""modern""#));
+    let (mut in_session, known) = client.call(&service, &mut server, 0);
+    let modern = |service: &Service, server: &mut Server| {
+        let mut call = service.connect();
+        call.post(&MIRRORS, &request_with("1", "tools/list", MODERN));
+        let asked = server.receive();
+        assert_eq!(asked, request_with(&id_of(&asked), "tools/list", "{}"));
+        (call, id_of(&asked))
+    };
+    let (hung_up, hung_up_as) = modern(&service, &mut server);
+    let (mut call, asked_as) = modern(&service, &mut server);
+    drop(hung_up);
+    let cancel = format!(r#"{{"requestId":{hung_up_as},"reason":"connection ended"}}"#);
+    server.expect(&notification("notifications/cancelled", &cancel));
+    server.send(&result(&asked_as, r#"{"tools":[]}"#));
     let head = call.head();
-    assert_eq!(call.message(&head), result("1", r#""modern""#));
-    let (mut call, known) = client.call(&service, &mut legacy, 0);
-    legacy.send(&result(&known, r#""legacy""#));
-    let head = call.head();
-    assert_eq!(call.message(&head), result("1", r#""legacy""#));
+    let listed = r#"{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[]}"#;
+    assert_eq!(call.message(&head), result("1", listed));
+    client.tell(&service, &cancelled("1"));
+    server.expect(&cancelled(&known));
+    assert_eq!(in_session.head().status, 200);
+    in_session.expect_end();
 }
