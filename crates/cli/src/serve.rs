@@ -38,9 +38,9 @@ use crate::{
 ///
 /// Clients reach the server at http://ADDRESS/mcp (Streamable HTTP). A client of a revision up to 2025-11-25 has a session
 /// and a server process of its own: closing a connection cancels nothing, its cancels do, and a client that comes back
-/// finds its answers. With --shared, all sessions have one server process. Clients of 2026-07-28 share one server process:
-/// closing the stream of a request cancels that request, and no other. Whether the server speaks 2026-07-28 it is asked
-/// once, when the service starts.
+/// finds its answers. Clients of 2026-07-28 share one server process: closing the stream of a request cancels that request,
+/// and no other. Whether the server speaks 2026-07-28 it is asked once, when the service starts; with --bridge it need not.
+/// With --shared all clients, of either era, have one server process.
 ///
 /// Each server process is a session of `rescind ps`, and its requests can be cancelled with `rescind cancel`.
 ///
@@ -91,7 +91,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value = "1024", value_parser = crate::number::count, allow_hyphen_values = true)]
     max_sessions: usize,
 
-    /// Serve all sessions with one server process, for a server that bears several clients at once and is slow to start or
+    /// Serve all clients, of both eras, with one server process, for a server that bears several clients at once and is slow to start or
     /// large. Clients cannot touch each other's requests. The server can ask no client anything (sampling, elicitation,
     /// roots), and what it says to nobody in particular, such as log messages, reaches all. It is ended when there has been
     /// no session for the time of --idle

@@ -174,8 +174,8 @@ impl Bridge {
         let Listening { listeners, reported, in_sessions, bytes, .. } = &mut self.listening;
         let is_wanted =
             |uri: &str| listeners.iter().any(|listener| listener.uris.iter().any(|wanted| **wanted == *uri));
-        let is_over = |uri: &&Box<str>| !is_wanted(uri) && !in_sessions.contains(*uri);
-        let unwanted: Vec<Box<str>> = reported.iter().filter(is_over).cloned().collect();
+        let is_still_wanted = |uri: &str| is_wanted(uri) || in_sessions.iter().any(|wanted| **wanted == *uri);
+        let unwanted: Vec<Box<str>> = reported.iter().filter(|uri| !is_still_wanted(uri)).cloned().collect();
         reported.retain(|uri| listeners.iter().any(|listener| listener.uris.contains(uri)));
         *bytes = listeners
             .iter()
