@@ -79,7 +79,7 @@ fn config(chooser: &mut impl Chooser) -> Option<HttpServerConfig> {
         path: [None, Some("/mcp".into())].into_iter().nth(chooser.choose(2)?)?,
         hosts: [None, Some(vec!["localhost".into()])].into_iter().nth(chooser.choose(2)?)?,
         token: [None, None, None, Some("t".into())].into_iter().nth(chooser.choose(4)?)?,
-        stateless: [Stateless::Served, Stateless::Refused, Stateless::Ask][chooser.choose(3)?],
+        stateless: [Stateless::Served, Stateless::Refused, Stateless::Ask, Stateless::Joined][chooser.choose(4)?],
         stream_after: Duration::from_millis(100 * chooser.choose(3)? as u64),
         keep_alive: Duration::from_millis(100 * chooser.choose(8)? as u64),
         idle: Duration::from_secs(chooser.choose(8)? as u64),

@@ -474,3 +474,64 @@ fn many_clients_of_both_eras_share_a_server_with_sessions() {
         [result(2, r#"{"content":[]}"#), result(1, r#"{"resultType":"complete","content":[]}"#)]
     );
 }
+
+/// Whatever comes while the server says nothing, what is held is bounded, and the client is not read any more.
+#[test]
+fn a_flood_before_the_handshake_is_held_within_bounds_and_answered_after_it() {
+    let bridge = BridgeConfig { serves_modern: true, max_held: 100_000, ..BridgeConfig::default() };
+    let config =
+        RelayConfig { bridge: Some(bridge), max_backlog: 200_000, max_message: 10_000, ..RelayConfig::default() };
+    let most = config.most_held(4096);
+    let mut rig = RelayRig::new(config);
+    let padding = "x".repeat(1000);
+    let mut asked = 0;
+    while rig.relay.wants_input(Side::Client) {
+        asked += 1;
+        rig.from_client(&request(asked, "tools/call", &format!(r#""name":"{padding}""#)));
+        assert!(rig.relay.held() < most, "{} of {most}", rig.relay.held());
+        assert!(asked < 10_000, "it is read on and on");
+    }
+    rig.at_server();
+    rig.from_server(&error(OWN[0], NO_METHOD));
+    rig.at_server();
+    rig.from_server(&result(OWN[1], GREETING));
+    let seen: Vec<String> = rig.at_server().split_off(1);
+    assert_eq!(seen.len(), asked, "none is lost");
+    assert!(rig.relay.wants_input(Side::Client));
+    for id in 0..i64::try_from(asked).unwrap() {
+        rig.from_server(&result(OWN[2] - id, "{}"));
+    }
+    assert_eq!(rig.at_client().len(), asked);
+    assert!(is_nothing_left(&mut rig));
+}
+
+/// A request waits in front of a server that does not read: cancelled, it never gets there, and neither does its cancel.
+#[test]
+fn what_waits_to_be_written_is_taken_back() {
+    let mut rig = modern_before_legacy();
+    rig.from_client(&request(2, "tools/call", r#""name":"a""#));
+    rig.write(Side::Server, 10);
+    for id in 3..=4 {
+        rig.from_client(&request(id, "tools/call", r#""name":"b""#));
+    }
+    rig.from_client(&cancel(3));
+    rig.from_client(&cancel(2));
+    let seen = rig.at_server();
+    let begun = plain(OWN[3], "tools/call", r#""name":"a""#);
+    assert_eq!(seen, [begun, plain(OWN[5], "tools/call", r#""name":"b""#), cancel(OWN[3])]);
+}
+
+#[test]
+fn half_a_frame_and_several_in_one_read_are_what_they_are_whole() {
+    let mut rig = serving_modern();
+    let sent = [request(1, "tools/list", ""), request(2, "tools/call", r#""name":"x""#), cancel(1)].join("\n") + "\n";
+    sent.as_bytes().chunks(7).for_each(|bytes| rig.bytes(Side::Client, bytes));
+    rig.at_server();
+    let said = [error(OWN[0], NO_METHOD), result(OWN[1], GREETING)].join("\n") + "\n";
+    for bytes in said.as_bytes().chunks(5) {
+        rig.write(Side::Server, 3);
+        rig.bytes(Side::Server, bytes);
+    }
+    let seen = rig.at_server();
+    assert_eq!(seen.last(), Some(&plain(OWN[2], "tools/call", r#""name":"x""#)), "{seen:?}");
+}
