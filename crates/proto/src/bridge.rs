@@ -49,7 +49,7 @@ use crate::{
     side::Side,
     time::Instant,
 };
-use calls::{Asked, Call, Calls, Era};
+use calls::{Asked, Call, Calls, Style};
 use envelope::Envelope;
 use following::Following;
 use level::Level;
@@ -223,7 +223,7 @@ impl Bridge {
     }
 
     /// An answer that cannot be read names this request: that is over. Returns the id under which its client knows it.
-    pub fn handle_lost(&mut self, id: &RequestId) -> Option<RequestId> {
+    pub fn handle_unreadable(&mut self, id: &RequestId) -> Option<RequestId> {
         match self.calls.answered(id.as_integer()?) {
             Some(call) => call.client_id,
             None => Some(id.clone()),
@@ -259,10 +259,10 @@ impl Bridge {
             Stage::Greeted(..) | Stage::Discovering(_) | Stage::Greeting => self.hold(Some(&request.id), body),
             Stage::Legacy { .. } => match &envelope {
                 Some(envelope) => self.carry_to_legacy(request, envelope),
-                None => self.pass_request(request, Era::Legacy),
+                None => self.pass_request(request, Style::InSession),
             },
             Stage::Modern { .. } => match envelope {
-                Some(_) => self.pass_request(request, Era::Modern),
+                Some(_) => self.pass_request(request, Style::Enveloped),
                 None => self.carry_to_modern(request),
             },
         }
@@ -342,20 +342,20 @@ impl Bridge {
 
     /// Gives a client the answer to its request, as its era has it.
     fn answer(&mut self, call: &Call, body: &ResponseBody<'_>) {
-        let Call { client_id: Some(id), era, is_cacheable, .. } = call else { return };
-        let era = (*era, matches!(self.stage, Stage::Modern { .. }));
-        self.say(|out| match (body, era) {
-            (ResponseBody::Result(result), (Era::Modern, false)) => {
+        let Call { client_id: Some(id), style, is_cacheable, .. } = call else { return };
+        let style = (*style, matches!(self.stage, Stage::Modern { .. }));
+        self.say(|out| match (body, style) {
+            (ResponseBody::Result(result), (Style::Enveloped, false)) => {
                 rewrite::result(id, out, |out| rewrite::to_modern(result, *is_cacheable, out));
             }
-            (ResponseBody::Result(result), (Era::Legacy, true)) if rewrite::asks_for_input(result) => {
+            (ResponseBody::Result(result), (Style::InSession, true)) if rewrite::asks_for_input(result) => {
                 message::error(Some(id), error_code::INTERNAL_ERROR, NO_INPUT, None, out);
             }
-            (ResponseBody::Result(result), (Era::Legacy, true)) => {
+            (ResponseBody::Result(result), (Style::InSession, true)) => {
                 rewrite::result(id, out, |out| rewrite::to_legacy(result, out));
             }
             (ResponseBody::Result(result), _) => message::result(id, result, out),
-            (ResponseBody::Error(error), (Era::Modern, false)) => {
+            (ResponseBody::Error(error), (Style::Enveloped, false)) => {
                 rewrite::error(id, out, |out| rewrite::error_to_modern(error, out));
             }
             (ResponseBody::Error(error), _) => rewrite::error(id, out, |out| out.extend_from_slice(error)),
@@ -491,7 +491,7 @@ impl Bridge {
     }
 
     /// Passes on a request to a server of its own era.
-    fn pass_request(&mut self, request: &Request<'_>, era: Era) {
+    fn pass_request(&mut self, request: &Request<'_>, style: Style) {
         if let (Stage::Legacy { greeting }, INITIALIZE) = (&self.stage, &*request.method) {
             let greeting = greeting.clone();
             return self.say(|out| message::result(&request.id, &greeting, out));
@@ -502,7 +502,7 @@ impl Bridge {
             return self.say(|out| message::result(&request.id, b"{}", out));
         }
         let params = request.params.raw;
-        self.write_request(request, era, None, |out| out.extend_from_slice(params.unwrap_or(b"{}")));
+        self.write_request(request, style, None, |out| out.extend_from_slice(params.unwrap_or(b"{}")));
     }
 
     /// Passes on a request of 2026-07-28 to a server with sessions.
@@ -525,7 +525,7 @@ impl Bridge {
             _ => {
                 self.set_level(envelope.level);
                 let (raw, meta) = (params.raw, params.meta);
-                self.write_request(request, Era::Modern, envelope.level, |out| {
+                self.write_request(request, Style::Enveloped, envelope.level, |out| {
                     rewrite::params(raw, |out| rewrite::object(b"", meta, envelope::RESERVED, out), out);
                 });
             }
@@ -552,7 +552,7 @@ impl Bridge {
                     envelope::write_level(level, &mut members);
                 }
                 let (raw, meta) = (params.raw, params.meta);
-                self.write_request(request, Era::Legacy, None, |out| {
+                self.write_request(request, Style::InSession, None, |out| {
                     rewrite::params(raw, |out| rewrite::object(&members, meta, envelope::RESERVED, out), out);
                 });
             }
@@ -563,11 +563,11 @@ impl Bridge {
     fn write_request(
         &mut self,
         request: &Request<'_>,
-        era: Era,
+        style: Style,
         level: Option<Level>,
         params: impl FnOnce(&mut Vec<u8>),
     ) {
-        let own = self.calls.open(request, era, level);
+        let own = self.calls.open(request, style, level);
         self.lines.push(Some(own), |out| rewrite::request(own, &request.method, out, params));
     }
 

@@ -23,11 +23,11 @@ pub(super) struct Calls {
 
 /// Which era a request is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Era {
+pub(super) enum Style {
     /// It begins with `initialize`.
-    Legacy,
+    InSession,
     /// Every request says what it is of.
-    Modern,
+    Enveloped,
 }
 
 /// What we ask the server ourselves.
@@ -48,7 +48,7 @@ pub(super) struct Call {
     pub(super) own: i64,
     /// The one that the client knows, if it is a client's.
     pub(super) client_id: Option<RequestId>,
-    pub(super) era: Era,
+    pub(super) style: Style,
     /// What it is, if it is ours.
     pub(super) asked: Option<Asked>,
     /// Its result may be kept by whoever gets it (2026-07-28).
@@ -87,11 +87,11 @@ impl Calls {
     }
 
     /// Notes a client's request, and returns the id under which the server is to know it.
-    pub(super) fn open(&mut self, request: &Request<'_>, era: Era, level: Option<Level>) -> i64 {
+    pub(super) fn open(&mut self, request: &Request<'_>, style: Style, level: Option<Level>) -> i64 {
         self.insert(Call {
             own: 0,
             client_id: Some(request.id.clone()),
-            era,
+            style,
             asked: None,
             is_cacheable: CACHEABLE.contains(&&*request.method),
             level,
@@ -104,7 +104,7 @@ impl Calls {
         self.insert(Call {
             own: 0,
             client_id: None,
-            era: Era::Modern,
+            style: Style::Enveloped,
             asked: Some(asked),
             is_cacheable: false,
             level: None,
@@ -204,7 +204,7 @@ impl Calls {
             (
                 self.next - call.own,
                 &call.client_id,
-                call.era,
+                call.style,
                 call.asked,
                 call.is_cacheable,
                 call.level,

@@ -67,7 +67,7 @@ impl Relay {
             Mend::TooLong(len) => self.lose_overlong(now, &Overlong { len, ..framing::learn(body) }),
             Mend::No => {
                 self.core.reject(Side::Server, Rejected::NotJson, body);
-                let id = framing::learn(body).id.and_then(|id| bridge.handle_lost(&id));
+                let id = framing::learn(body).id.and_then(|id| bridge.handle_unreadable(&id));
                 let words = "the answer could not be read";
                 self.answer_unreadable(now, Side::Server, id.as_ref(), error_code::INTERNAL_ERROR, words);
             }
@@ -78,7 +78,7 @@ impl Relay {
     pub(super) fn lose_overlong(&mut self, now: Instant, message: &Overlong) {
         let &Overlong { len, kind, .. } = message;
         let bridge = self.bridge.as_mut();
-        let id = bridge.zip(message.id.as_ref()).and_then(|(bridge, id)| bridge.handle_lost(id));
+        let id = bridge.zip(message.id.as_ref()).and_then(|(bridge, id)| bridge.handle_unreadable(id));
         self.handle_overlong(now, Side::Server, &Overlong { len, kind, id, ..message.clone() });
     }
 
