@@ -217,7 +217,9 @@ impl Bridge {
             (Side::Server, Frame::Response(response)) => self.handle_response(now, body, &response),
             (Side::Server, Frame::Notification(notification)) => self.handle_said(body, &notification),
             (Side::Server, Frame::Request(request)) => self.handle_question(body, &request),
-            (Side::Server, Frame::Batch(_)) => self.pass_to_client(body),
+            (Side::Server, Frame::Batch(batch)) => {
+                batch.members().for_each(|member| _ = self.handle_message(now, from, member));
+            }
         }
         true
     }
@@ -353,6 +355,9 @@ impl Bridge {
             }
             (ResponseBody::Result(result), (Style::InSession, true)) => {
                 rewrite::result(id, out, |out| rewrite::to_legacy(result, out));
+            }
+            (ResponseBody::Result(result), (Style::Enveloped, true)) if call.listens => {
+                rewrite::result(id, out, |out| rewrite::renamed(result, id, out));
             }
             (ResponseBody::Result(result), _) => message::result(id, result, out),
             (ResponseBody::Error(error), (Style::Enveloped, false)) => {

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::level::Level;
+use super::{LISTEN, level::Level};
 use crate::{
     frame::Request,
     hash::Seed,
@@ -53,6 +53,8 @@ pub(super) struct Call {
     pub(super) asked: Option<Asked>,
     /// Its result may be kept by whoever gets it (2026-07-28).
     pub(super) is_cacheable: bool,
+    /// It is `subscriptions/listen`.
+    pub(super) listens: bool,
     /// The least level of log messages that it wants.
     pub(super) level: Option<Level>,
     is_cancelled: bool,
@@ -94,6 +96,7 @@ impl Calls {
             style,
             asked: None,
             is_cacheable: CACHEABLE.contains(&&*request.method),
+            listens: request.method == LISTEN,
             level,
             is_cancelled: false,
         })
@@ -107,6 +110,7 @@ impl Calls {
             style: Style::Enveloped,
             asked: Some(asked),
             is_cacheable: false,
+            listens: false,
             level: None,
             is_cancelled: false,
         })

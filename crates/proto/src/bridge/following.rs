@@ -6,8 +6,8 @@
 use super::{
     ACKNOWLEDGED, Asked, Bridge, CANCELLED, LISTEN, Stage, UNSUBSCRIBE,
     level::Level,
-    listening::{self, RESOURCES, SUBSCRIPTION},
-    rewrite,
+    listening::{self, RESOURCES},
+    rewrite::{self, SUBSCRIPTION},
 };
 use crate::{
     error_code,
@@ -176,11 +176,13 @@ impl Bridge {
         let (method, params) = (&*notification.method, &notification.params);
         if method == CANCELLED {
             // It ends a subscription (MCP-M02).
-            let named = params.raw.and_then(|params| json::member(params, "requestId")).and_then(json::integer);
-            if let Some(own) = named {
-                _ = self.calls.answered(own);
-                self.listen_ended(own, &ResponseBody::Result(b"{}"));
+            let named = params.raw.and_then(|params| json::member(params, "requestId"));
+            let Some((named, own)) = named.and_then(|named| Some((named, json::integer(named)?))) else { return };
+            if self.calls.client_id(own).is_some() {
+                self.pass_subscribed(body, named);
             }
+            _ = self.calls.answered(own);
+            self.listen_ended(own, &ResponseBody::Result(b"{}"));
             return;
         }
         let Some(named) = params.meta.and_then(|meta| json::member(meta, SUBSCRIPTION)) else {

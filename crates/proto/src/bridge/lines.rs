@@ -6,10 +6,16 @@ use std::collections::VecDeque;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lines {
     bytes: Vec<u8>,
+    /// What of them has left.
     left: usize,
+    /// Where the first line begins that has not left as a whole.
+    first: usize,
     /// Where each line ends, and the id of the request that it is, if it is one of a client's.
     ends: VecDeque<(usize, Option<i64>)>,
 }
+
+/// Bytes that have left and are kept until there are more of them.
+const KEPT: usize = 64 * 1024;
 
 impl Lines {
     pub(super) fn pending(&self) -> &[u8] {
@@ -25,36 +31,41 @@ impl Lines {
     /// Records that so many bytes have left.
     pub(super) fn written(&mut self, bytes: usize) {
         self.left += bytes;
-        while self.ends.front().is_some_and(|(end, _)| *end <= self.left) {
+        while let Some((end, _)) = self.ends.front().filter(|(end, _)| *end <= self.left) {
+            self.first = *end;
             self.ends.pop_front();
         }
         if self.ends.is_empty() {
             *self = Self::default();
+        } else if self.first > KEPT && self.first > self.bytes.len() / 2 {
+            // There may always be something that waits.
+            self.remove(0, self.first, 0);
+            self.left -= self.first;
+            self.first = 0;
+            self.bytes.shrink_to(2 * self.bytes.len());
         }
     }
 
     /// Takes a request back; `false` if any of it has left.
     pub(super) fn withdraw(&mut self, request: i64) -> bool {
         let Some(at) = self.ends.iter().position(|(_, of)| *of == Some(request)) else { return false };
-        let start = at.checked_sub(1).map_or(0, |before| self.ends[before].0);
-        // What was written before the first that still waits is kept until all has left.
-        let start = if at == 0 { self.first_start() } else { start };
+        let start = at.checked_sub(1).map_or(self.first, |before| self.ends[before].0);
         if start < self.left {
             return false;
         }
         let (end, _) = self.ends[at];
-        self.bytes.drain(start..end);
         self.ends.remove(at);
-        self.ends.iter_mut().skip(at).for_each(|(later, _)| *later -= end - start);
+        self.remove(start, end, at);
         if self.ends.is_empty() {
             *self = Self::default();
         }
         true
     }
 
-    /// Where the first line that has not left as a whole begins.
-    fn first_start(&self) -> usize {
-        self.bytes[..self.left].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1)
+    /// Removes bytes; the lines from the `at`th move up.
+    fn remove(&mut self, start: usize, end: usize, at: usize) {
+        self.bytes.drain(start..end);
+        self.ends.iter_mut().skip(at).for_each(|(later, _)| *later -= end - start);
     }
 
     /// Bytes of memory that it holds.
@@ -84,5 +95,20 @@ mod tests {
         lines.written(5);
         assert!(lines.withdraw(4));
         assert_eq!((lines.pending(), lines.len(), lines.held()), (&b""[..], 0, 0));
+    }
+
+    #[test]
+    fn what_has_left_is_not_kept_while_something_always_waits() {
+        let mut lines = Lines::default();
+        let line = |out: &mut Vec<u8>| out.extend_from_slice(&[b'x'; 999]);
+        lines.push(Some(0), line);
+        for id in 1..2000 {
+            lines.push(Some(id), line);
+            lines.written(1000);
+            assert!(lines.held() < 6 * KEPT, "{} bytes for one line", lines.held());
+        }
+        assert_eq!(lines.pending().len(), 1000);
+        lines.written(1);
+        assert!(!lines.withdraw(1999), "it has begun");
     }
 }

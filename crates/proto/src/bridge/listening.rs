@@ -1,8 +1,9 @@
 //! `subscriptions/listen` of clients without a session, before a server that reports changes by itself.
 
 use super::{
-    ACKNOWLEDGED, Asked, Bridge, LOGGED, RESOURCE_UPDATED, SET_LEVEL, SUBSCRIBE, Stage, UNSUBSCRIBE, level::Level,
-    rewrite,
+    ACKNOWLEDGED, Asked, Bridge, CANCELLED, LOGGED, RESOURCE_UPDATED, SET_LEVEL, SUBSCRIBE, Stage, UNSUBSCRIBE,
+    level::Level,
+    rewrite::{self, SUBSCRIPTION},
 };
 use crate::{
     error_code,
@@ -55,9 +56,6 @@ const LISTS: [List; 3] = [
 
 /// The member of a filter that names resources.
 pub(super) const RESOURCES: &str = "resourceSubscriptions";
-
-/// Where a notification names its subscription, in `_meta`.
-pub(super) const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// The filter for all lists of which a server reports changes, by its capabilities; empty if there are none.
 pub(super) fn lists_of(capabilities: &[u8], out: &mut Vec<u8>) {
@@ -226,6 +224,10 @@ impl Bridge {
             if is_wanted {
                 self.pass_to_client(body);
             }
+            return;
+        }
+        if method == CANCELLED {
+            // Of a question, which was refused.
             return;
         }
         let list = LISTS.iter().position(|list| list.notification == method);

@@ -107,6 +107,17 @@ pub(super) fn to_legacy(result: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+/// Writes the result that ends a subscription, under the id that its client knows (MCP-M02).
+pub(super) fn renamed(result: &[u8], id: &RequestId, out: &mut Vec<u8>) {
+    let mut named = Vec::new();
+    member(SUBSCRIPTION, &mut named);
+    id.write(&mut named);
+    params(Some(result), |out| object(&named, json::member(result, META), &[SUBSCRIPTION], out), out);
+}
+
+/// Where a message names its subscription, in `_meta`.
+pub(super) const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+
 /// Whether a result of 2026-07-28 is none yet.
 pub(super) fn asks_for_input(result: &[u8]) -> bool {
     json::member(result, OF_RESULTS[0]).and_then(json::text).as_deref() == Some("input_required")

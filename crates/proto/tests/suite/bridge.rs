@@ -250,6 +250,44 @@ fn a_server_that_speaks_the_clients_revision_is_passed_everything_as_it_is() {
     assert_eq!(rig.at_server(), [cancel(OWN[2])]);
 }
 
+/// A client and a server of 2026-07-28, with a bridge that has found that out.
+fn modern_before_modern() -> RelayRig {
+    let mut rig = serving_modern();
+    rig.from_client(&request(7, "subscriptions/listen", r#""notifications":{"toolsListChanged":true}"#));
+    rig.at_server();
+    rig.from_server(&result(OWN[0], DISCOVERED));
+    rig.at_server();
+    rig.from_server(&acknowledged(OWN[1], r#"{"toolsListChanged":true}"#));
+    assert_eq!(rig.at_client(), [acknowledged(7, r#"{"toolsListChanged":true}"#)]);
+    rig
+}
+
+#[test]
+fn the_server_ends_a_subscription_under_the_id_that_its_client_knows() {
+    let mut rig = modern_before_modern();
+    let stamp =
+        |id: i64| format!(r#"{{"resultType":"complete","_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}}}"#);
+    rig.from_server(&result(OWN[1], &stamp(OWN[1])));
+    let ended = rig.at_client();
+    assert_eq!(ended.len(), 1, "{ended:?}");
+    assert!(ended[0].contains(r#""io.modelcontextprotocol/subscriptionId":7"#), "{ended:?}");
+    assert!(ended[0].contains(r#""id":7"#), "{ended:?}");
+    let mut rig = modern_before_modern();
+    rig.from_server(&cancel(OWN[1]));
+    assert_eq!(rig.at_client(), [cancel(7)], "MCP-M02");
+    assert!(is_nothing_left(&mut rig));
+}
+
+#[test]
+fn answers_in_a_batch_are_answers() {
+    let mut rig = modern_before_legacy();
+    rig.from_client(&request(2, "tools/call", r#""name":"x""#));
+    rig.at_server();
+    rig.from_server(&format!("[{},{}]", result(OWN[3], "{}"), result(OWN[2], "{}")));
+    let done = r#"{"resultType":"complete"}"#;
+    assert_eq!(rig.at_client(), [result(2, done), result(1, done)]);
+}
+
 #[test]
 fn without_being_asked_to_serve_clients_without_a_session_it_leaves_the_refusal_to_the_server() {
     let mut rig = rig(BridgeConfig::default());

@@ -16,7 +16,7 @@ use rustix::{
 
 /// How long a test waits for what must come. Far beyond any delay of a busy machine; only a failing test
 /// ever waits this long.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How messages are told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
