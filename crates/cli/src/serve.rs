@@ -91,10 +91,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value = "1024", value_parser = crate::number::count, allow_hyphen_values = true)]
     max_sessions: usize,
 
-    /// Serve all clients, of both eras, with one server process, for a server that bears several clients at once and is slow to start or
-    /// large. Clients cannot touch each other's requests. The server can ask no client anything (sampling, elicitation,
-    /// roots), and what it says to nobody in particular, such as log messages, reaches all. It is ended when there has been
-    /// no session for the time of --idle
+    /// Serve all clients, of both eras, with one server process, for a server that bears several clients at once and is slow
+    /// to start or large. Clients cannot touch each other's requests. The server can ask no client anything (sampling,
+    /// elicitation, roots), and what it says to nobody in particular, such as log messages, reaches all sessions. It is
+    /// ended when nobody has used it for the time of --idle
     #[arg(long)]
     shared: bool,
 

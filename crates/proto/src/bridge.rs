@@ -40,7 +40,7 @@ use std::collections::VecDeque;
 pub use config::BridgeConfig;
 
 use crate::{
-    dialect::mcp,
+    dialect::{Dialect, mcp},
     error_code,
     frame::{self, Frame, Notification, Request, Response, ResponseBody, ResponseId},
     hash::Seed,
@@ -171,11 +171,10 @@ impl Bridge {
         self.lines.written(bytes);
     }
 
-    /// Records that nothing can be written to the server any more.
+    /// Records that nothing can be written to the server any more. It may still answer what it has.
     pub fn handle_write_closed(&mut self) {
-        self.stage = Stage::Done;
         self.due = None;
-        self.lines = Lines::default();
+        self.lines.close();
         self.held.clear();
         self.held_bytes = 0;
     }
@@ -296,12 +295,9 @@ impl Bridge {
             self.held_bytes -= self.held.remove(at).map_or(0, |held| held.body.len());
             return;
         }
-        if self.listening.close(id) {
-            return self.unsubscribe();
-        }
         match self.calls.cancel(now, id) {
             // The server has never seen it.
-            Some(own) if self.lines.withdraw(own) => _ = self.calls.answered(own),
+            Some(own) if self.close_listener(own) || self.lines.withdraw(own) => _ = self.calls.answered(own),
             Some(own) => {
                 let reason = json::member(params, "reason").map(<[u8]>::to_vec);
                 self.write_cancel(own, reason.as_deref());
@@ -438,15 +434,7 @@ impl Bridge {
     /// The server speaks a revision without sessions.
     fn is_modern(&mut self, now: Instant, discovered: &[u8]) {
         self.due = None;
-        let refused = match core::mem::replace(&mut self.stage, Stage::Done) {
-            Stage::Discovering(refused) => refused,
-            Stage::Fresh
-            | Stage::Greeted(..)
-            | Stage::Greeting
-            | Stage::Legacy { .. }
-            | Stage::Modern { .. }
-            | Stage::Done => None,
-        };
+        let Stage::Discovering(refused) = core::mem::replace(&mut self.stage, Stage::Done) else { return };
         let envelope = refused.as_ref().map_or_else(envelope::own, |refused| envelope::of_hello(&refused.params));
         self.stage = Stage::Modern { discovered: discovered.into(), envelope: envelope.into() };
         if let Some(Refused { id, params, .. }) = refused {
@@ -636,9 +624,9 @@ const NO_QUESTIONS: &str = "the client speaks a revision in which servers send n
 const NO_INPUT: &str = "the server asks for input in a way that this client's revision has not";
 
 /// The newest revision with a handshake, and the one without, by their dates.
-fn date(dialect: &'static crate::dialect::Dialect) -> &'static str {
+fn date(dialect: &'static Dialect) -> &'static str {
     dialect.name.strip_prefix("mcp-").unwrap_or_default()
 }
 
-const LEGACY: &crate::dialect::Dialect = &mcp::LATEST_LEGACY;
-const MODERN: &crate::dialect::Dialect = &mcp::LATEST;
+const LEGACY: &Dialect = &mcp::LATEST_LEGACY;
+const MODERN: &Dialect = &mcp::LATEST;

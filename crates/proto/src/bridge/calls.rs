@@ -108,9 +108,9 @@ impl Calls {
             own: 0,
             client_id: None,
             style: Style::Enveloped,
+            listens: asked == Asked::Listen,
             asked: Some(asked),
             is_cacheable: false,
-            listens: false,
             level: None,
             is_cancelled: false,
         })
@@ -157,6 +157,11 @@ impl Calls {
         }
         self.table.retire(key, now, Ring::Abandoned);
         Some(own)
+    }
+
+    /// Whether this is a `subscriptions/listen`.
+    pub(super) fn listens(&self, own: i64) -> bool {
+        self.table.by_id(&own).and_then(|key| self.table.get(key)).is_some_and(|call| call.listens)
     }
 
     /// The id under which a client knows its request.

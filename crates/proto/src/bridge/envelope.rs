@@ -1,11 +1,7 @@
 //! What a request of 2026-07-28 says in `_meta`: its revision, its client, and how much it wants to be logged.
 
 use super::{MODERN, date, level::Level, rewrite};
-use crate::{
-    dialect::{Dialect, mcp::VERSION_IN_META},
-    frame::Params,
-    json,
-};
+use crate::{dialect::mcp::VERSION_IN_META, frame::Params, json};
 
 const INFO: &str = "io.modelcontextprotocol/clientInfo";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
@@ -54,7 +50,7 @@ pub(super) const OWN_INFO: &str = concat!(r#"{"name":"rescind","version":""#, en
 fn members(info: Option<&[u8]>) -> Vec<u8> {
     let mut out = Vec::new();
     rewrite::member(VERSION_IN_META, &mut out);
-    json::write_string(&mut out, date(MODERN as &'static Dialect));
+    json::write_string(&mut out, date(MODERN));
     out.push(b',');
     rewrite::member(INFO, &mut out);
     out.extend_from_slice(info.unwrap_or(OWN_INFO.as_bytes()));

@@ -3,10 +3,12 @@
 //! A subscription cannot be changed, so another takes its place: the old one is cancelled when the server has
 //! acknowledged the new one, and until then nothing is reported twice.
 
+use std::collections::BTreeSet;
+
 use super::{
     ACKNOWLEDGED, Asked, Bridge, CANCELLED, LISTEN, Stage, UNSUBSCRIBE,
     level::Level,
-    listening::{self, RESOURCES},
+    listening::{self, weight},
     rewrite::{self, SUBSCRIPTION},
 };
 use crate::{
@@ -21,7 +23,8 @@ use crate::{
 pub(super) struct Following {
     /// The client is told of lists that change.
     lists: bool,
-    uris: Vec<Box<str>>,
+    uris: BTreeSet<Box<str>>,
+    /// Bytes that they take.
     bytes: usize,
     /// The `subscriptions/listen` on which the server reports.
     current: Option<i64>,
@@ -38,17 +41,15 @@ pub(super) struct Following {
 impl Following {
     /// Bytes of memory that it holds.
     pub(super) fn held(&self) -> usize {
-        self.bytes + self.uris.capacity() * size_of::<Box<str>>() + self.waiting.capacity() * size_of::<RequestId>()
+        self.bytes + self.waiting.capacity() * size_of::<RequestId>()
     }
 }
 
 impl Bridge {
     /// The client is ready to be told of lists that change.
     pub(super) fn follow_lists(&mut self) {
-        let Stage::Modern { discovered, .. } = &self.stage else { return };
-        let mut lists = Vec::new();
-        listening::lists_of(json::member(discovered, "capabilities").unwrap_or(b"{}"), &mut lists);
-        if !self.following.lists && !lists.is_empty() {
+        let reports = self.lists().contains(&true);
+        if !self.following.lists && reports {
             self.following.lists = true;
             self.follow();
         }
@@ -62,15 +63,16 @@ impl Bridge {
         };
         let following = &mut self.following;
         if request.method == UNSUBSCRIBE {
-            following.uris.retain(|known| **known != *uri);
-        } else if !following.uris.iter().any(|known| **known == *uri) {
-            if following.bytes + uri.len() > self.config.max_listening {
+            if following.uris.remove(&*uri) {
+                following.bytes -= weight(&uri);
+            }
+        } else if !following.uris.contains(&*uri) {
+            if following.bytes + weight(&uri) > self.config.max_listening {
                 return self.refuse(&request.id, error_code::OVERLOADED, "too many resources are subscribed to");
             }
-            following.uris.push(uri.into());
+            following.bytes += weight(&uri);
+            following.uris.insert(uri.into());
         }
-        let following = &mut self.following;
-        following.bytes = following.uris.iter().map(|uri| uri.len()).sum();
         following.waiting.push(request.id.clone());
         self.follow();
     }
@@ -86,6 +88,21 @@ impl Bridge {
         }
     }
 
+    /// Which lists the server reports changes of.
+    fn lists(&self) -> [bool; 3] {
+        match &self.stage {
+            Stage::Modern { discovered, .. } => {
+                listening::lists_of(json::member(discovered, "capabilities").unwrap_or(b"{}"))
+            }
+            Stage::Fresh
+            | Stage::Greeted(..)
+            | Stage::Discovering(_)
+            | Stage::Greeting
+            | Stage::Legacy { .. }
+            | Stage::Done => [false; 3],
+        }
+    }
+
     /// Sends the subscription anew, unless one is under way.
     fn follow(&mut self) {
         if self.following.next.is_some() {
@@ -93,22 +110,10 @@ impl Bridge {
             return;
         }
         self.following.is_stale = false;
-        let Stage::Modern { discovered, envelope } = &self.stage else { return };
+        let lists = self.lists().map(|reports| reports && self.following.lists);
+        let Stage::Modern { envelope, .. } = &self.stage else { return };
         let mut filter = Vec::new();
-        if self.following.lists {
-            listening::lists_of(json::member(discovered, "capabilities").unwrap_or(b"{}"), &mut filter);
-        }
-        if !self.following.uris.is_empty() {
-            if !filter.is_empty() {
-                filter.push(b',');
-            }
-            rewrite::member(RESOURCES, &mut filter);
-            for (at, uri) in self.following.uris.iter().enumerate() {
-                filter.push(if at == 0 { b'[' } else { b',' });
-                json::write_string(&mut filter, uri);
-            }
-            filter.push(b']');
-        }
+        listening::write_filter(lists, &self.following.uris, &mut filter);
         if filter.is_empty() {
             self.end_current();
             return self.answer_waiting(None);
@@ -175,9 +180,12 @@ impl Bridge {
     pub(super) fn tell_legacy(&mut self, body: &[u8], notification: &Notification<'_>) {
         let (method, params) = (&*notification.method, &notification.params);
         if method == CANCELLED {
-            // It ends a subscription (MCP-M02).
+            // It ends a subscription (MCP-M02), and can end nothing else (MCP-M01).
             let named = params.raw.and_then(|params| json::member(params, "requestId"));
             let Some((named, own)) = named.and_then(|named| Some((named, json::integer(named)?))) else { return };
+            if !self.calls.listens(own) {
+                return;
+            }
             if self.calls.client_id(own).is_some() {
                 self.pass_subscribed(body, named);
             }

@@ -12,6 +12,8 @@ pub(super) struct Lines {
     first: usize,
     /// Where each line ends, and the id of the request that it is, if it is one of a client's.
     ends: VecDeque<(usize, Option<i64>)>,
+    /// Nobody reads them any more.
+    is_closed: bool,
 }
 
 /// Bytes that have left and are kept until there are more of them.
@@ -23,9 +25,17 @@ impl Lines {
     }
 
     pub(super) fn push(&mut self, request: Option<i64>, write: impl FnOnce(&mut Vec<u8>)) {
+        if self.is_closed {
+            return;
+        }
         write(&mut self.bytes);
         self.bytes.push(b'\n');
         self.ends.push_back((self.bytes.len(), request));
+    }
+
+    /// Drops what waits, and what comes.
+    pub(super) fn close(&mut self) {
+        *self = Self { is_closed: true, ..Self::default() };
     }
 
     /// Records that so many bytes have left.

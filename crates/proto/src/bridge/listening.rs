@@ -1,7 +1,9 @@
 //! `subscriptions/listen` of clients without a session, before a server that reports changes by itself.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::{
-    ACKNOWLEDGED, Asked, Bridge, CANCELLED, LOGGED, RESOURCE_UPDATED, SET_LEVEL, SUBSCRIBE, Stage, UNSUBSCRIBE,
+    ACKNOWLEDGED, Asked, Bridge, CANCELLED, LOGGED, RESOURCE_UPDATED, SET_LEVEL, SUBSCRIBE, Stage, Style, UNSUBSCRIBE,
     level::Level,
     rewrite::{self, SUBSCRIPTION},
 };
@@ -15,12 +17,13 @@ use crate::{
 /// The open subscriptions.
 #[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Listening {
-    listeners: Vec<Listener>,
-    /// Resources that the server was asked to report for them.
-    reported: Vec<Box<str>>,
-    /// Those to which clients with a session are subscribed beside them.
-    in_sessions: Vec<Box<str>>,
-    /// Bytes that the URIs take.
+    /// By the number of their request.
+    listeners: BTreeMap<i64, Listener>,
+    /// How many of them want to hear of each resource.
+    reported: BTreeMap<Box<str>, usize>,
+    /// Resources to which clients with a session are subscribed beside them.
+    in_sessions: BTreeSet<Box<str>>,
+    /// Bytes that all of these take.
     bytes: usize,
     /// The level of log messages that the server was told.
     pub(super) level: Option<Level>,
@@ -32,7 +35,7 @@ struct Listener {
     id: RequestId,
     /// Which of [`LISTS`] it wants to hear of, by place.
     lists: [bool; 3],
-    uris: Vec<Box<str>>,
+    uris: BTreeSet<Box<str>>,
 }
 
 /// A kind of list, in the words of both eras.
@@ -55,36 +58,62 @@ const LISTS: [List; 3] = [
 ];
 
 /// The member of a filter that names resources.
-pub(super) const RESOURCES: &str = "resourceSubscriptions";
+const RESOURCES: &str = "resourceSubscriptions";
 
-/// The filter for all lists of which a server reports changes, by its capabilities; empty if there are none.
-pub(super) fn lists_of(capabilities: &[u8], out: &mut Vec<u8>) {
-    for list in LISTS.iter().filter(|list| reports(capabilities, list.capability, "listChanged")) {
-        if !out.is_empty() {
-            out.push(b',');
-        }
+/// Which lists a server reports changes of, by its capabilities.
+pub(super) fn lists_of(capabilities: &[u8]) -> [bool; 3] {
+    core::array::from_fn(|at| reports(capabilities, LISTS[at].capability, "listChanged"))
+}
+
+/// Writes the members of a filter; nothing for one that wants nothing.
+pub(super) fn write_filter(lists: [bool; 3], uris: &BTreeSet<Box<str>>, out: &mut Vec<u8>) {
+    for list in LISTS.iter().zip(lists).filter(|(_, is_wanted)| *is_wanted).map(|(list, _)| list) {
+        separate(out);
         rewrite::member(list.wanted, out);
         out.extend_from_slice(b"true");
     }
+    for (at, uri) in uris.iter().enumerate() {
+        if at == 0 {
+            separate(out);
+            rewrite::member(RESOURCES, out);
+        }
+        out.push(if at == 0 { b'[' } else { b',' });
+        json::write_string(out, uri);
+    }
+    if !uris.is_empty() {
+        out.push(b']');
+    }
 }
+
+fn separate(out: &mut Vec<u8>) {
+    if !out.is_empty() {
+        out.push(b',');
+    }
+}
+
+/// Bytes that a resource takes in a set.
+pub(super) fn weight(uri: &str) -> usize {
+    uri.len() + PLACE
+}
+
+/// More than a place in a set or a map takes.
+const PLACE: usize = 64;
 
 fn reports(capabilities: &[u8], capability: &str, what: &str) -> bool {
     json::lookup(capabilities, &[capability, what]) == Some(b"true")
 }
 
-impl Listening {
-    /// Ends the subscription with this id, if it is one.
-    pub(super) fn close(&mut self, id: &RequestId) -> bool {
-        let count = self.listeners.len();
-        self.listeners.retain(|listener| listener.id != *id);
-        self.listeners.len() < count
+impl Listener {
+    /// Bytes that it takes, with its part of what is reported.
+    fn weight(&self) -> usize {
+        size_of::<Self>() + PLACE + self.id.heap_bytes() + self.uris.iter().map(|uri| 2 * weight(uri)).sum::<usize>()
     }
+}
 
-    /// Bytes of memory that it holds.
-    pub(super) fn held(&self) -> usize {
-        2 * self.bytes
-            + self.listeners.capacity() * size_of::<Listener>()
-            + self.reported.capacity() * size_of::<Box<str>>()
+impl Listening {
+    /// Bytes of memory that it holds, at most.
+    pub(super) const fn held(&self) -> usize {
+        self.bytes
     }
 
     pub(super) fn len(&self) -> usize {
@@ -96,58 +125,58 @@ impl Bridge {
     /// Opens a subscription: what the server can report is acknowledged (MCP-M02 ends it).
     pub(super) fn listen(&mut self, request: &Request<'_>) {
         let Stage::Legacy { greeting } = &self.stage else { return };
-        let capabilities = json::member(greeting, "capabilities").unwrap_or(b"{}").to_vec();
+        let capabilities = json::member(greeting, "capabilities").unwrap_or(b"{}");
         let filter = request.params.raw.and_then(|params| json::member(params, "notifications")).unwrap_or(b"{}");
-        let lists = core::array::from_fn(|at| {
-            let List { wanted, capability, .. } = LISTS[at];
-            json::member(filter, wanted) == Some(b"true") && reports(&capabilities, capability, "listChanged")
-        });
-        let wants_resources = reports(&capabilities, "resources", "subscribe");
-        let named = json::member(filter, RESOURCES).filter(|_| wants_resources).and_then(json::elements);
-        let uris: Vec<Box<str>> =
-            named.into_iter().flatten().map_while(Result::ok).filter_map(|uri| Some(json::text(uri)?.into())).collect();
-        let bytes: usize =
-            uris.iter().map(|uri| uri.len() + size_of::<Box<str>>()).sum::<usize>() + size_of::<Listener>();
-        if self.listening.bytes + bytes > self.config.max_listening {
+        let mut lists = lists_of(capabilities);
+        for (is_granted, list) in lists.iter_mut().zip(&LISTS) {
+            *is_granted &= json::member(filter, list.wanted) == Some(b"true");
+        }
+        let subscribes = reports(capabilities, "resources", "subscribe");
+        let named = json::member(filter, RESOURCES).filter(|_| subscribes).and_then(json::elements);
+        let named = named.into_iter().flatten().map_while(Result::ok);
+        let uris = named.filter_map(|uri| Some(json::text(uri)?.into())).collect();
+        let listener = Listener { id: request.id.clone(), lists, uris };
+        if self.listening.bytes + listener.weight() > self.config.max_listening {
             return self.refuse(&request.id, error_code::OVERLOADED, "too much is listened to");
         }
-        self.listening.bytes += bytes;
-        let id = request.id.clone();
-        let mut granted = Vec::new();
-        for (list, is_granted) in LISTS.iter().zip(lists) {
-            if is_granted {
-                separate(&mut granted);
-                rewrite::member(list.wanted, &mut granted);
-                granted.extend_from_slice(b"true");
-            }
-        }
-        if !uris.is_empty() {
-            separate(&mut granted);
-            rewrite::member(RESOURCES, &mut granted);
-            granted.push(b'[');
-            for (at, uri) in uris.iter().enumerate() {
-                if at > 0 {
-                    granted.push(b',');
-                }
-                json::write_string(&mut granted, uri);
-            }
-            granted.push(b']');
-        }
-        for uri in &uris {
-            if !self.listening.reported.contains(uri) {
-                self.listening.reported.push(uri.clone());
+        self.listening.bytes += listener.weight();
+        for uri in &listener.uris {
+            let wanted = self.listening.reported.entry(uri.clone()).or_default();
+            *wanted += 1;
+            if *wanted == 1 {
                 self.ask_about(SUBSCRIBE, uri);
             }
         }
-        self.listening.listeners.push(Listener { id: id.clone(), lists, uris });
         self.say(|out| {
             message::notification(ACKNOWLEDGED, out, |out| {
-                rewrite::meta(&subscription(&id), None, &[], out);
+                rewrite::meta(&subscription(&listener.id), None, &[], out);
                 out.extend_from_slice(br#","notifications":{"#);
+                let mut granted = Vec::new();
+                write_filter(listener.lists, &listener.uris, &mut granted);
                 out.extend_from_slice(&granted);
                 out.push(b'}');
             });
         });
+        let own = self.calls.open(request, Style::Enveloped, None);
+        self.listening.listeners.insert(own, listener);
+    }
+
+    /// Ends the subscription with this number, if it is one. The server reports no more what nobody listens to.
+    pub(super) fn close_listener(&mut self, own: i64) -> bool {
+        let Some(listener) = self.listening.listeners.remove(&own) else { return false };
+        self.listening.bytes -= listener.weight();
+        for uri in &listener.uris {
+            let Some(wanted) = self.listening.reported.get_mut(uri) else { continue };
+            *wanted -= 1;
+            if *wanted > 0 {
+                continue;
+            }
+            self.listening.reported.remove(uri);
+            if !self.listening.in_sessions.contains(uri) {
+                self.ask_about(UNSUBSCRIBE, uri);
+            }
+        }
+        true
     }
 
     /// Notes what clients with a session subscribe to, who share the server. `false` if the server is not to be told: another
@@ -155,35 +184,17 @@ impl Bridge {
     pub(super) fn subscribes(&mut self, request: &Request<'_>) -> bool {
         let uri = request.params.raw.and_then(|params| json::member(params, "uri")).and_then(json::text);
         let Some(uri) = uri else { return true };
-        let Listening { listeners, in_sessions, .. } = &mut self.listening;
-        in_sessions.retain(|known| **known != *uri);
+        let Listening { reported, in_sessions, bytes, .. } = &mut self.listening;
         if request.method == SUBSCRIBE {
-            let bytes: usize = in_sessions.iter().map(|uri| uri.len()).sum();
-            if bytes + uri.len() <= self.config.max_listening {
-                in_sessions.push(uri.into());
+            if *bytes + weight(&uri) <= self.config.max_listening && in_sessions.insert((*uri).into()) {
+                *bytes += weight(&uri);
             }
             return true;
         }
-        !listeners.iter().any(|listener| listener.uris.iter().any(|wanted| **wanted == *uri))
-    }
-
-    /// Has the server report no more what nobody listens to.
-    pub(super) fn unsubscribe(&mut self) {
-        let Listening { listeners, reported, in_sessions, bytes, .. } = &mut self.listening;
-        let is_wanted =
-            |uri: &str| listeners.iter().any(|listener| listener.uris.iter().any(|wanted| **wanted == *uri));
-        let is_still_wanted = |uri: &str| is_wanted(uri) || in_sessions.iter().any(|wanted| **wanted == *uri);
-        let unwanted: Vec<Box<str>> = reported.iter().filter(|uri| !is_still_wanted(uri)).cloned().collect();
-        reported.retain(|uri| listeners.iter().any(|listener| listener.uris.contains(uri)));
-        *bytes = listeners
-            .iter()
-            .map(|listener| {
-                size_of::<Listener>() + listener.uris.iter().map(|uri| uri.len() + size_of::<Box<str>>()).sum::<usize>()
-            })
-            .sum();
-        for uri in unwanted {
-            self.ask_about(UNSUBSCRIBE, &uri);
+        if in_sessions.remove(&*uri) {
+            *bytes -= weight(&uri);
         }
+        !reported.contains_key(&*uri)
     }
 
     fn ask_about(&mut self, method: &str, uri: &str) {
@@ -245,7 +256,7 @@ impl Bridge {
             None => listener.uris.iter().any(|wanted| uri.starts_with(&**wanted)),
         };
         let told: Vec<RequestId> =
-            self.listening.listeners.iter().filter(wants).map(|listener| listener.id.clone()).collect();
+            self.listening.listeners.values().filter(wants).map(|listener| listener.id.clone()).collect();
         for id in told {
             self.say(|out| {
                 let mut written = Vec::new();
@@ -267,10 +278,4 @@ fn subscription(id: &RequestId) -> Vec<u8> {
     rewrite::member(SUBSCRIPTION, &mut out);
     id.write(&mut out);
     out
-}
-
-fn separate(out: &mut Vec<u8>) {
-    if !out.is_empty() {
-        out.push(b',');
-    }
 }

@@ -73,7 +73,9 @@ impl RelayConfig {
         let decoder = 2 * self.max_message + MAX_BLOCK;
         let tables = requests * REQUEST + self.max_kept + 2 * self.max_message;
         let bridge = match &self.bridge {
-            Some(bridge) => 2 * bridge.max_held + 4 * bridge.max_listening + requests * REQUEST + 2 * queue,
+            Some(bridge) => {
+                2 * (bridge.max_held + bridge.max_listening + self.max_message) + requests * REQUEST + 2 * queue
+            }
             None => 0,
         };
         2 * (queue + decoder + tables) + early * REQUEST + EVENTS * read + bridge

@@ -55,6 +55,7 @@ impl Relay {
             self.core.server_end = Some(how.clone());
             self.handle_write_closed(now, Side::Server);
             self.server_gone(now);
+            self.bridge = None;
         }
         self.finish(now);
     }

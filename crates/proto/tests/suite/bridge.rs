@@ -278,6 +278,73 @@ fn the_server_ends_a_subscription_under_the_id_that_its_client_knows() {
     assert!(is_nothing_left(&mut rig));
 }
 
+/// MCP-M01: what it names is not forgotten for that.
+#[test]
+fn a_server_can_end_no_call_by_a_cancel() {
+    let mut rig = following();
+    rig.from_client(&plain(1, "tools/call", r#""name":"x""#));
+    rig.at_server();
+    rig.from_server(&cancel(OWN[2]));
+    rig.from_server(&result(OWN[2], r#"{"resultType":"complete","content":[]}"#));
+    assert_eq!(rig.at_client(), [result(1, r#"{"content":[]}"#)]);
+}
+
+#[test]
+fn a_server_that_reads_no_more_may_still_answer_what_it_has() {
+    let mut rig = modern_before_legacy();
+    rig.relay.handle_write_closed(rig.now, Side::Server);
+    rig.from_client(&request(2, "tools/call", r#""name":"x""#));
+    rig.from_server(&result(OWN[2], "{}"));
+    let answers = rig.at_client();
+    assert!(answers[0].contains(r#""id":2,"error":{"code":-31002"#), "{answers:?}");
+    assert_eq!(answers[1..], [result(1, r#"{"resultType":"complete"}"#)]);
+    rig.end(Side::Server, &End::Closed);
+    assert!(is_nothing_left(&mut rig));
+}
+
+/// The server is asked once for each resource, and told when nobody listens any more.
+#[test]
+fn listeners_that_share_a_resource_leave_it_to_the_last() {
+    let mut rig = modern_before_legacy();
+    for id in [8, 9] {
+        rig.from_client(&request(
+            id,
+            "subscriptions/listen",
+            r#""notifications":{"resourceSubscriptions":["a:b","a:b"]}"#,
+        ));
+    }
+    assert_eq!(rig.at_server(), [plain(OWN[3], "resources/subscribe", r#""uri":"a:b""#)]);
+    rig.from_client(&cancel(8));
+    assert!(rig.at_server().is_empty());
+    rig.from_client(&cancel(9));
+    let left = rig.at_server();
+    assert!(
+        left[0].contains(r#""method":"resources/unsubscribe","params":{"uri":"a:b"}"#) && left.len() == 1,
+        "{left:?}"
+    );
+}
+
+#[test]
+fn what_is_listened_to_is_bounded_in_the_bytes_that_it_takes() {
+    let bridge = BridgeConfig { serves_modern: true, max_listening: 20_000, ..BridgeConfig::default() };
+    let mut rig = rig(bridge);
+    rig.from_client(&request(0, "tools/list", ""));
+    rig.at_server();
+    rig.from_server(&error(OWN[0], NO_METHOD));
+    rig.at_server();
+    rig.from_server(&result(OWN[1], GREETING));
+    rig.at_server();
+    let before = rig.relay.held();
+    for id in 1..300 {
+        let uri = format!(r#""notifications":{{"resourceSubscriptions":["{id}"]}}"#);
+        rig.from_client(&request(id, "subscriptions/listen", &uri));
+        rig.at_server();
+    }
+    let refused = rig.at_client().iter().filter(|said| said.contains("-31004")).count();
+    assert!((150..299).contains(&refused), "{refused}");
+    assert!(rig.relay.held() - before < 500_000, "{} bytes", rig.relay.held() - before);
+}
+
 #[test]
 fn answers_in_a_batch_are_answers() {
     let mut rig = modern_before_legacy();
@@ -420,7 +487,7 @@ fn a_client_without_a_session_hears_of_what_it_listens_to_and_of_nothing_else() 
         [of("tools/list_changed", stamp), of("resources/updated", &format!(r#"{stamp},"uri":"a:b""#))]
     );
     rig.from_client(&cancel(9));
-    assert_eq!(rig.at_server(), [plain(OWN[4], "resources/unsubscribe", r#""uri":"a:b""#)], "nobody else listens");
+    assert_eq!(rig.at_server(), [plain(OWN[5], "resources/unsubscribe", r#""uri":"a:b""#)], "nobody else listens");
     rig.from_server(&of("tools/list_changed", ""));
     assert!(rig.at_client().is_empty());
 }
