@@ -54,17 +54,6 @@ fn session_request(rig: &mut Rig, client: &Client) -> (ReplyKey, String) {
     (key, id_of(only))
 }
 
-fn end(mut rig: Rig) {
-    let links: Vec<LinkKey> = rig.opened.iter().map(|(link, _)| *link).collect();
-    rig.server.close(rig.now);
-    rig.drain();
-    for link in links {
-        rig.at(link);
-        rig.close(link);
-    }
-    rig.leaves_nothing();
-}
-
 #[test]
 fn requests_of_both_eras_are_on_one_link_and_each_gets_its_own_answer() {
     let (mut rig, link) = open(joined());
@@ -77,7 +66,7 @@ fn requests_of_both_eras_are_on_one_link_and_each_gets_its_own_answer() {
     assert_eq!(rig.whole(in_session, 200), result_of("1", "in a session"));
     assert_eq!(rig.whole(outside, 200), result_of("1", "outside"));
     assert_eq!(rig.opened.len(), 1);
-    end(rig);
+    rig.end();
 }
 
 #[test]
@@ -92,7 +81,7 @@ fn a_hang_up_cancels_outside_a_session_and_a_message_within_one() {
     assert_eq!(rig.at(link), [format!("closed {known_outside}")]);
     rig.post_to(&client, &cancel("1"));
     assert_eq!(rig.at(link), [cancel(&known)]);
-    end(rig);
+    rig.end();
 }
 
 #[test]
@@ -113,7 +102,7 @@ fn a_change_reaches_the_sessions_and_the_subscriptions_and_is_no_surprise_where_
     rig.say(link, &told(&known));
     assert_eq!(rig.read(listening).messages(), [changed]);
     assert_eq!(rig.read(subscription).messages(), [told("1")]);
-    end(rig);
+    rig.end();
 }
 
 #[test]
@@ -133,7 +122,7 @@ fn a_program_that_refuses_its_handshake_has_everybody_answered() {
     rig.at(link);
     rig.close(link);
     assert_eq!(rig.read(next).code(), -31002, "that one ended");
-    end(rig);
+    rig.end();
 }
 
 #[test]
@@ -149,5 +138,5 @@ fn the_program_lives_on_while_it_is_used_in_either_way() {
     }
     rig.pass(2 * idle);
     assert_eq!(rig.at(link), ["end"], "nobody has used it for so long");
-    end(rig);
+    rig.end();
 }

@@ -320,6 +320,17 @@ impl Rig {
         self.pass(Duration::from_millis(millis));
     }
 
+    /// The service closes, and every program ends: nothing is left.
+    pub(crate) fn end(mut self) {
+        self.server.close(self.now);
+        self.drain();
+        for (link, _) in self.opened.clone() {
+            self.at(link);
+            self.close(link);
+        }
+        self.leaves_nothing();
+    }
+
     /// Reads all that is open, ends every session and every link; then nothing may be left.
     pub(crate) fn leaves_nothing(mut self) {
         for (link, session) in self.opened.clone() {

@@ -98,19 +98,7 @@ fn one_handshake_opens_all_sessions_and_is_not_asked_for_again() {
     }
     assert_eq!(rig.at(link), [""; 0], "the program was told once");
     assert_eq!(rig.opened.len(), 1);
-    end(rig);
-}
-
-/// All sessions are deleted, and the link is closed.
-fn end(mut rig: Rig) {
-    let links: Vec<LinkKey> = rig.opened.iter().map(|(link, _)| *link).collect();
-    rig.server.close(rig.now);
-    rig.drain();
-    for link in links {
-        rig.at(link);
-        rig.close(link);
-    }
-    rig.leaves_nothing();
+    rig.end();
 }
 
 /// A client that knows only an older revision would leave.
@@ -133,7 +121,7 @@ fn each_client_is_answered_in_the_revision_that_both_sides_know() {
         let batch = rig.post_to(&client, &format!("[{}]", call("1")));
         let has_batches = rig.read(batch).status != 400;
         assert_eq!(has_batches, answered == "2025-03-26");
-        end(rig);
+        rig.end();
     }
 }
 
@@ -152,7 +140,7 @@ fn a_handshake_that_fails_is_told_to_all_who_wait_and_to_nobody_after() {
     let again = rig.post(&[], &initialize("1", LEGACY));
     assert_ne!(shakes(&mut rig, LEGACY), link);
     assert_eq!(rig.read(again).status, 200);
-    end(rig);
+    rig.end();
 }
 
 #[test]
@@ -166,7 +154,7 @@ fn a_program_that_never_shakes_hands_is_given_up() {
     let answer = rig.read(key);
     assert_eq!((answer.code(), answer.header("mcp-session-id")), (-31001, None));
     assert_eq!(rig.at(link), ["end"]);
-    end(rig);
+    rig.end();
 }
 
 #[test]
@@ -178,7 +166,7 @@ fn whoever_leaves_before_the_handshake_leaves_nothing_and_stops_nobody() {
     assert_eq!(rig.at(link), [""; 0], "the program never saw it");
     rig.say(link, &format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{}}}"#, greeting(LEGACY)));
     assert_eq!(rig.read(stays).status, 200);
-    end(rig);
+    rig.end();
 }
 
 #[test]
@@ -195,7 +183,7 @@ fn equal_ids_and_tokens_of_two_clients_are_two_in_the_eyes_of_the_program() {
     rig.answer(link, &known[0], "first");
     assert_eq!(rig.whole(keys[0], 200), result_of("1", "first"));
     assert_eq!(rig.read(keys[1]).messages(), [progress("\"t\"", 5), result_of("1", "second")]);
-    end(rig);
+    rig.end();
 }
 
 #[test]
@@ -219,7 +207,7 @@ fn a_cancel_reaches_only_a_request_of_its_own_session() {
     rig.settle(link, &other);
     let answer = rig.read(key);
     assert!(answer.has_ended && answer.messages().is_empty());
-    end(rig);
+    rig.end();
 }
 
 /// Its requests are cancelled, those of others are not, and the program goes on.
@@ -242,7 +230,7 @@ fn the_end_of_a_session_stops_its_work_and_nobody_elses() {
     assert_eq!(rig.read(again).status, 0);
     let key = rig.post_to(&second, &call("1"));
     assert_eq!(rig.read(key).status, 404);
-    end(rig);
+    rig.end();
 }
 
 #[test]
@@ -258,7 +246,7 @@ fn a_hang_up_cancels_nothing_and_an_idle_session_ends_alone() {
     assert_eq!(rig.read(key).status, 404);
     rig.answer(link, &known, "done");
     assert_eq!(rig.read(listening).status, 200);
-    end(rig);
+    rig.end();
 }
 
 #[test]
@@ -277,7 +265,7 @@ fn the_program_is_ended_when_no_session_was_left_for_long() {
     assert_eq!(rig.at(link), [""; 0], "it is not asked again, and goes on");
     rig.pass(Duration::from_secs(30));
     assert_eq!(rig.at(link), ["end"]);
-    end(rig);
+    rig.end();
 }
 
 #[test]
@@ -298,7 +286,7 @@ fn the_death_of_the_program_answers_what_is_in_flight_and_ends_all_sessions() {
     let key = rig.post(&[], &initialize("1", LEGACY));
     assert_ne!(shakes(&mut rig, LEGACY), link);
     assert_eq!(rig.read(key).status, 200);
-    end(rig);
+    rig.end();
 }
 
 #[test]
@@ -310,7 +298,7 @@ fn the_death_of_a_program_that_has_not_shaken_hands_is_told_to_all_who_wait() {
     for key in keys {
         assert_eq!(rig.whole(key, 200), gone("1"));
     }
-    end(rig);
+    rig.end();
 }
 
 #[test]
@@ -335,7 +323,7 @@ fn the_program_can_ask_nobody_but_is_told_that_somebody_is_there() {
     }
     assert_eq!(rig.at(link), [""; 0]);
     assert_eq!(rig.read(listening).messages(), [""; 0]);
-    end(rig);
+    rig.end();
 }
 
 #[test]
@@ -351,7 +339,7 @@ fn what_a_program_says_to_nobody_reaches_all_but_what_belongs_to_one() {
         assert_eq!(rig.read(key).messages(), [&note("x"), changed]);
     }
     assert_eq!(rig.dropped, ["notifications/tasks/status"]);
-    end(rig);
+    rig.end();
 }
 
 #[test]
@@ -394,7 +382,7 @@ fn updates_reach_those_who_subscribed_and_nobody_loses_a_subscription_by_another
     rig.say(link, &format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{}}}}"#, id_of(&received[0])));
     rig.say(link, &updated("file:///a"));
     assert_eq!(rig.dropped, ["notifications/resources/updated"]);
-    end(rig);
+    rig.end();
 }
 
 #[test]
@@ -408,7 +396,7 @@ fn subscriptions_are_bounded() {
     assert_eq!(rig.read(key).code(), -31004);
     let key = rig.post_to(&second, &about("1", "subscribe", &long));
     assert_eq!(rig.read(key).status, 0, "each session has its own");
-    end(rig);
+    rig.end();
 }
 
 #[test]
@@ -424,7 +412,7 @@ fn stateless_requests_have_a_link_of_their_own() {
     rig.answer(other, "1", "modern");
     assert_eq!(rig.whole(own, 200), result_of("1", "legacy"));
     assert_eq!(rig.whole(key, 200), result_of("1", "modern"));
-    end(rig);
+    rig.end();
 }
 
 /// It has started already.
@@ -446,7 +434,7 @@ fn a_program_that_was_asked_and_knows_only_sessions_serves_them() {
     rig.answer(link, &known, "done");
     assert_eq!(rig.whole(key, 200), result_of("1", "done"));
     assert_eq!(rig.opened.len(), 1);
-    end(rig);
+    rig.end();
 }
 
 #[test]
@@ -465,7 +453,7 @@ fn one_more_session_or_request_is_refused_before_it_costs_anything() {
         let key = rig.post(&[], &initialize("1", LEGACY));
         assert_eq!(rig.read(key).status, status);
     }
-    end(rig);
+    rig.end();
 }
 
 #[test]
@@ -494,5 +482,5 @@ fn what_is_held_stays_below_what_the_settings_allow() {
             assert!(rig.server.held() <= most, "{} of {most}", rig.server.held());
         }
     }
-    end(rig);
+    rig.end();
 }
