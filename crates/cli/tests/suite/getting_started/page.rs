@@ -91,8 +91,8 @@ impl Page {
     }
 }
 
-/// A text without what differs from one time to the next: times, shares, numbers of processes, and the widths of
-/// columns.
+/// A text without what differs from one time to the next: times, shares, numbers of processes, the widths of columns,
+/// and the order of sessions, which is that of their processes: a system that has no higher number begins anew.
 fn comparable(text: &str) -> Vec<String> {
     let of_line = |line: &str| {
         let mut words: Vec<String> = line.split_whitespace().map(steady).collect();
@@ -103,7 +103,9 @@ fn comparable(text: &str) -> Vec<String> {
         }
         words.join(" ")
     };
-    text.lines().map(of_line).collect()
+    let mut lines: Vec<String> = text.lines().map(of_line).collect();
+    lines.chunk_by_mut(|one, next| [one, next].iter().all(|line| line.starts_with("#/"))).for_each(<[_]>::sort);
+    lines
 }
 
 fn steady(word: &str) -> String {
