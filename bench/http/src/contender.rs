@@ -81,6 +81,15 @@ impl Contender {
         era == Era::Legacy || !matches!(self, Self::BridgeEach | Self::RescindShared)
     }
 
+    /// Whether all clients of an era have one child there.
+    pub(crate) fn shares_child(self, era: Era) -> bool {
+        match self {
+            Self::BareSse | Self::BridgeEach | Self::Supergateway => false,
+            Self::Rescind => era == Era::Modern,
+            Self::Bridge | Self::BridgeSse | Self::RescindShared | Self::NpmProxy | Self::PypiProxy | Self::CrateProxy => true,
+        }
+    }
+
     /// The floor of its calls: with as many children.
     pub(crate) const fn floor_of_calls(self, era: Era) -> Self {
         match (self, era) {

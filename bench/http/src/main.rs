@@ -8,6 +8,7 @@ mod calls;
 mod child;
 mod client;
 mod contender;
+mod floods;
 mod forwarder;
 mod gateway;
 mod marks;
@@ -46,7 +47,7 @@ const PART: Duration = Duration::from_secs(120);
 /// Descriptors that a process needs besides those of its streams.
 const SPARE: usize = 256;
 
-/// Measures HTTP gateways in front of a stdio MCP server: calls, open streams and cancels; and programs between a client
+/// Measures HTTP gateways in front of a stdio MCP server: calls, open streams, cancels, and these beside a flood; and programs between a client
 /// on stdio and an HTTP server: calls.
 #[derive(Parser)]
 struct Options {
@@ -100,6 +101,7 @@ impl Options {
 enum Part {
     Calls,
     Streams,
+    Floods,
     Pipes,
 }
 
@@ -172,6 +174,10 @@ fn run(options: &Options) -> Result<(), Box<dyn Error>> {
                     let measured = bench.measure_streams(contender, era, &mut figures);
                     report.note_error(contender.name(), era, LocalSet::new().block_on(&runtime, measured));
                 }
+                if options.measures(Part::Floods) {
+                    let measured = bench.measure_floods(contender, era, &mut figures);
+                    report.note_error(contender.name(), era, LocalSet::new().block_on(&runtime, measured));
+                }
                 report.add(era, contender.name(), figures);
             }
             for &program in programs.iter().filter(|program| program.speaks(era)) {
@@ -240,6 +246,16 @@ impl Bench<'_> {
         let count = contender.streams(era, wanted, others.min(wanted));
         let has_child = contender != Contender::BareSse;
         within(streams::measure(&mut gateway, &sessions, era, (count, has_child), figures)).await
+    }
+
+    /// Where the two clients have one child.
+    async fn measure_floods(&self, contender: Contender, era: Era, figures: &mut Figures) -> io::Result<()> {
+        if !contender.shares_child(era) {
+            return Ok(());
+        }
+        let (mut gateway, sessions) = self.open(contender, era, figures).await?;
+        let cancels = if self.options.quick { 16 } else { 2000 };
+        within(floods::measure(&mut gateway, &sessions, era, cancels, figures)).await
     }
 
     async fn open(

@@ -22,7 +22,7 @@ type Column = (&'static str, usize, bool);
 type Floor = fn(&Row) -> &'static str;
 
 /// A table: its name, the floor that its ratios are to, that floor in words, its columns.
-const TABLES: [(&str, Floor, &str, &[Column]); 3] = [
+const TABLES: [(&str, Floor, &str, &[Column]); 4] = [
     (
         "calls",
         |row| row.floor_of_calls().name(),
@@ -50,6 +50,19 @@ const TABLES: [(&str, Floor, &str, &[Column]); 3] = [
             ("twice", 0, false),
             ("foreign", 0, false),
             ("unended", 0, false),
+        ],
+    ),
+    (
+        "cancels of a quiet client, alone and beside a flood of another's calls",
+        |_| Contender::Bridge.name(),
+        Contender::Bridge.name(),
+        &[
+            ("alone p50 µs", 0, false),
+            ("alone p99 µs", 0, false),
+            ("beside p50 µs", 0, false),
+            ("beside p99 µs", 0, true),
+            ("p99 of alone", 2, false),
+            ("flood/s", 0, true),
         ],
     ),
     (

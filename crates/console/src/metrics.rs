@@ -96,6 +96,8 @@ fn written(samples: &[Sample], unreachable: u64) -> String {
     page.connected("rescind_http_kept_streams", help, |c| c.kept);
     let help = "Bytes of messages that are kept for clients that come back.";
     page.connected("rescind_http_kept_bytes", help, |c| c.kept_bytes);
+    let help = "How often the server was started anew after it had ended by itself.";
+    page.connected("rescind_http_restarts", help, |c| c.restarts);
     let help = "From the cancel to the end of the request for its requester.";
     page.histogram("rescind_cancel_settled_seconds", help, |c| &c.cancel_to_settled);
     let help = "From the cancel to the answer of the side that worked on the request, if it answered.";
@@ -212,7 +214,7 @@ mod tests {
     use super::*;
 
     fn sample(session: &str, command: &str, counters: Counters) -> Sample {
-        let connected = Some(Connected { sessions: 1, responses: 2, kept: 3, kept_bytes: 4 });
+        let connected = Some(Connected { sessions: 1, responses: 2, kept: 3, kept_bytes: 4, restarts: 5 });
         Sample { session: session.into(), command: command.into(), counters, connected }
     }
 
@@ -233,6 +235,7 @@ mod tests {
             "rescind_shim_unreachable 1".into(),
             format!("rescind_http_responses{{{labels}}} 2"),
             format!("rescind_http_kept_bytes{{{labels}}} 4"),
+            format!("rescind_http_restarts{{{labels}}} 5"),
             format!("rescind_requests_total{{{labels},side=\"client\"}} 3"),
             format!("rescind_violations_total{{{labels},side=\"server\",rule=\"MCP-I02\"}} 2"),
             format!("rescind_cancel_settled_seconds_bucket{{{labels},le=\"0.001\"}} 1"),

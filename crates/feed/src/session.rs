@@ -47,6 +47,9 @@ pub struct Connected {
     pub kept: u64,
     /// Bytes of messages that are kept for clients that come back.
     pub kept_bytes: u64,
+    /// How often the server was started anew after it had ended by itself, where several clients share it.
+    #[serde(default)]
+    pub restarts: u64,
 }
 
 /// One end of a session.

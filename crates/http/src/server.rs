@@ -13,6 +13,7 @@
 //! and a request that it will never answer to [`handle_settled`](HttpServer::handle_settled). After each call the driver
 //! drains [`poll_event`](HttpServer::poll_event).
 
+mod back_off;
 mod config;
 mod credentials;
 mod discovery;
@@ -27,6 +28,7 @@ mod proof;
 mod receive;
 mod refusal;
 mod reply;
+mod restart;
 mod route;
 mod session;
 mod stateless;
@@ -53,17 +55,18 @@ pub use discovery::MAX_PAGE;
 pub use link::LinkInput;
 pub use reply::{BodyChunk, ReplyBody};
 
+use back_off::BackOff;
 use credentials::Credentials;
 use head::{Head, SESSION};
 use joint::Joint;
 use lane::Lane;
-use link::{Link, LinkUse};
+use link::{InputNumber, Link, LinkUse};
 use modern_only::ModernOnly;
 use refusal::Refusal;
 use reply::Reply;
 use session::Session;
 use stateless::Shared;
-use stream::Stream;
+use stream::{Stream, Waiting};
 
 /// Names an HTTP request and its response, as long as the machine lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -128,6 +131,12 @@ pub struct HttpServer {
     pages: BTreeSet<ReplyKey>,
     shared: Shared,
     joint: Joint,
+    /// What sessions have asked the program for that they share, as JSON: how much it is to say in its log.
+    log_level: Option<Bytes>,
+    /// When the program of several clients may be started.
+    back_off: BackOff,
+    /// Links whose program may not be started yet, by when it may.
+    resting: BTreeSet<(Instant, LinkKey)>,
     /// Cancels whose fate somebody waits to be told, by link and by the id that the program knows.
     cancels: HashMap<(LinkKey, RequestId), ReplyKey, FixedState>,
     /// What the server speaks, if it has shown that it knows no sessions.
@@ -170,6 +179,9 @@ impl HttpServer {
             pages: BTreeSet::new(),
             shared: Shared::new(&config),
             joint: Joint::Closed,
+            log_level: None,
+            back_off: BackOff::default(),
+            resting: BTreeSet::new(),
             cancels: HashMap::with_hasher(FixedState::with_seed(config.seed)),
             modern_only: None,
             events: VecDeque::new(),
@@ -231,6 +243,9 @@ impl HttpServer {
     #[must_use]
     pub fn census(&self, link: LinkKey) -> Connected {
         let mut census = Connected::default();
+        if self.links.get(&link).is_some_and(|link| link.serves.is_shared()) {
+            census.restarts = self.back_off.restarts;
+        }
         match self.links.get(&link).map(|link| link.serves) {
             Some(LinkUse::Session(key)) => {
                 self.sessions.get(&key).into_iter().for_each(|one| self.count(one, &mut census))
@@ -383,7 +398,15 @@ impl HttpServer {
             self.era_unsaid(now);
         }
         self.answer_for_gone(now, key);
-        self.close_link(now, key);
+        let serves = self.links.get(&key).filter(|link| !link.is_closed).map(|link| link.serves);
+        match serves {
+            Some(LinkUse::Sessions) => self.restart_joint(now, key),
+            Some(LinkUse::Stateless) if !self.config.passes_credentials() => {
+                self.back_off.end(now);
+                self.close_link(now, key);
+            }
+            Some(LinkUse::Session(_) | LinkUse::Stateless) | None => self.close_link(now, key),
+        }
         self.links.remove(&key);
     }
 
@@ -409,12 +432,14 @@ impl HttpServer {
             self.link_upkeep.next(),
             self.ask.next(),
             self.fates.next(),
+            self.resting.first().map(|(at, _)| *at),
         ];
         lanes.into_iter().flatten().min()
     }
 
     /// Does what has become due.
     pub fn handle_timeout(&mut self, now: Instant) {
+        self.wake_resting(now);
         while let Some(key) = self.undecided.pop(now).or_else(|| self.unproved.pop(now)) {
             if is_undecided(&self.streams, &self.replies, key) {
                 self.begin(key);
@@ -485,18 +510,34 @@ impl HttpServer {
         session: Option<Box<str>>,
         credentials: Credentials,
     ) -> LinkKey {
+        self.open_link_at(now, now, serves, session, credentials)
+    }
+
+    /// The same for a program that may be started at `at`.
+    fn open_link_at(
+        &mut self,
+        now: Instant,
+        at: Instant,
+        serves: LinkUse,
+        session: Option<Box<str>>,
+        credentials: Credentials,
+    ) -> LinkKey {
         let link = LinkKey(self.allocate_key());
         self.links.insert(link, Link::new(serves, credentials.clone(), link.0, now, self.config.seed));
-        self.report(HttpServerEvent::Opened { link, session, credentials });
+        if at > now {
+            self.resting.insert((at, link));
+        } else {
+            self.report(HttpServerEvent::Opened { link, session, credentials });
+        }
         link
     }
 
-    /// Sends a request of our own to the program behind a link, and returns its id.
+    /// Sends a request of our own to the program behind a link, ahead of everything else, and returns its id.
     fn ask_program(&mut self, key: LinkKey, method: &str, params: impl FnOnce(&mut Vec<u8>)) -> RequestId {
         let id = self.links.get_mut(&key).map_or(RequestId::NULL, |link| link.id_for(&RequestId::NULL));
         let mut question = Vec::new();
         message::request(&id, method, &mut question, params);
-        self.push_input(key, LinkInput::Message(posted::line(&question, Vec::new())));
+        self.push_urgent(key, LinkInput::Message(posted::line(&question, Vec::new())));
         id
     }
 
@@ -513,10 +554,46 @@ impl HttpServer {
         }
     }
 
-    fn push_input(&mut self, key: LinkKey, input: LinkInput) {
-        let Some(link) = self.links.get_mut(&key) else { return };
-        link.push(input);
-        if !core::mem::replace(&mut link.is_reported, true) {
+    fn push_input(&mut self, key: LinkKey, input: LinkInput) -> Option<InputNumber> {
+        let number = self.links.get_mut(&key)?.push(input);
+        self.report_input(key);
+        number
+    }
+
+    /// The same for what goes before everything else.
+    fn push_urgent(&mut self, key: LinkKey, input: LinkInput) {
+        if let Some(link) = self.links.get_mut(&key) {
+            link.push_urgent(input);
+        }
+        self.report_input(key);
+    }
+
+    /// The same for the cancel of a request that the program has: nobody's flood of requests is to delay it. Where messages
+    /// belong to those whose credentials were last said, it stays behind them.
+    fn push_cancel(&mut self, key: LinkKey, input: LinkInput) {
+        if self.config.passes_credentials() {
+            self.push_input(key, input);
+        } else {
+            self.push_urgent(key, input);
+        }
+    }
+
+    /// Cancels a request that is in flight no more for its client: one that still waits for the program to take it never
+    /// gets there.
+    fn retract(&mut self, link: LinkKey, request: Waiting) {
+        if !request.input.is_some_and(|number| self.withdraw(link, number)) {
+            self.push_cancel(link, LinkInput::StreamClosed(request.link_id));
+        }
+    }
+
+    fn withdraw(&mut self, link: LinkKey, number: InputNumber) -> bool {
+        self.links.get_mut(&link).is_some_and(|link| link.withdraw(number))
+    }
+
+    fn report_input(&mut self, key: LinkKey) {
+        if let Some(link) = self.links.get_mut(&key)
+            && !core::mem::replace(&mut link.is_reported, true)
+        {
             self.report(HttpServerEvent::InputReady(key));
         }
     }
@@ -529,8 +606,7 @@ impl HttpServer {
     }
 
     fn overloaded(&self, what: &str) -> Refusal {
-        Refusal::new(StatusCode::SERVICE_UNAVAILABLE, error_code::OVERLOADED, what)
-            .with_header(http::header::RETRY_AFTER, HeaderValue::from_static("1"))
+        Refusal::unavailable(1, what)
     }
 
     /// Answers a browser that asks what a page may do. Its origin was checked.

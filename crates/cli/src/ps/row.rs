@@ -64,7 +64,7 @@ impl Row {
 
 /// Who is connected, in a few words.
 fn over_http(connected: &Connected) -> String {
-    let Connected { sessions, responses, kept, .. } = *connected;
+    let Connected { sessions, responses, kept, kept_bytes: _, restarts } = *connected;
     let count = |count: u64, one: &str, many: &str| format!("{count} {}", if count == 1 { one } else { many });
     let mut words = Vec::new();
     if sessions > 1 {
@@ -73,6 +73,9 @@ fn over_http(connected: &Connected) -> String {
     words.push(count(responses, "response open", "responses open"));
     if kept > 0 {
         words.push(format!("{kept} kept"));
+    }
+    if restarts > 0 {
+        words.push(count(restarts, "restart", "restarts"));
     }
     words.join(", ")
 }

@@ -2,6 +2,7 @@
 
 mod cancel;
 mod connected;
+mod hundred;
 mod lifecycle;
 mod network;
 mod remote;

@@ -76,6 +76,7 @@ interface FeedConnected {
   responses: number;
   kept: number;
   keptBytes: number;
+  restarts: number;
 }
 
 type FeedEnd = { exitCode: number } | { signal: number } | "unknown";

@@ -106,7 +106,8 @@ export function connected(facts) {
   if (!facts) return null;
   const sessions = facts.sessions > 1 ? several(facts.sessions, "session") : null;
   const kept = facts.kept > 0 ? `${count(facts.kept)} kept for clients that come back` : null;
-  return [sessions, `${several(facts.responses, "response")} open`, kept].filter(Boolean).join(", ");
+  const restarts = facts.restarts > 0 ? `started anew ${facts.restarts === 1 ? "once" : `${count(facts.restarts)} times`}` : null;
+  return [sessions, `${several(facts.responses, "response")} open`, kept, restarts].filter(Boolean).join(", ");
 }
 
 /** How a session ended, or null. @param {import("./store.js").Session} session */

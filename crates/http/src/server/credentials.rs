@@ -93,7 +93,8 @@ impl HttpServer {
         if self.config.passes_credentials() && !self.has_place(now) {
             return Err(self.overloaded("too many sessions, and people without one"));
         }
-        let key = self.open_link(now, LinkUse::Stateless, None, credentials.clone());
+        let at = if self.config.passes_credentials() { now } else { self.back_off.start(now) };
+        let key = self.open_link_at(now, at, LinkUse::Stateless, None, credentials.clone());
         self.shared.links.insert(credentials.clone(), key);
         if self.config.passes_credentials() {
             self.link_upkeep.arm(now, key);

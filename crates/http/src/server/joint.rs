@@ -26,8 +26,14 @@ use super::{
 pub(crate) enum Joint {
     /// There is none.
     Closed,
-    /// Its program was asked for a handshake under this id, and these wait for what it says.
-    Asked { link: LinkKey, id: RequestId, joining: Vec<Joining> },
+    /// Its program was asked for a handshake under this id, or will be when it is started, and these wait for what it says.
+    Asked {
+        link: LinkKey,
+        id: RequestId,
+        joining: Vec<Joining>,
+        /// What the program said that ended before, if sessions know that.
+        former: Option<Bytes>,
+    },
     /// Its program has shaken hands.
     Open {
         link: LinkKey,
@@ -60,7 +66,7 @@ enum Subscribed {
 /// Bytes of all addresses to which one session is subscribed, and what it takes to keep them.
 pub(crate) const MAX_SUBSCRIBED: usize = 64 << 10;
 
-const SUBSCRIBE: &str = "resources/subscribe";
+pub(crate) const SUBSCRIBE: &str = "resources/subscribe";
 const UNSUBSCRIBE: &str = "resources/unsubscribe";
 const UPDATED: &str = "notifications/resources/updated";
 
@@ -100,9 +106,9 @@ impl Joint {
     pub(crate) fn held(&self) -> usize {
         match self {
             Self::Closed => 0,
-            Self::Asked { joining, .. } => {
+            Self::Asked { joining, former, .. } => {
                 let ids: usize = joining.iter().map(|joining| joining.id.heap_bytes()).sum();
-                joining.capacity() * size_of::<Joining>() + ids
+                joining.capacity() * size_of::<Joining>() + ids + former.as_ref().map_or(0, Bytes::len)
             }
             Self::Open { result, .. } => result.len(),
         }
@@ -113,8 +119,8 @@ impl Joint {
         core::mem::discriminant(self).hash(state);
         match self {
             Self::Closed => {}
-            Self::Asked { link: _, id, joining } => {
-                id.hash(state);
+            Self::Asked { link: _, id, joining, former } => {
+                (id, former).hash(state);
                 for Joining { id, revision } in joining {
                     (id, revision.map(|revision| revision.name)).hash(state);
                 }
@@ -130,8 +136,14 @@ impl HttpServer {
         if let Some(link) = self.joint.link() {
             return link;
         }
-        let link = self.open_link(now, LinkUse::Sessions, None, None);
-        self.shake_hands(now, link);
+        self.open_joint(now, None)
+    }
+
+    /// Opens it, and has its program shake hands as soon as that may be started.
+    pub(crate) fn open_joint(&mut self, now: Instant, former: Option<Bytes>) -> LinkKey {
+        let at = self.back_off.start(now);
+        let link = self.open_link_at(now, at, LinkUse::Sessions, None, None);
+        self.shake_hands(now, link, former);
         link
     }
 
@@ -145,17 +157,22 @@ impl HttpServer {
         let Some(link) = self.links.get_mut(&key) else { return };
         link.serves = LinkUse::Sessions;
         self.shared.forget(key);
-        self.shake_hands(now, key);
+        self.shake_hands(now, key, None);
     }
 
-    fn shake_hands(&mut self, now: Instant, link: LinkKey) {
+    fn shake_hands(&mut self, now: Instant, link: LinkKey, former: Option<Bytes>) {
+        if let Some(link) = self.links.get_mut(&link) {
+            link.is_greeting = true;
+        }
         let id = self.ask_program(link, HANDSHAKE, |out| {
             out.extend_from_slice(br#""protocolVersion":"#);
             json::write_string(out, version(&mcp::LATEST_LEGACY));
             out.extend_from_slice(CLIENT.as_bytes());
         });
-        self.joint = Joint::Asked { link, id, joining: Vec::new() };
-        self.ask.arm(now, link);
+        self.joint = Joint::Asked { link, id, joining: Vec::new(), former };
+        if !self.is_resting(link) {
+            self.ask.arm(now, link);
+        }
         self.joint_upkeep.arm(now, link);
     }
 
@@ -201,25 +218,29 @@ impl HttpServer {
         response: &Response<'_>,
         answered: &RequestId,
     ) -> bool {
-        let Joint::Asked { link, id, joining } = &mut self.joint else { return false };
+        let Joint::Asked { link, id, joining, former } = &mut self.joint else { return false };
         if *link != link_key || id != answered {
             return false;
         }
-        let joining = core::mem::take(joining);
+        let (joining, former) = (core::mem::take(joining), former.take());
         match response.body {
             ResponseBody::Result(result) => {
                 self.joint = Joint::Open { link: link_key, result: Bytes::copy_from_slice(result), vacant_since: now };
                 let mut initialized = Vec::new();
                 message::raw_notification("notifications/initialized", b"", &mut initialized);
-                self.push_input(link_key, LinkInput::Message(line(&initialized, Vec::new())));
+                self.push_urgent(link_key, LinkInput::Message(line(&initialized, Vec::new())));
+                self.go_on_with(now, link_key, former, result);
+                if let Some(link) = self.links.get_mut(&link_key) {
+                    link.is_greeting = false;
+                }
                 joining.iter().for_each(|joining| self.admit(now, link_key, joining, result));
             }
             ResponseBody::Error(_) => {
                 self.answer_waiting(now, link_key, |id, out| {
                     out.extend_from_slice(&splice(message, vec![(response.id_span.clone(), text(id))]));
                 });
-                // The next client gets another program.
-                self.end_link(now, link_key);
+                self.push_input(link_key, LinkInput::End);
+                self.restart_joint(now, link_key);
             }
         }
         true
@@ -236,7 +257,8 @@ impl HttpServer {
             let words = "the server has not answered initialize in time";
             message::error(Some(id), error_code::TIMED_OUT, words, None, out);
         });
-        self.end_link(now, link_key);
+        self.push_input(link_key, LinkInput::End);
+        self.restart_joint(now, link_key);
     }
 
     /// Ends the link that sessions share, if it had none for too long.
@@ -263,13 +285,13 @@ impl HttpServer {
         let alone = session.subscriptions.iter().filter(|uri| !self.is_subscribed_elsewhere(key, uri));
         let alone: Vec<_> = alone.cloned().collect();
         for id in ids {
-            self.remove_request(now, link, &id);
+            let Some((_, waiting)) = self.remove_request(now, link, &id) else { continue };
             match &mut self.joint {
                 Joint::Asked { joining, .. } if joining.iter().any(|joining| joining.id == id) => {
                     joining.retain(|joining| joining.id != id);
                 }
                 Joint::Closed | Joint::Asked { .. } | Joint::Open { .. } => {
-                    self.push_input(link, LinkInput::StreamClosed(id));
+                    self.retract(link, waiting);
                 }
             }
         }
@@ -295,6 +317,7 @@ impl HttpServer {
         request: &Request<'_>,
         meta: &Meta<'_>,
     ) {
+        self.note_level(request);
         let subscribed = self.subscribe(session, request);
         if let Subscribed::Passes = subscribed {
             return self.open_request(link, stream, body, request, meta);

@@ -5,7 +5,7 @@ use core::{
     hash::{Hash, Hasher},
     num::NonZero,
 };
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -18,8 +18,17 @@ use crate::mirror::tools::Tools;
 /// Ids in the program's eyes that are ours, within a session, count down from here: few clients count so far.
 const OWN_IDS: i64 = 1 << 30;
 
-/// Places for input that a link keeps when it has none.
+/// Places for what is urgent that a link keeps when there is nothing.
 const SPARE_INPUTS: usize = 8;
+
+/// The place of what waits for a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct InputNumber(u64);
+
+impl Hash for InputNumber {
+    /// Not what decides the machine's future: that is what waits, and in which order.
+    fn hash<H: Hasher>(&self, _state: &mut H) {}
+}
 
 /// What a link is to take in.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -80,9 +89,16 @@ pub(crate) struct Link {
     pub(crate) is_proved: bool,
     /// When something was last said on it, or answered.
     pub(crate) idle_since: Instant,
-    pub(crate) input: VecDeque<LinkInput>,
-    /// What `input` takes.
+    /// What goes before everything else: our handshake, and cancels of what the program has, so that no flood of requests
+    /// delays them. There is one at most for each request in flight.
+    urgent: VecDeque<LinkInput>,
+    /// What waits, by number.
+    input: BTreeMap<InputNumber, LinkInput>,
+    next_input: InputNumber,
+    /// What `urgent` and `input` take.
     pub(crate) input_bytes: usize,
+    /// Its program has not shaken hands, and is told only what is urgent.
+    pub(crate) is_greeting: bool,
     /// It was reported as having input and not polled since.
     pub(crate) is_reported: bool,
     /// Requests in flight, by the id that the program knows.
@@ -108,8 +124,11 @@ impl Link {
             since,
             is_proved: false,
             idle_since: now,
-            input: VecDeque::new(),
+            urgent: VecDeque::new(),
+            input: BTreeMap::new(),
+            next_input: InputNumber(0),
             input_bytes: 0,
+            is_greeting: false,
             is_reported: false,
             requests: HashMap::with_hasher(state.clone()),
             tokens: HashMap::with_hasher(state),
@@ -119,19 +138,55 @@ impl Link {
         }
     }
 
-    pub(crate) fn push(&mut self, input: LinkInput) {
+    /// Has this wait for the program to take it; the number by which it can be withdrawn.
+    pub(crate) fn push(&mut self, input: LinkInput) -> Option<InputNumber> {
+        if self.is_closed {
+            return None;
+        }
+        self.input_bytes += input.held();
+        let number = self.next_input;
+        self.input.insert(number, input);
+        self.next_input = InputNumber(number.0 + 1);
+        Some(number)
+    }
+
+    /// The same for what goes before everything else.
+    pub(crate) fn push_urgent(&mut self, input: LinkInput) {
         if self.is_closed {
             return;
         }
         self.input_bytes += input.held();
-        self.input.push_back(input);
+        self.urgent.push_back(input);
+    }
+
+    /// Takes back what waits; `false` if the program has it.
+    pub(crate) fn withdraw(&mut self, number: InputNumber) -> bool {
+        let waiting = self.input.remove(&number);
+        self.input_bytes -= waiting.as_ref().map_or(0, LinkInput::held);
+        waiting.is_some()
+    }
+
+    /// Takes nothing more. What a program was not told that never shook hands, it is not to be told.
+    pub(crate) fn close(&mut self) {
+        self.is_closed = true;
+        self.requests.clear();
+        self.tokens.clear();
+        if core::mem::take(&mut self.is_greeting) {
+            let end = self.input.pop_last().map(|(_, input)| input).filter(|input| *input == LinkInput::End);
+            (self.urgent, self.input) = (end.into_iter().collect(), BTreeMap::new());
+            self.input_bytes = self.urgent.iter().map(LinkInput::held).sum();
+        }
     }
 
     pub(crate) fn pop(&mut self) -> Option<LinkInput> {
-        let input = self.input.pop_front()?;
+        let input = match self.urgent.pop_front() {
+            Some(urgent) => urgent,
+            None if self.is_greeting => return None,
+            None => self.input.pop_first()?.1,
+        };
         self.input_bytes -= input.held();
-        if self.input.is_empty() && self.input.capacity() > SPARE_INPUTS {
-            self.input = VecDeque::new();
+        if self.urgent.is_empty() && self.urgent.capacity() > SPARE_INPUTS {
+            self.urgent = VecDeque::new();
         }
         Some(input)
     }
@@ -143,8 +198,10 @@ impl Link {
 
     /// Bytes of memory that it holds.
     pub(crate) fn held(&self) -> usize {
-        let places = self.input.capacity() - self.input.len();
-        let input = self.input_bytes + places * size_of::<LinkInput>();
+        // A node of the tree is half full at least.
+        let places = self.urgent.capacity() - self.urgent.len() + self.input.len();
+        let numbers = 2 * self.input.len() * size_of::<InputNumber>();
+        let input = self.input_bytes + places * size_of::<LinkInput>() + numbers;
         let table = |table: &HashMap<RequestId, StreamKey, FixedState>| -> usize {
             let names: usize = table.keys().map(RequestId::heap_bytes).sum();
             table.capacity() * size_of::<(RequestId, StreamKey)>() + names
@@ -156,7 +213,8 @@ impl Link {
 
     /// Feeds what decides its future into a hasher. What its tables of requests hold stands with their streams.
     pub(crate) fn hash_state(&self, state: &mut impl Hasher) {
-        (self.is_closed, self.is_reported, self.next_id, self.tokens_made, &self.input).hash(state);
+        (self.is_closed, self.is_greeting, self.is_reported, self.next_id, self.tokens_made).hash(state);
+        (&self.urgent, &self.input).hash(state);
         (&self.credentials, self.is_proved, &self.tools).hash(state);
     }
 

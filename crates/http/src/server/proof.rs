@@ -111,7 +111,8 @@ impl HttpServer {
             + self.upkeep.len()
             + self.ask.len()
             + self.fates.len()
-            + self.pages.len();
+            + self.pages.len()
+            + self.resting.len();
         let tables =
             self.links.len() + self.sessions.len() + self.session_ids.len() + self.streams.len() + self.replies.len();
         tables + timers + self.cancels.len() + self.events.len() + self.shared.held().len()
@@ -135,10 +136,13 @@ impl HttpServer {
             + self.joint_upkeep.held()
             + self.ask.held()
             + self.fates.held();
+        let resting = self.resting.len() * 2 * size_of::<(Instant, LinkKey)>();
         let waiting: usize = self.shared.held().iter().map(Held::held).sum();
         links
             + sessions
             + modern_only
+            + resting
+            + self.log_level.as_ref().map_or(0, bytes::Bytes::len)
             + streams
             + replies
             + timers
@@ -205,6 +209,9 @@ impl HttpServer {
             LinkUse::Session(_) => None,
         };
         hash_lane(&self.ask, now, state, is_asked);
+        self.resting.iter().for_each(|(at, link)| (at.since(now), self.rank_of_link(*link)).hash(state));
+        self.back_off.hash_state(now, state);
+        self.log_level.hash(state);
         self.modern_only.as_ref().map(ModernOnly::list).hash(state);
         (self.is_draining, &self.session_id, self.events.len()).hash(state);
     }

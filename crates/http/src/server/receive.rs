@@ -16,7 +16,7 @@ use super::{
     HttpServer, LinkInput, LinkKey, ReplyKey, SessionKey, Sessions, StreamKey,
     head::{Head, SESSION},
     joint,
-    link::LinkUse,
+    link::{InputNumber, LinkUse},
     posted::{Edit, Meta, Posted, check_names, line, text, unreadable},
     refusal::Refusal,
     session::Session,
@@ -82,8 +82,9 @@ impl HttpServer {
         if self.is_draining || !self.has_place(now) {
             return Err(self.overloaded("no further session is opened now").of(&request.id));
         }
-        if let Some(link) = self.joint.link() {
-            self.check_room(link, 1).map_err(|refusal| refusal.of(&request.id))?;
+        if self.config.sessions == Sessions::SharedLink {
+            let link = self.joint_link(now);
+            self.check_room(now, link, 1).map_err(|refusal| refusal.of(&request.id))?;
         }
         let Some(id) = self.session_id.take() else {
             return Err(self.overloaded("there is no id for a session").of(&request.id));
@@ -118,11 +119,13 @@ impl HttpServer {
     ) -> Result<(), Refusal> {
         let Some(session) = self.sessions.get(&session_key) else { return Ok(()) };
         let (link, dialect) = (session.link, session.dialect());
-        self.check_room(link, 0)?;
+        match frame {
+            Frame::Request(request) => self.check_room(now, link, 1).map_err(|refusal| refusal.of(&request.id))?,
+            Frame::Notification(_) | Frame::Response(_) | Frame::Batch(_) => self.check_room(now, link, 0)?,
+        }
         self.set_credentials(link, credentials);
         match frame {
             Frame::Request(request) => {
-                self.check_room(link, 1).map_err(|refusal| refusal.of(&request.id))?;
                 if let Some(stream) = self.open_stream(now, reply, session_key) {
                     self.open_in_session(now, session_key, (link, stream), body, request, meta);
                 }
@@ -135,7 +138,7 @@ impl HttpServer {
                 }
                 return self.handle_batch(now, reply, session_key, link, batch.members());
             }
-            Frame::Notification(notification) => match self.handle_notification(session_key, body, notification) {
+            Frame::Notification(notification) => match self.handle_notification(now, session_key, body, notification) {
                 Told::Passed => {}
                 Told::Cancel(id) => {
                     self.await_fate(now, reply, link, id);
@@ -175,7 +178,7 @@ impl HttpServer {
                 .filter_map(|(_, frame)| if let Frame::Request(request) = frame { Some(request) } else { None })
         };
         requests().try_for_each(|request| check_names(request, &Meta::of_params(&request.params)))?;
-        self.check_room(link, requests().count())?;
+        self.check_room(now, link, requests().count())?;
         if requests().next().is_some() && self.replies.get(&reply).is_some_and(|reply| !reply.takes_events) {
             let text = "a batch is answered with text/event-stream, which must be accepted";
             return Err(Refusal::new(StatusCode::NOT_ACCEPTABLE, error_code::INVALID_REQUEST, text));
@@ -191,7 +194,7 @@ impl HttpServer {
                 }
                 Frame::Notification(notification) => {
                     // Of the members of a batch nothing is told one by one.
-                    let _ = self.handle_notification(session, body, notification);
+                    let _ = self.handle_notification(now, session, body, notification);
                 }
                 Frame::Response(_) => self.pass_response(link, body),
                 Frame::Batch(_) => {}
@@ -227,13 +230,19 @@ impl HttpServer {
     /// Passes on what a session's client answers. A program that is shared has asked nothing.
     fn pass_response(&mut self, link: LinkKey, body: &[u8]) {
         match self.config.sessions {
-            Sessions::OwnLink => self.push_input(link, LinkInput::Message(line(body, Vec::new()))),
+            Sessions::OwnLink => drop(self.push_input(link, LinkInput::Message(line(body, Vec::new())))),
             Sessions::SharedLink => {}
         }
     }
 
     /// Passes on a notification of a session's client. A cancel names the request as the program knows it (D32).
-    fn handle_notification(&mut self, session_key: SessionKey, body: &[u8], notification: &Notification<'_>) -> Told {
+    fn handle_notification(
+        &mut self,
+        now: Instant,
+        session_key: SessionKey,
+        body: &[u8],
+        notification: &Notification<'_>,
+    ) -> Told {
         let Some(session) = self.sessions.get(&session_key) else { return Told::Passed };
         let form = session.dialect().cancel;
         let link_key = session.link;
@@ -271,12 +280,32 @@ impl HttpServer {
         } else if is_shared && (is_cancel || joint::is_for_nobody(&notification.method)) {
             return if is_cancel { Told::CancelOf(CancelFate::Refused) } else { Told::Passed };
         }
-        self.push_input(link_key, LinkInput::Message(line(body, edits)));
+        let input = LinkInput::Message(line(body, edits));
+        let Told::Cancel(id) = &told else {
+            self.push_input(link_key, input);
+            return told;
+        };
+        match self.take_place_of(link_key, id) {
+            Some(number) if self.withdraw(link_key, number) => {
+                self.handle_settled(now, link_key, id);
+                return Told::CancelOf(CancelFate::Stopped);
+            }
+            Some(_) => self.push_cancel(link_key, input),
+            None => drop(self.push_input(link_key, input)),
+        }
         told
     }
 
+    /// The place of a request in flight among what its program is to take; none for a second cancel, which is in no hurry.
+    fn take_place_of(&mut self, link: LinkKey, id: &RequestId) -> Option<InputNumber> {
+        let stream = self.links.get(&link)?.requests.get(id)?;
+        let waiting = &mut self.streams.get_mut(stream)?.waiting;
+        waiting.iter_mut().find(|waiting| waiting.link_id == *id)?.input.take()
+    }
+
     /// Checks that a link has room for so many requests more.
-    pub(crate) fn check_room(&self, link: LinkKey, requests: usize) -> Result<(), Refusal> {
+    pub(crate) fn check_room(&self, now: Instant, link: LinkKey, requests: usize) -> Result<(), Refusal> {
+        self.check_rest(now, link)?;
         let Some(link) = self.links.get(&link) else { return Ok(()) };
         if requests > 0 && link.requests.len() + requests > self.config.max_in_flight {
             return Err(self.overloaded("too many requests in flight"));
@@ -310,8 +339,13 @@ impl HttpServer {
         request: &Request<'_>,
         meta: &Meta<'_>,
     ) {
-        if let Some((_, edits)) = self.enter_request(link, stream, body, request, meta) {
-            self.push_input(link, LinkInput::Message(line(body, edits)));
+        let Some((_, edits)) = self.enter_request(link, stream, body, request, meta) else { return };
+        let number = self.push_input(link, LinkInput::Message(line(body, edits)));
+        if let Some(stream) = self.streams.get_mut(&stream)
+            && request.method != HANDSHAKE
+            && let Some(waiting) = stream.waiting.last_mut()
+        {
+            waiting.input = number;
         }
     }
 
@@ -354,6 +388,7 @@ impl HttpServer {
             token,
             listens,
             lists_tools,
+            input: None,
         });
         Some((link_id, edits))
     }

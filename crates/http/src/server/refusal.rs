@@ -1,8 +1,8 @@
 //! What is said to an HTTP request that is not served.
 
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, StatusCode};
-use rescind_proto::{id::RequestId, message};
+use http::{HeaderName, HeaderValue, StatusCode, header};
+use rescind_proto::{error_code, id::RequestId, message};
 
 /// A request that is not served: its status and an error without the id of a request, or with it where it could be read.
 #[derive(Debug)]
@@ -17,6 +17,12 @@ pub(crate) struct Refusal {
 impl Refusal {
     pub(crate) fn new(status: StatusCode, code: i32, text: impl Into<Box<str>>) -> Self {
         Self { status, code, text: text.into(), id: RequestId::NULL, header: None }
+    }
+
+    /// For what can be tried again after so many seconds.
+    pub(crate) fn unavailable(seconds: u64, text: impl Into<Box<str>>) -> Self {
+        let refusal = Self::new(StatusCode::SERVICE_UNAVAILABLE, error_code::OVERLOADED, text);
+        refusal.with_header(header::RETRY_AFTER, seconds.into())
     }
 
     /// Names the request that is refused.

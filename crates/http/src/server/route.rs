@@ -66,7 +66,12 @@ impl HttpServer {
             message::error(Some(&request.id), error_code::METHOD_NOT_FOUND, words, None, &mut answer);
             self.report(HttpServerEvent::Dropped { link, method: (*request.method).into() });
         }
-        self.push_input(link, LinkInput::Message(line(&answer, Vec::new())));
+        let answer = LinkInput::Message(line(&answer, Vec::new()));
+        if self.links.get(&link).is_some_and(|link| link.is_greeting) {
+            self.push_urgent(link, answer);
+        } else {
+            self.push_input(link, answer);
+        }
     }
 
     /// Answers what a program that is gone will not answer.
@@ -403,8 +408,9 @@ impl HttpServer {
         let link = stream.link;
         let ids: Vec<RequestId> = stream.waiting.iter().map(|waiting| waiting.link_id.clone()).collect();
         for id in ids {
-            self.remove_request(now, link, &id);
-            self.push_input(link, LinkInput::StreamClosed(id));
+            if let Some((_, waiting)) = self.remove_request(now, link, &id) {
+                self.retract(link, waiting);
+            }
         }
         if let Some(stream) = self.streams.get_mut(&key) {
             stream.ended.get_or_insert(now);

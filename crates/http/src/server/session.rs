@@ -267,11 +267,10 @@ impl HttpServer {
     /// Takes nothing more for a link, and nothing more from it: whoever it serves is served no more.
     pub(crate) fn close_link(&mut self, now: Instant, key: LinkKey) {
         let Some(link) = self.links.get_mut(&key) else { return };
-        if core::mem::replace(&mut link.is_closed, true) {
+        if link.is_closed {
             return;
         }
-        link.requests.clear();
-        link.tokens.clear();
+        link.close();
         let serves = link.serves;
         self.settle_fates(key);
         match serves {
@@ -287,10 +286,14 @@ impl HttpServer {
                 self.end_streams(now, key);
             }
         }
+        if self.stop_resting(key) {
+            // The driver has never heard of it.
+            self.links.remove(&key);
+        }
     }
 
     /// Ends the streams of a link that no session has ended.
-    fn end_streams(&mut self, now: Instant, link: LinkKey) {
+    pub(crate) fn end_streams(&mut self, now: Instant, link: LinkKey) {
         let streams = self.streams.iter().filter(|(_, stream)| stream.link == link && !stream.is_resumable());
         let streams: Vec<StreamKey> = streams.map(|(key, _)| *key).collect();
         streams.into_iter().for_each(|stream| self.end_stream(now, stream));

@@ -170,7 +170,7 @@ impl HttpServer {
             Frame::Notification(notification) if notification.method == dialect.cancel.method => {}
             Frame::Notification(_) => {
                 let link = self.stateless_link(now, posted.credentials)?;
-                self.check_room(link, 0)?;
+                self.check_room(now, link, 0)?;
                 self.push_input(link, LinkInput::Message(line(posted.body, Vec::new())));
             }
             Frame::Response(_) | Frame::Batch(_) => {}
@@ -193,7 +193,7 @@ impl HttpServer {
             return Err(self.overloaded("no further request is taken now").of(&request.id));
         }
         let link = self.stateless_link(now, posted.credentials).map_err(|refusal| refusal.of(&request.id))?;
-        self.check_room(link, 1).map_err(|refusal| refusal.of(&request.id))?;
+        self.check_room(now, link, 1).map_err(|refusal| refusal.of(&request.id))?;
         let stream = StreamKey(self.allocate_key());
         self.insert_stream(now, reply, stream, Stream::new(link, dialect, None));
         self.open_request(link, stream, posted.body, request, &posted.meta);
@@ -215,6 +215,9 @@ impl HttpServer {
         if let Era::Unknown = self.shared.era {
             self.ask_era(now, credentials)?;
         }
+        if let Some(question) = self.shared.question() {
+            self.check_rest(now, question.link)?;
+        }
         let bytes: usize = self.shared.held().iter().map(Held::bytes).sum();
         if bytes + body.len() > self.config.max_input {
             return Err(self.overloaded("the server has not said yet which revision it speaks"));
@@ -229,7 +232,9 @@ impl HttpServer {
     pub(crate) fn ask_era(&mut self, now: Instant, credentials: &Credentials) -> Result<(), Refusal> {
         let link = self.stateless_link(now, credentials)?;
         let id = self.ask_program(link, "server/discover", |out| out.extend_from_slice(DISCOVER.as_bytes()));
-        self.ask.arm(now, link);
+        if !self.is_resting(link) {
+            self.ask.arm(now, link);
+        }
         self.shared.era = Era::Asked(Question { link, id, held: Vec::new() });
         Ok(())
     }

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use bytes::{Bytes, BytesMut};
 use rescind_proto::{dialect::Dialect, error_code, id::RequestId, message, time::Instant};
 
-use super::{LinkKey, ReplyKey, SessionKey};
+use super::{LinkKey, ReplyKey, SessionKey, link::InputNumber};
 use crate::sse;
 
 /// The most bytes that are handed out at once.
@@ -72,6 +72,8 @@ pub(crate) struct Waiting {
     pub(crate) listens: bool,
     /// It asks for the list of tools.
     pub(crate) lists_tools: bool,
+    /// Its place among what the program is to take; `None` if it is not to see it, or must (MCP-C03).
+    pub(crate) input: Option<InputNumber>,
 }
 
 impl Waiting {

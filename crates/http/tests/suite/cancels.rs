@@ -97,6 +97,7 @@ fn an_answer_that_crosses_the_cancel_is_given() {
     let mut rig = Rig::new();
     let client = rig.session(LEGACY);
     let key = rig.post_to(&client, &call("1"));
+    rig.at(client.link);
     rig.post_to(&client, &cancel("1"));
     rig.answer(client.link, "1", "done");
     rig.settle(client.link, "1");

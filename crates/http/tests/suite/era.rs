@@ -307,10 +307,11 @@ fn both_eras_are_served_at_once_request_by_request() {
     let legacy = rig.post_to(&client, &call("1"));
     let shared = rig.shared();
     assert_ne!(shared, client.link);
+    assert_eq!(rig.at(shared).len(), 1);
     rig.hang_up(legacy);
     rig.hang_up(modern);
     let closed = rig.at(shared);
-    assert!(closed[1].starts_with("closed "), "{closed:?}");
+    assert!(closed[0].starts_with("closed "), "{closed:?}");
     assert_eq!(rig.at(client.link), [call("1")]);
     // A session's client that names the newer revision in a request belongs to that for this request.
     let headers = [

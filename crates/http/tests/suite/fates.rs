@@ -13,6 +13,7 @@ fn a_cancel_is_answered_once_something_is_known_of_it_and_says_what() {
         let mut rig = Rig::new();
         let client = rig.session(LEGACY);
         rig.post_to(&client, &call("1"));
+        rig.at(client.link);
         let told = rig.post_to(&client, &cancel("1"));
         assert_eq!(rig.read(told).status, 0, "nothing is known yet");
         rig.tell(client.link, "1", fate);
@@ -29,6 +30,7 @@ fn what_is_not_known_within_a_second_is_unknown() {
     let mut rig = Rig::new();
     let client = rig.session(LEGACY);
     rig.post_to(&client, &call("1"));
+    rig.at(client.link);
     let told = rig.post_to(&client, &cancel("1"));
     rig.pass_millis(999);
     assert_eq!(rig.read(told).status, 0);
@@ -44,6 +46,7 @@ fn nothing_more_is_known_of_the_cancels_of_a_link_that_ends() {
     let mut rig = Rig::new();
     let client = rig.session(LEGACY);
     rig.post_to(&client, &call("1"));
+    rig.at(client.link);
     let told = rig.post_to(&client, &cancel("1"));
     rig.close(client.link);
     assert_eq!(rig.read(told).header(FATE), Some("unknown"));
@@ -55,6 +58,7 @@ fn a_second_cancel_does_not_take_the_answer_of_the_first() {
     let mut rig = Rig::new();
     let client = rig.session(LEGACY);
     rig.post_to(&client, &call("1"));
+    rig.at(client.link);
     let first = rig.post_to(&client, &cancel("1"));
     let second = rig.post_to(&client, &cancel("1"));
     assert_eq!(rig.read(first).header(FATE), Some("unknown"));

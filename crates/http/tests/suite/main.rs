@@ -18,6 +18,7 @@ mod ids;
 mod joined;
 mod modern;
 mod questions;
+mod restarts;
 mod resuming;
 mod rig;
 mod sessions;

@@ -8,25 +8,25 @@ use serde_json::{Value, json};
 
 use crate::rig::*;
 
-fn shared() -> HttpServerConfig {
+pub(crate) fn shared() -> HttpServerConfig {
     HttpServerConfig { sessions: Sessions::SharedLink, ..config() }
 }
 
-fn initialize(id: &str, revision: &str) -> String {
+pub(crate) fn initialize(id: &str, revision: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"initialize","params":{{"protocolVersion":"{revision}"}}}}"#)
 }
 
 /// The result of the program's handshake.
-fn greeting(revision: &str) -> String {
+pub(crate) fn greeting(revision: &str) -> String {
     format!(r#"{{"protocolVersion":"{revision}","capabilities":{{"x":1}},"serverInfo":{{"name":"s"}}}}"#)
 }
 
-fn id_of(message: &str) -> String {
+pub(crate) fn id_of(message: &str) -> String {
     serde_json::from_str::<Value>(message).unwrap()["id"].to_string()
 }
 
 /// The program is asked for its handshake; the id of that.
-fn asked(rig: &mut Rig) -> (LinkKey, String) {
+pub(crate) fn asked(rig: &mut Rig) -> (LinkKey, String) {
     let link = rig.shared();
     let [only] = &rig.at(link)[..] else { panic!("not one message") };
     let asks: Value = serde_json::from_str(only).unwrap();
@@ -38,7 +38,7 @@ fn asked(rig: &mut Rig) -> (LinkKey, String) {
 }
 
 /// The program shakes hands.
-fn shakes(rig: &mut Rig, revision: &str) -> LinkKey {
+pub(crate) fn shakes(rig: &mut Rig, revision: &str) -> LinkKey {
     let (link, id) = asked(rig);
     rig.say(link, &format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{}}}"#, greeting(revision)));
     assert_eq!(rig.at(link), [r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#]);
@@ -52,7 +52,7 @@ fn client(rig: &mut Rig, key: ReplyKey, link: LinkKey) -> Client {
 }
 
 /// A program and two clients, which it cannot tell apart.
-fn pair(rig: &mut Rig) -> (LinkKey, Client, Client) {
+pub(crate) fn pair(rig: &mut Rig) -> (LinkKey, Client, Client) {
     let keys = [(); 2].map(|()| rig.post(&[], &initialize("1", LEGACY)));
     let link = shakes(rig, LEGACY);
     let [first, second] = keys.map(|key| client(rig, key, link));
@@ -60,7 +60,7 @@ fn pair(rig: &mut Rig) -> (LinkKey, Client, Client) {
 }
 
 /// A client calls; the id by which the program knows that.
-fn calls(rig: &mut Rig, client: &Client, id: &str) -> (ReplyKey, String) {
+pub(crate) fn calls(rig: &mut Rig, client: &Client, id: &str) -> (ReplyKey, String) {
     let key = rig.post_to(client, &call(id));
     let [only] = &rig.at(client.link)[..] else { panic!("not one message") };
     let known = id_of(only);
@@ -72,7 +72,7 @@ fn updated(uri: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{{"uri":"{uri}"}}}}"#)
 }
 
-fn about(id: &str, method: &str, uri: &str) -> String {
+pub(crate) fn about(id: &str, method: &str, uri: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"resources/{method}","params":{{"uri":"{uri}"}}}}"#)
 }
 
@@ -265,27 +265,6 @@ fn the_program_is_ended_when_no_session_was_left_for_long() {
     assert_eq!(rig.at(link), [""; 0], "it is not asked again, and goes on");
     rig.pass(Duration::from_secs(30));
     assert_eq!(rig.at(link), ["end"]);
-    rig.end();
-}
-
-#[test]
-fn the_death_of_the_program_answers_what_is_in_flight_and_ends_all_sessions() {
-    let mut rig = Rig::with(shared());
-    let (link, first, second) = pair(&mut rig);
-    let keys = [&first, &second].map(|client| rig.post_to(client, &call("1")));
-    let listening = rig.listen(&first);
-    rig.close(link);
-    for key in keys {
-        assert_eq!(rig.whole(key, 200), gone("1"));
-    }
-    assert!(rig.read(listening).has_ended);
-    for client in [&first, &second] {
-        let key = rig.post_to(client, &call("2"));
-        assert_eq!(rig.read(key).status, 404);
-    }
-    let key = rig.post(&[], &initialize("1", LEGACY));
-    assert_ne!(shakes(&mut rig, LEGACY), link);
-    assert_eq!(rig.read(key).status, 200);
     rig.end();
 }
 

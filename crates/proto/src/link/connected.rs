@@ -11,4 +11,6 @@ pub struct Connected {
     pub kept: usize,
     /// Bytes of messages that are kept for clients that come back.
     pub kept_bytes: usize,
+    /// How often the program behind was started anew after it had ended by itself.
+    pub restarts: usize,
 }

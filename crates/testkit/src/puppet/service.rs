@@ -110,6 +110,16 @@ impl Service {
         })
     }
 
+    /// `program serve --shared` in front of this command. It has no puppets.
+    ///
+    /// # Panics
+    ///
+    /// If it does not start.
+    #[must_use]
+    pub fn shared_command<const N: usize>(program: &str, command: [&str; N]) -> Self {
+        Self::open(program, ["--shared"], |_| command.map(Into::into))
+    }
+
     /// `program serve --upstream` with these flags, in front of a server at this URL. It has no puppets.
     ///
     /// # Panics

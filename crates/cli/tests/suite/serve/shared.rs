@@ -140,7 +140,7 @@ fn the_end_of_one_session_stops_its_work_and_nobody_elses() {
 }
 
 #[test]
-fn after_the_death_of_the_server_clients_begin_anew_with_another() {
+fn after_the_death_of_the_server_sessions_go_on_with_another() {
     let service = serve();
     let opening = open(&service);
     let mut server = accept(&service);
@@ -150,15 +150,28 @@ fn after_the_death_of_the_server_clients_begin_anew_with_another() {
     let head = call.head();
     let error = error_of(&call.message(&head), "1");
     assert_eq!(error["code"], -31002, "{error}");
-    let (_, head) = service.post(&client.headers(), &request("2", "ping"));
-    assert_eq!(head.status, 404);
-    let opening = open(&service);
     let mut server = accept(&service);
-    let client = Client::of(opening);
     let (mut call, known) = client.call(&service, &mut server, 0);
     server.send(&result(&known, "{}"));
     let head = call.head();
     assert_eq!(call.message(&head), result("1", "{}"));
+}
+
+/// Started in vain: at once, then after a second, and no client has it started sooner.
+#[test]
+fn a_server_that_ends_at_once_is_not_started_for_every_client() {
+    let folder = tempfile::tempdir().unwrap();
+    let starts = folder.path().join("starts");
+    let script = format!("echo x >> {}; exit 3", starts.display());
+    let service = Service::shared_command(PROGRAM, ["sh", "-c", &script]);
+    for _ in 0..20 {
+        let mut client = open(&service);
+        let head = client.head();
+        let said = client.message(&head);
+        assert!(head.status == 503 || error_of(&said, "1")["code"] == -31002, "{} {said}", head.status);
+    }
+    let started = std::fs::read_to_string(&starts).unwrap().lines().count();
+    assert!(started < 12, "{started} starts");
 }
 
 /// Of each method one warning, however often it comes.

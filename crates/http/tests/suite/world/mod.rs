@@ -17,7 +17,7 @@ use std::{
 };
 
 use http::{Method, Request, Response};
-use rescind_http::server::{BodyChunk, HttpServer, HttpServerEvent, LinkInput, ReplyBody, ReplyKey, Sessions};
+use rescind_http::server::{BodyChunk, HttpServer, HttpServerEvent, LinkInput, LinkKey, ReplyBody, ReplyKey, Sessions};
 use rescind_proto::{id::RequestId, link::CancelFate, time::Instant};
 use rescind_testkit::sim::{
     digest::Digest,
@@ -437,10 +437,9 @@ impl HttpWorld {
         if self.model.asked_link() == Some(link) {
             self.model.not_learnt(self.now);
         }
+        let key = self.model.links[link].key;
         self.model.gone(self.now, link);
-        self.model.links[link].is_served = false;
-        self.model.links[link].expects.clear();
-        if let Some(key) = self.model.links[link].key {
+        if let Some(key) = key {
             self.server.handle_link_closed(self.now, key);
         }
         Ok(())
@@ -561,7 +560,9 @@ impl HttpWorld {
                                 format!("        -> {link}: {other:?}")
                             }
                         });
-                        self.model.received(link, &input)?;
+                        if !self.shakes_hands(link, key, &input) {
+                            self.model.received(link, &input)?;
+                        }
                     }
                 }
                 HttpServerEvent::Dropped { .. } | HttpServerEvent::PageWanted { .. } => {}
@@ -571,6 +572,20 @@ impl HttpWorld {
             Some(link) => broken(format!("link {link} never receives {:?}", self.model.links[link].expects)),
             None => Ok(()),
         }
+    }
+
+    /// A program that was started in the place of another shakes hands; whether that is what it was told to do.
+    fn shakes_hands(&mut self, link: usize, key: LinkKey, input: &LinkInput) -> bool {
+        let LinkInput::Message(line) = input else { return false };
+        let line = String::from_utf8_lossy(line);
+        if !self.model.links[link].has_restarted || !text::is_handshake(&line) {
+            return false;
+        }
+        if let Some(id) = text::id(&line) {
+            let answer = text::handshake_answer(id, "2025-11-25");
+            self.server.handle_message(self.now, key, answer.as_bytes());
+        }
+        true
     }
 
     fn note(&mut self, line: impl FnOnce() -> String) {
@@ -830,7 +845,7 @@ impl World for HttpWorld {
             if link.is_served && link.plains < scene.plains {
                 out.push(Action::Plain(name));
             }
-            if link.is_served && (scene.ends || !link.is_open) {
+            if link.is_served && (scene.ends || !link.is_open) && !model.has_ended_once(link) {
                 out.push(Action::Close(name));
             }
         }

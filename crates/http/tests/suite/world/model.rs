@@ -65,6 +65,8 @@ pub(crate) struct Link {
     pub(crate) is_open: bool,
     /// Its program is there.
     pub(crate) is_served: bool,
+    /// Its program has ended, and another was started for the sessions that share it. Once; what comes then is in no hurry.
+    pub(crate) has_restarted: bool,
     pub(crate) expects: VecDeque<Expected>,
     /// Ids that were seen there, where each must be another.
     ids: Vec<String>,
@@ -231,6 +233,7 @@ impl Model {
             person: client.map_or(0, |client| self.clients[client].person),
             is_open: true,
             is_served: true,
+            has_restarted: false,
             expects: VecDeque::new(),
             ids: Vec::new(),
             question: None,
@@ -656,17 +659,38 @@ impl Model {
         at
     }
 
-    /// A program is gone: what it has not answered is answered for it.
-    pub(crate) fn gone(&mut self, now: Instant, link: usize) {
+    /// A program is gone: what it has not answered is answered for it. Whether another takes its place.
+    pub(crate) fn gone(&mut self, now: Instant, link: usize) -> bool {
         for ask in 0..self.asks.len() {
             let Ask { link: of, state, listens, .. } = self.asks[ask];
             if of.is_some_and(|of| self.program(of) == link) && state == AskState::Waiting && !listens {
                 self.answered(now, ask, Said::Gone(ask));
             }
         }
+        self.links[link].expects.clear();
+        if self.links.iter().any(|session| session.joint == Some(link) && session.is_open) {
+            for ask in 0..self.asks.len() {
+                if self.asks[ask].link.is_some_and(|of| self.program(of) == link) {
+                    self.asks[ask].known = None;
+                }
+            }
+            let program = &mut self.links[link];
+            (program.key, program.has_restarted) = (None, true);
+            program.ids.clear();
+            return true;
+        }
         for session in (0..self.links.len()).filter(|at| self.program(*at) == link).collect::<Vec<_>>() {
             self.closed(now, session, false);
         }
+        self.links[link].is_served = false;
+        false
+    }
+
+    /// Whether another program in the place of this one would not be started at once.
+    pub(crate) fn has_ended_once(&self, link: &Link) -> bool {
+        let is_of_many = |link: &Link| link.client.is_none();
+        let mut of_many = self.links.iter().filter(|link| is_of_many(link));
+        is_of_many(link) && of_many.any(|link| link.has_restarted || !link.is_served)
     }
 
     /// A link ends: its session was deleted, or its program is gone.
@@ -898,10 +922,22 @@ impl Model {
             Era::Modern => 2_u8.hash(state),
             Era::Legacy => 3_u8.hash(state),
         }
-        for Link { client, joint, session: _, key: _, person, is_open, is_served, expects, ids, question, plains } in
-            &self.links
+        for Link {
+            client,
+            joint,
+            session: _,
+            key: _,
+            person,
+            is_open,
+            is_served,
+            has_restarted,
+            expects,
+            ids,
+            question,
+            plains,
+        } in &self.links
         {
-            (client, joint, person, is_open, is_served, expects, ids, question, plains).hash(state);
+            (client, joint, person, is_open, is_served, has_restarted, expects, ids, question, plains).hash(state);
         }
         for stream in &self.streams {
             let Stream { link, asks, log, sent, got, last, reply, posted, ended, .. } = stream;

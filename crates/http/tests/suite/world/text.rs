@@ -64,6 +64,11 @@ pub(crate) fn handshake_answer(id: &str, revision: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"protocolVersion":"{revision}"}}}}"#)
 }
 
+/// Whether this is what a program is told when it shakes hands.
+pub(crate) fn is_handshake(message: &str) -> bool {
+    [r#""method":"initialize""#, r#""method":"notifications/initialized""#].iter().any(|part| message.contains(part))
+}
+
 /// The answer of a modern server to the question for its revisions, or that of a legacy one.
 pub(crate) fn discovered(id: &str, is_modern: bool) -> String {
     if is_modern {

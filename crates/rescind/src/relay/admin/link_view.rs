@@ -169,9 +169,9 @@ impl SessionFacts {
     }
 
     pub(super) fn connected(&self) -> Option<feed::Connected> {
-        let Connected { sessions, responses, kept, kept_bytes } = self.census.as_ref()?();
-        let [sessions, responses, kept, kept_bytes] =
-            [sessions, responses, kept, kept_bytes].map(|count| u64::try_from(count).unwrap_or(u64::MAX));
-        Some(feed::Connected { sessions, responses, kept, kept_bytes })
+        let Connected { sessions, responses, kept, kept_bytes, restarts } = self.census.as_ref()?();
+        let [sessions, responses, kept, kept_bytes, restarts] =
+            [sessions, responses, kept, kept_bytes, restarts].map(|count| u64::try_from(count).unwrap_or(u64::MAX));
+        Some(feed::Connected { sessions, responses, kept, kept_bytes, restarts })
     }
 }

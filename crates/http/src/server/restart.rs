@@ -1,0 +1,143 @@
+//! A program of several clients that has ended by itself, and is started again: sessions go on with the next one.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use bytes::Bytes;
+use rescind_proto::{error_code, frame::Request, json, message, time::Instant};
+
+use super::{
+    HttpServer, HttpServerEvent, LinkKey, SessionKey,
+    joint::{Joint, SUBSCRIBE},
+    link::LinkUse,
+    refusal::Refusal,
+    session::{HANDSHAKE_STREAM, Session},
+};
+
+/// Requests wait so long for a program that is to be started again; if it takes longer, they are refused.
+const HELD_FOR: Duration = Duration::from_secs(2);
+
+/// The longest word for how much a program is to say in its log, as JSON.
+const LONGEST_LEVEL: usize = 64;
+
+const SET_LEVEL: &str = "logging/setLevel";
+
+impl HttpServer {
+    /// The program that sessions share is gone or of no use, and what waited for it was answered. Sessions go on with
+    /// another; where there is none, the next client has it started.
+    pub(crate) fn restart_joint(&mut self, now: Instant, ended: LinkKey) {
+        self.back_off.end(now);
+        if self.is_draining || self.sessions.is_empty() {
+            return self.close_link(now, ended);
+        }
+        if let Some(link) = self.links.get_mut(&ended) {
+            link.close();
+        }
+        self.settle_fates(ended);
+        self.stop_resting(ended);
+        let former = match core::mem::replace(&mut self.joint, Joint::Closed) {
+            Joint::Closed => None,
+            Joint::Asked { former, .. } => former,
+            Joint::Open { result, .. } => Some(result),
+        };
+        let next = self.open_joint(now, former);
+        self.sessions.values_mut().for_each(|session| session.link = next);
+        for stream in self.streams.values_mut().filter(|stream| stream.link == ended && stream.is_resumable()) {
+            stream.link = next;
+        }
+        self.end_streams(now, ended);
+    }
+
+    /// Tells a program that was started again what the one before it knew. Sessions to which that one had said something
+    /// else than this one says have ended.
+    pub(crate) fn go_on_with(&mut self, now: Instant, link: LinkKey, former: Option<Bytes>, result: &[u8]) {
+        let Some(former) = former else { return };
+        let is_another = ["protocolVersion", "capabilities"]
+            .iter()
+            .any(|name| json::member(&former, name) != json::member(result, name));
+        if is_another {
+            let is_joining = |session: &Session| {
+                let stream = session.streams.get(&HANDSHAKE_STREAM).and_then(|stream| self.streams.get(stream));
+                stream.is_some_and(|stream| !stream.waiting.is_empty())
+            };
+            let open = self.sessions.iter().filter(|(_, session)| !is_joining(session));
+            for session in open.map(|(key, _)| *key).collect::<Vec<_>>() {
+                self.answer_session(now, session, link);
+                self.end_session(now, session);
+            }
+            return;
+        }
+        let wanted = self.sessions.values().flat_map(|session| &session.subscriptions);
+        for uri in wanted.cloned().collect::<BTreeSet<_>>() {
+            self.ask_program(link, SUBSCRIBE, |out| {
+                out.extend_from_slice(br#""uri":"#);
+                json::write_string(out, &uri);
+            });
+        }
+        if let Some(level) = self.log_level.clone() {
+            self.ask_program(link, SET_LEVEL, |out| {
+                out.extend_from_slice(br#""level":"#);
+                out.extend_from_slice(&level);
+            });
+        }
+    }
+
+    /// Answers what a session waits for from a program that it cannot go on with.
+    fn answer_session(&mut self, now: Instant, session: SessionKey, link: LinkKey) {
+        let streams = self.streams.values().filter(|stream| stream.session() == Some(session));
+        let waiting = streams.flat_map(|stream| &stream.waiting);
+        for (id, input) in waiting.map(|waiting| (waiting.link_id.clone(), waiting.input)).collect::<Vec<_>>() {
+            if let Some(number) = input {
+                self.withdraw(link, number);
+            }
+            let words = "the server was started again, and is not what it was; send initialize for a new session";
+            let mut answer = Vec::new();
+            message::error(Some(&id), error_code::UPSTREAM_GONE, words, None, &mut answer);
+            self.handle_message(now, link, &answer);
+        }
+    }
+
+    /// Notes what a session asks for of the program as a whole.
+    pub(crate) fn note_level(&mut self, request: &Request<'_>) {
+        if request.method != SET_LEVEL {
+            return;
+        }
+        let level = request.params.raw.and_then(|params| json::member(params, "level"));
+        self.log_level = level.filter(|level| level.len() <= LONGEST_LEVEL).map(Bytes::copy_from_slice);
+    }
+
+    /// Whether the program of this link may not be started yet.
+    pub(crate) fn is_resting(&self, link: LinkKey) -> bool {
+        self.resting.iter().any(|(_, resting)| *resting == link)
+    }
+
+    /// The program of this link is wanted no more; whether it was still to be started.
+    pub(crate) fn stop_resting(&mut self, link: LinkKey) -> bool {
+        let before = self.resting.len();
+        self.resting.retain(|(_, resting)| *resting != link);
+        self.resting.len() < before
+    }
+
+    /// Has programs started that may be.
+    pub(crate) fn wake_resting(&mut self, now: Instant) {
+        while let Some((_, key)) = self.resting.first().filter(|(at, _)| *at <= now).copied() {
+            self.resting.pop_first();
+            let Some(link) = self.links.get(&key) else { continue };
+            let (serves, credentials) = (link.serves, link.credentials.clone());
+            if serves == LinkUse::Sessions || self.shared.is_asked(key) {
+                self.ask.arm(now, key);
+            }
+            self.report(HttpServerEvent::Opened { link: key, session: None, credentials });
+        }
+    }
+
+    /// Refuses what would have to wait for long until its program is started.
+    pub(crate) fn check_rest(&self, now: Instant, link: LinkKey) -> Result<(), Refusal> {
+        let at = self.resting.iter().find(|(_, resting)| *resting == link).map(|(at, _)| *at);
+        let Some(wait) = at.map(|at| at.since(now)).filter(|wait| *wait > HELD_FOR) else { return Ok(()) };
+        let seconds = wait.as_secs() + 1;
+        Err(Refusal::unavailable(
+            seconds,
+            format!("the server has ended again and again; it is started in {seconds} s"),
+        ))
+    }
+}
