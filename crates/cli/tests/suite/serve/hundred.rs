@@ -11,7 +11,7 @@ use std::{
     thread,
 };
 
-use rescind_testkit::puppet::{Connection, Server, Service, Transcript};
+use rescind_testkit::puppet::{Connection, Head, Server, Service, Transcript};
 use serde_json::{Value, json};
 
 use crate::shim::{
@@ -132,9 +132,9 @@ impl Caller {
                 let first: Value = serde_json::from_str(&connection.message(&head)).unwrap();
                 assert_eq!(first["params"]["progressToken"], 1, "{who}: {first}");
                 assert_eq!(first["params"]["progress"], number, "{who}: {first}");
-                self.stop(connection);
+                self.stop(connection, Some(head));
             }
-            Fate::Crossing => self.stop(connection),
+            Fate::Crossing => self.stop(connection, None),
         }
     }
 
@@ -152,12 +152,12 @@ impl Caller {
     }
 
     /// Stops a call as its client's era has it. Only an answer that crosses may still come.
-    fn stop(&self, mut connection: Connection) {
+    fn stop(&self, mut connection: Connection, head: Option<Head>) {
         if self.session.is_none() {
             return drop(connection);
         }
         self.tell(&cancelled("1"));
-        let head = connection.head();
+        let head = head.unwrap_or_else(|| connection.head());
         if head.header("content-type") == Some("text/event-stream") {
             while connection.event().is_some() {}
         } else {
