@@ -86,7 +86,12 @@ impl Contender {
         match self {
             Self::BareSse | Self::BridgeEach | Self::Supergateway => false,
             Self::Rescind => era == Era::Modern,
-            Self::Bridge | Self::BridgeSse | Self::RescindShared | Self::NpmProxy | Self::PypiProxy | Self::CrateProxy => true,
+            Self::Bridge
+            | Self::BridgeSse
+            | Self::RescindShared
+            | Self::NpmProxy
+            | Self::PypiProxy
+            | Self::CrateProxy => true,
         }
     }
 
