@@ -16,7 +16,7 @@ use crate::marks::{Mark, now};
 use crate::message::{Era, Requests};
 use crate::report::Figures;
 
-/// Connections of the client that floods, each of which calls again as soon as it is answered.
+/// Connections of the flooding client. Each calls again as soon as it is answered.
 const FLOODING: usize = 16;
 /// Alone and beside the flood in turn, so often.
 const TURNS: usize = 8;

@@ -19,6 +19,7 @@ mod credentials;
 mod discovery;
 mod fate;
 mod head;
+mod input;
 mod joint;
 mod lane;
 mod link;
@@ -60,13 +61,13 @@ use credentials::Credentials;
 use head::{Head, SESSION};
 use joint::Joint;
 use lane::Lane;
-use link::{InputNumber, Link, LinkUse};
+use link::{Link, LinkUse};
 use modern_only::ModernOnly;
 use refusal::Refusal;
 use reply::Reply;
 use session::Session;
 use stateless::Shared;
-use stream::{Stream, Waiting};
+use stream::Stream;
 
 /// Names an HTTP request and its response, as long as the machine lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -384,14 +385,8 @@ impl HttpServer {
         }
     }
 
-    /// The next input of a link.
-    pub fn poll_input(&mut self, key: LinkKey) -> Option<LinkInput> {
-        let link = self.links.get_mut(&key)?;
-        link.is_reported = false;
-        link.pop()
-    }
-
-    /// Records that the program behind a link is gone, with its sessions. What it has said still reaches its clients, and what
+    /// Records that the program behind a link is gone. Its session is over; those that share it go on with another, which
+    /// is wanted at once or after a while ([`Opened`](HttpServerEvent::Opened)). What it has said still reaches its clients, and what
     /// it has not answered is answered with an error (D35).
     pub fn handle_link_closed(&mut self, now: Instant, key: LinkKey) {
         if self.shared.is_asked(key) {
@@ -551,50 +546,6 @@ impl HttpServer {
             && !core::mem::replace(&mut reply.is_reported, true)
         {
             self.report(HttpServerEvent::ReplyReady(key));
-        }
-    }
-
-    fn push_input(&mut self, key: LinkKey, input: LinkInput) -> Option<InputNumber> {
-        let number = self.links.get_mut(&key)?.push(input);
-        self.report_input(key);
-        number
-    }
-
-    /// The same for what goes before everything else.
-    fn push_urgent(&mut self, key: LinkKey, input: LinkInput) {
-        if let Some(link) = self.links.get_mut(&key) {
-            link.push_urgent(input);
-        }
-        self.report_input(key);
-    }
-
-    /// The same for the cancel of a request that the program has: nobody's flood of requests is to delay it. Where messages
-    /// belong to those whose credentials were last said, it stays behind them.
-    fn push_cancel(&mut self, key: LinkKey, input: LinkInput) {
-        if self.config.passes_credentials() {
-            self.push_input(key, input);
-        } else {
-            self.push_urgent(key, input);
-        }
-    }
-
-    /// Cancels a request that is in flight no more for its client: one that still waits for the program to take it never
-    /// gets there.
-    fn retract(&mut self, link: LinkKey, request: Waiting) {
-        if !request.input.is_some_and(|number| self.withdraw(link, number)) {
-            self.push_cancel(link, LinkInput::StreamClosed(request.link_id));
-        }
-    }
-
-    fn withdraw(&mut self, link: LinkKey, number: InputNumber) -> bool {
-        self.links.get_mut(&link).is_some_and(|link| link.withdraw(number))
-    }
-
-    fn report_input(&mut self, key: LinkKey) {
-        if let Some(link) = self.links.get_mut(&key)
-            && !core::mem::replace(&mut link.is_reported, true)
-        {
-            self.report(HttpServerEvent::InputReady(key));
         }
     }
 

@@ -89,8 +89,8 @@ pub(crate) struct Link {
     pub(crate) is_proved: bool,
     /// When something was last said on it, or answered.
     pub(crate) idle_since: Instant,
-    /// What goes before everything else: our handshake, and cancels of what the program has, so that no flood of requests
-    /// delays them. There is one at most for each request in flight.
+    /// What goes before everything else: our own messages, and cancels of what the program has taken, so that no flood of
+    /// requests delays them. Of those there is one at most for each request in flight.
     urgent: VecDeque<LinkInput>,
     /// What waits, by number.
     input: BTreeMap<InputNumber, LinkInput>,

@@ -33,7 +33,6 @@ impl HttpServer {
             link.close();
         }
         self.settle_fates(ended);
-        self.stop_resting(ended);
         let former = match core::mem::replace(&mut self.joint, Joint::Closed) {
             Joint::Closed => None,
             Joint::Asked { former, .. } => former,

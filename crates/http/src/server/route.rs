@@ -66,12 +66,8 @@ impl HttpServer {
             message::error(Some(&request.id), error_code::METHOD_NOT_FOUND, words, None, &mut answer);
             self.report(HttpServerEvent::Dropped { link, method: (*request.method).into() });
         }
-        let answer = LinkInput::Message(line(&answer, Vec::new()));
-        if self.links.get(&link).is_some_and(|link| link.is_greeting) {
-            self.push_urgent(link, answer);
-        } else {
-            self.push_input(link, answer);
-        }
+        // It may wait for this before it shakes hands.
+        self.push_urgent(link, LinkInput::Message(line(&answer, Vec::new())));
     }
 
     /// Answers what a program that is gone will not answer.

@@ -276,7 +276,7 @@ impl HttpServer {
         match serves {
             LinkUse::Session(session) => self.forget_session(now, session),
             LinkUse::Sessions => {
-                self.joint = Joint::Closed;
+                (self.joint, self.log_level) = (Joint::Closed, None);
                 let sessions: Vec<SessionKey> = self.sessions.keys().copied().collect();
                 sessions.into_iter().for_each(|session| self.forget_session(now, session));
                 self.end_streams(now, key);

@@ -184,7 +184,7 @@ fn the_program_of_requests_outside_a_session_is_not_started_for_each_of_them_eit
     rig.end();
 }
 
-/// A cancel of what the program works on goes before what nobody has read yet.
+/// The cancel of a request that the program has taken goes before all that it has not.
 #[test]
 fn a_flood_of_one_client_does_not_delay_the_cancel_of_another() {
     let mut rig = Rig::with(shared());
@@ -245,5 +245,23 @@ fn a_cancel_of_a_handshake_that_waits_does_not_overtake_it() {
     assert_eq!(rig.read(key).status, 200);
     let gone = rig.send(&Method::DELETE, "/mcp", &[("mcp-session-id", &client.id)], "");
     assert_eq!(rig.read(gone).status, 204);
+    rig.end();
+}
+
+#[test]
+fn the_log_level_of_clients_who_have_left_is_not_told_to_a_later_program() {
+    let mut rig = Rig::with(HttpServerConfig { idle: Duration::from_secs(60), ..shared() });
+    let (link, first, second) = pair(&mut rig);
+    rig.post_to(&first, r#"{"jsonrpc":"2.0","id":2,"method":"logging/setLevel","params":{"level":"debug"}}"#);
+    rig.at(link);
+    for client in [&first, &second] {
+        rig.delete(client);
+    }
+    rig.pass(Duration::from_secs(120));
+    assert_eq!(rig.at(link).last().map(String::as_str), Some("end"));
+    let (next, ..) = pair(&mut rig);
+    rig.close(next);
+    let (_, told) = shakes_again(&mut rig, &greeting(LEGACY));
+    assert_eq!(told, [""; 0]);
     rig.end();
 }

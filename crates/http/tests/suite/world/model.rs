@@ -686,7 +686,7 @@ impl Model {
         false
     }
 
-    /// Whether another program in the place of this one would not be started at once.
+    /// Whether a program of several clients has ended before: after its next end none is started at once.
     pub(crate) fn has_ended_once(&self, link: &Link) -> bool {
         let is_of_many = |link: &Link| link.client.is_none();
         let mut of_many = self.links.iter().filter(|link| is_of_many(link));
