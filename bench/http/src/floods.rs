@@ -1,4 +1,4 @@
-//! The cancel of a quiet client, alone and beside one that floods: how long it takes to reach the child.
+//! The cancel of a quiet client, alone and under another's flood: how long it takes to reach the child.
 
 use std::cell::Cell;
 use std::io;
@@ -112,7 +112,7 @@ pub(crate) async fn measure(
         p99
     };
     let alone = at("alone p50 µs", "alone p99 µs", &mut alone);
-    let beside = at("beside p50 µs", "beside p99 µs", &mut beside);
+    let beside = at("under p50 µs", "under p99 µs", &mut beside);
     figures.insert("p99 of alone", beside / alone);
     figures.insert("flood/s", f64::from(calls) / lasted.as_secs_f64());
     Ok(())

@@ -53,14 +53,14 @@ const TABLES: [(&str, Floor, &str, &[Column]); 4] = [
         ],
     ),
     (
-        "cancels of a quiet client, alone and beside a flood of another's calls",
+        "cancels of a quiet client, alone and under a flood of another's calls",
         |_| Contender::Bridge.name(),
         Contender::Bridge.name(),
         &[
             ("alone p50 µs", 0, false),
             ("alone p99 µs", 0, false),
-            ("beside p50 µs", 0, false),
-            ("beside p99 µs", 0, true),
+            ("under p50 µs", 0, false),
+            ("under p99 µs", 0, true),
             ("p99 of alone", 2, false),
             ("flood/s", 0, true),
         ],

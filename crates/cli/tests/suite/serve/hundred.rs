@@ -8,10 +8,12 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     env,
     net::SocketAddr,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     thread,
 };
 
 use rescind_testkit::puppet::{Connection, Head, Server, Service, Transcript};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::shim::{
@@ -234,7 +236,11 @@ fn a_hundred_clients_of_both_eras_get_their_own_answers_and_stop_their_own_calls
                 (0..calls).for_each(|number| caller.call(number));
             });
         }
-        serve(&mut server, calls)
+        // Otherwise streams would stay open, and their clients with them.
+        catch_unwind(AssertUnwindSafe(|| serve(&mut server, calls))).unwrap_or_else(|failed| {
+            service.shim.kill(Signal::KILL);
+            resume_unwind(failed)
+        })
     });
     let all = (0..CLIENTS).flat_map(|client| (0..calls).map(move |number| (client, number)));
     let meant: BTreeSet<_> = all.filter(|(client, number)| Fate::of(*client, *number) == Fate::Stopped).collect();
