@@ -1,0 +1,179 @@
+//! As whom a person's program signs in.
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use http::{HeaderValue, StatusCode};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::{
+    Http, Scopes, Secret, SignInError,
+    authorization_server::AuthorizationServer,
+    error::excerpt,
+    form::{Form, encoded},
+    web,
+};
+
+/// Which client to be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ClientChoice {
+    /// One that is registered when it is needed (RFC 7591).
+    #[default]
+    Registered,
+    /// One that the authorization server knows.
+    Known {
+        /// Its id; the URL of a document about it, where it begins with `https://`.
+        id: String,
+        /// Its secret, if it has one.
+        secret: Option<Secret>,
+    },
+}
+
+/// How a client proves who it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Authentication {
+    /// It has no secret.
+    None,
+    /// Its secret stands in the form.
+    ClientSecretPost,
+    /// Its secret stands in the header `Authorization`.
+    ClientSecretBasic,
+}
+
+/// A client of one authorization server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Client {
+    /// Whose client it is: to nobody else it is said.
+    pub(crate) issuer: String,
+    pub(crate) id: String,
+    pub(crate) secret: Option<Secret>,
+    pub(crate) authentication: Authentication,
+    /// What it was registered for; `None` if somebody else has registered it.
+    pub(crate) registered: Option<Registered>,
+}
+
+/// What a client was registered for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Registered {
+    /// The only URL to which a person may be sent back.
+    pub(crate) redirect: String,
+    pub(crate) scopes: Scopes,
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    client_id: Option<String>,
+    client_secret: Option<Secret>,
+    token_endpoint_auth_method: Option<String>,
+}
+
+impl Client {
+    /// A client that the authorization server knows already.
+    pub(crate) fn known(server: &AuthorizationServer, id: &str, secret: Option<&Secret>) -> Result<Self, SignInError> {
+        let is_document = id.starts_with("https://");
+        if is_document && !server.takes_documents {
+            let why = format!("{} does not take the URL of a document as --client-id", server.issuer);
+            return Err(SignInError::Client(why));
+        }
+        let authentication = match secret {
+            None => Authentication::None,
+            Some(_) => with_secret(server, None),
+        };
+        Ok(Self {
+            issuer: server.issuer.clone(),
+            id: id.to_owned(),
+            secret: secret.cloned(),
+            authentication,
+            registered: None,
+        })
+    }
+
+    /// Registers a client.
+    pub(crate) async fn register(
+        http: &dyn Http,
+        server: &AuthorizationServer,
+        redirect: &str,
+        scopes: &Scopes,
+    ) -> Result<Self, SignInError> {
+        let Some(endpoint) = &server.registration else {
+            let why = format!("{} registers no clients: give one that it knows, with --client-id", server.issuer);
+            return Err(SignInError::Client(why));
+        };
+        let allows =
+            |method: &str| server.authentication.as_ref().is_none_or(|all| all.iter().any(|one| one == method));
+        let method = ["none", "client_secret_post", "client_secret_basic"].into_iter().find(|method| allows(method));
+        let mut grants = vec!["authorization_code", "refresh_token"];
+        grants.extend(server.device.as_ref().map(|_| crate::device::GRANT));
+        let mut wanted = json!({
+            "client_name": "Rescind",
+            "application_type": "native",
+            "redirect_uris": [redirect],
+            "grant_types": grants,
+            "response_types": ["code"],
+            "token_endpoint_auth_method": method.unwrap_or("none"),
+        });
+        if !scopes.is_empty() {
+            wanted["scope"] = scopes.to_string().into();
+        }
+        let reply = web::post(http, endpoint, "application/json", None, wanted.to_string()).await?;
+        if !matches!(reply.status, StatusCode::OK | StatusCode::CREATED) {
+            let said = reply.json().and_then(|said| {
+                let said = said.get("error_description").or_else(|| said.get("error"))?;
+                Some(excerpt(said.as_str()?))
+            });
+            if said.is_none() && reply.status == StatusCode::NOT_FOUND {
+                return Err(SignInError::NoWay);
+            }
+            let said = said.map(|said| format!(": {said}")).unwrap_or_default();
+            let why = format!("{} registers no client ({}{said})", server.issuer, reply.status);
+            return Err(SignInError::Client(why));
+        }
+        let answer: Option<Answer> = serde_json::from_slice(&reply.body).ok();
+        let Some((id, answer)) = answer.and_then(|answer| Some((answer.client_id.clone()?, answer))) else {
+            let why = format!("the registration at {} cannot be read", server.issuer);
+            return Err(SignInError::Client(why));
+        };
+        let authentication = match &answer.client_secret {
+            None => Authentication::None,
+            Some(_) => with_secret(server, answer.token_endpoint_auth_method.as_deref()),
+        };
+        Ok(Self {
+            issuer: server.issuer.clone(),
+            id,
+            secret: answer.client_secret,
+            authentication,
+            registered: Some(Registered { redirect: redirect.to_owned(), scopes: scopes.clone() }),
+        })
+    }
+
+    /// Adds to a form what says who asks; and the header for it, where it stands there.
+    pub(crate) fn authenticate(&self, form: Form) -> (Form, Option<HeaderValue>) {
+        let secret = self.secret.as_ref().map_or("", Secret::expose);
+        match self.authentication {
+            Authentication::None => (form.with("client_id", &self.id), None),
+            Authentication::ClientSecretPost => (form.with("client_id", &self.id).with("client_secret", secret), None),
+            Authentication::ClientSecretBasic => {
+                let pair = format!("{}:{}", encoded(&self.id), encoded(secret));
+                let header = HeaderValue::from_str(&format!("Basic {}", BASE64_STANDARD.encode(pair)));
+                let header = header.ok().map(|mut header| {
+                    header.set_sensitive(true);
+                    header
+                });
+                (form, header)
+            }
+        }
+    }
+}
+
+/// How a client with a secret proves who it is: as it was told, else as the server offers, else as RFC 7591 has it.
+fn with_secret(server: &AuthorizationServer, told: Option<&str>) -> Authentication {
+    let offers = |method: &str| server.authentication.as_ref().is_some_and(|all| all.iter().any(|one| one == method));
+    match told {
+        Some("none") => Authentication::None,
+        Some("client_secret_post") => Authentication::ClientSecretPost,
+        Some("client_secret_basic") => Authentication::ClientSecretBasic,
+        _ if offers("client_secret_post") && !offers("client_secret_basic") => Authentication::ClientSecretPost,
+        _ => Authentication::ClientSecretBasic,
+    }
+}

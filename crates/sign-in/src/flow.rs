@@ -1,0 +1,208 @@
+//! One sign-in, from the server's challenge to tokens.
+
+use std::sync::Arc;
+
+use http::Uri;
+
+use crate::{
+    Challenge, ClientChoice, Http, Invitation, Person, Record, Scopes, Secret, Settings, SignInError, address,
+    client::Client,
+    device,
+    discovery::{self, Discovered},
+    exchange::{self, Tokens},
+    form::Form,
+    redirect::{self, Journey, Redirects, Verdict},
+};
+
+/// What a sign-in needs of its surroundings.
+#[derive(Clone)]
+pub(crate) struct World {
+    pub(crate) server: Uri,
+    pub(crate) settings: Settings,
+    pub(crate) http: Arc<dyn Http>,
+    /// The time in seconds since 1970.
+    pub(crate) clock: fn() -> u64,
+}
+
+/// Signs in, as the person agrees to. `known` is an earlier sign-in, whose client serves again and whose scopes are kept.
+pub(crate) async fn sign_in(
+    world: &World,
+    person: &dyn Person,
+    challenge: &Challenge,
+    known: Option<&Record>,
+) -> Result<Record, SignInError> {
+    let World { server, settings, http, .. } = world;
+    let issuer = known.map(|known| &*known.issuer);
+    let discovered = discovery::discover(&**http, server, challenge, issuer).await?;
+    let scopes = scopes(&settings.scopes, challenge, &discovered, known);
+    let is_of_it = |client: &&Client| {
+        client.registered.is_some() && address::is_issuer(&client.issuer, &discovered.authorization.issuer)
+    };
+    let mut kept = known.map(|known| &known.client).filter(is_of_it).filter(|_| !settings.registers_anew).cloned();
+    loop {
+        let is_kept = kept.is_some();
+        match attempt(world, person, &discovered, &scopes, kept.take()).await {
+            // It was forgotten there.
+            Err(error) if is_kept && error.is_refusal("invalid_client") => {}
+            Err(error) => return Err(error),
+            Ok((client, tokens)) => return Ok(record(world, &discovered, client, tokens, scopes)),
+        }
+    }
+}
+
+/// The scopes to ask for: those that were set; else those of the challenge, else those that the server knows. What was
+/// granted before stays, where a server wants more.
+fn scopes(set: &Scopes, challenge: &Challenge, discovered: &Discovered, known: Option<&Record>) -> Scopes {
+    let named = match &challenge.scope {
+        _ if !set.is_empty() => {
+            set.union(&challenge.scope.clone().filter(|_| challenge.is_insufficient_scope()).unwrap_or_default())
+        }
+        Some(scope) => scope.clone(),
+        None => discovered.resource.as_ref().map(|resource| resource.scopes.clone()).unwrap_or_default(),
+    };
+    match known.filter(|_| challenge.is_insufficient_scope()) {
+        Some(known) => named.union(&known.scopes),
+        None => named,
+    }
+}
+
+async fn attempt(
+    world: &World,
+    person: &dyn Person,
+    discovered: &Discovered,
+    scopes: &Scopes,
+    kept: Option<Client>,
+) -> Result<(Client, Tokens), SignInError> {
+    let World { settings, http, .. } = world;
+    let server = &discovered.authorization;
+    let resource = discovered.resource.as_ref().map(|resource| &*resource.name);
+    if settings.uses_device
+        && let Some(device) = &server.device
+    {
+        let redirect = "http://127.0.0.1/callback";
+        let client = client(world, discovered, redirect, scopes, kept).await?;
+        let endpoints = (device, &server.token);
+        let tokens = device::sign_in(&**http, person, endpoints, &client, resource, scopes).await?;
+        return Ok((client, tokens));
+    }
+    let listen = |error: std::io::Error| SignInError::Here(format!("cannot listen for the browser: {error}"));
+    let redirects = listen_as(settings.redirect_port, kept.as_ref()).await.map_err(listen)?;
+    let redirect = redirects.url();
+    let client = client(world, discovered, &redirect, scopes, kept).await?;
+    let journey = Journey { page: String::new(), state: Secret::random()?, key: Secret::random()? };
+    let (state, verifier) = (journey.state.clone(), Secret::random()?);
+    let query = Form::default()
+        .with("response_type", "code")
+        .with("client_id", &client.id)
+        .with("redirect_uri", &redirect)
+        .with("state", state.expose())
+        .with("code_challenge", &verifier.s256())
+        .with("code_challenge_method", "S256")
+        .with_some("resource", resource)
+        .with_some("scope", Some(&scopes.to_string()));
+    let join = if server.authorization.query().is_some() { '&' } else { '?' };
+    let page = format!("{}{join}{}", server.authorization, query.into_text());
+    person.invite(&Invitation::Page { url: page.clone(), link: redirects.link(&journey.key) });
+    let exchange = async |query: &str| {
+        let code = match redirect::judge(query, &state, &server.issuer, server.names_itself)? {
+            Verdict::Code(code) => code,
+            Verdict::NotOurs => return Err(SignInError::MixedUp { issuer: server.issuer.clone() }),
+        };
+        let form = Form::default()
+            .with("grant_type", "authorization_code")
+            .with("code", code.expose())
+            .with("redirect_uri", &redirect)
+            .with("code_verifier", verifier.expose())
+            .with_some("resource", resource);
+        exchange::ask(&**http, &server.token, &client, form).await
+    };
+    let coming = async {
+        tokio::select! {
+            arrival = redirects.arrival(Journey { page, ..journey }) => {
+                let tokens = exchange(&arrival.query).await;
+                arrival.show(words(&tokens)).await;
+                tokens
+            }
+            query = pasted(person, &state) => exchange(&query).await,
+        }
+    };
+    let tokens = tokio::time::timeout(settings.patience, coming).await;
+    let tokens = tokens.unwrap_or(Err(SignInError::TooLate(settings.patience.as_secs() / 60)))?;
+    Ok((client, tokens))
+}
+
+/// Listens where a kept client may be sent back to, if that is still free.
+async fn listen_as(port: u16, kept: Option<&Client>) -> std::io::Result<Redirects> {
+    let registered = kept.and_then(|kept| kept.registered.as_ref()?.redirect.parse::<Uri>().ok()?.port_u16());
+    if let Some(registered) = registered.filter(|_| port == 0)
+        && let Ok(redirects) = Redirects::bind(registered).await
+    {
+        return Ok(redirects);
+    }
+    Redirects::bind(port).await
+}
+
+/// As whom to sign in: a kept client, if it may do what is wanted now.
+async fn client(
+    world: &World,
+    discovered: &Discovered,
+    redirect: &str,
+    scopes: &Scopes,
+    kept: Option<Client>,
+) -> Result<Client, SignInError> {
+    let server = &discovered.authorization;
+    if let ClientChoice::Known { id, secret } = &world.settings.client {
+        return Client::known(server, id, secret.as_ref());
+    }
+    let serves = |client: &Client| {
+        let registered = client.registered.as_ref();
+        registered.is_some_and(|registered| registered.redirect == redirect && registered.scopes.covers(scopes))
+    };
+    if let Some(client) = kept.filter(serves) {
+        return Ok(client);
+    }
+    // So that the same client will do when the server wants more.
+    let known = discovered.resource.as_ref().map(|resource| &resource.scopes);
+    let scopes = known.map_or_else(|| scopes.clone(), |known| scopes.union(known));
+    Client::register(&*world.http, server, redirect, &scopes).await
+}
+
+/// Waits for a person who pastes the URL that his browser was sent to.
+async fn pasted(person: &dyn Person, state: &Secret) -> String {
+    loop {
+        let text = person.pasted().await;
+        let query = text.trim().split_once('?').map(|(_, query)| query.split('#').next().unwrap_or_default());
+        match query {
+            Some(query) if !matches!(redirect::judge(query, state, "", false), Ok(Verdict::NotOurs)) => {
+                return query.to_owned();
+            }
+            _ => person.refuse("that is not the address that the browser was sent to in this sign-in"),
+        }
+    }
+}
+
+/// What the person's browser shows in the end.
+fn words(tokens: &Result<Tokens, SignInError>) -> &'static str {
+    match tokens {
+        Ok(_) => "You are signed in. You can close this page.",
+        Err(SignInError::Denied) => "Access was denied, so you are not signed in. You can close this page.",
+        Err(_) => "You are not signed in: something went wrong. The program that opened this page says what.",
+    }
+}
+
+fn record(world: &World, discovered: &Discovered, client: Client, tokens: Tokens, asked: Scopes) -> Record {
+    let server = &discovered.authorization;
+    Record {
+        server: address::canonical(&world.server),
+        profile: world.settings.profile.clone(),
+        issuer: server.issuer.clone(),
+        resource: discovered.resource.as_ref().map(|resource| resource.name.clone()),
+        token_endpoint: server.token.to_string(),
+        revocation_endpoint: server.revocation.as_ref().map(ToString::to_string),
+        client,
+        access: tokens.access,
+        refresh: tokens.refresh,
+        expires_at: tokens.lasts.map(|lasts| (world.clock)().saturating_add(lasts)),
+        scopes: tokens.scopes.unwrap_or(asked),
+    }
+}

@@ -1,0 +1,42 @@
+//! Signing in to MCP servers, as a client: OAuth 2.1 as the revisions of MCP ask it.
+//!
+//! A document that somebody else wrote says nothing until it was checked against what was asked: the server that a token is
+//! for, the issuer that gives it, the state of the person's redirect. Nothing is kept before all of that is right.
+//!
+//! The crate sends no bytes itself: [`Http`] does, and [`Person`] is who can be asked.
+
+#![warn(missing_docs)]
+
+mod address;
+mod authorization_server;
+mod challenge;
+mod client;
+mod device;
+mod discovery;
+mod error;
+mod exchange;
+mod flight;
+mod flow;
+mod form;
+mod person;
+mod record;
+mod redirect;
+mod resource;
+mod scopes;
+mod secret;
+mod sign_in;
+mod vault;
+mod web;
+
+pub use self::{
+    challenge::Challenge,
+    client::ClientChoice,
+    error::SignInError,
+    person::{Invitation, Pasting, Person},
+    record::Record,
+    scopes::Scopes,
+    secret::Secret,
+    sign_in::{Effort, Refused, Settings, SignIn},
+    vault::{Vault, VaultError},
+    web::{Http, HttpError, MAX_BODY, Reply, Sending},
+};

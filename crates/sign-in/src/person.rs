@@ -1,0 +1,48 @@
+//! Whoever can be asked to sign in.
+
+use std::{fmt, future::Future, pin::Pin};
+
+/// What a person is asked to do.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Invitation {
+    /// Open a page in a browser of this machine.
+    Page {
+        /// The page of the authorization server. It holds the state of this sign-in: not for the arguments of a program,
+        /// which others can see.
+        url: String,
+        /// A link that leads there once, and says nothing.
+        link: String,
+    },
+    /// Open a page on any device, and type a code there (RFC 8628).
+    Device {
+        /// The page.
+        page: String,
+        /// The code.
+        code: String,
+    },
+}
+
+/// A text that a person pastes. Never ready where nobody can.
+pub type Pasting<'a> = Pin<Box<dyn Future<Output = String> + Send + 'a>>;
+
+/// A person, and how to reach him.
+pub trait Person: Send + Sync {
+    /// Asks. It does not wait for what comes of it.
+    fn invite(&self, invitation: &Invitation);
+
+    /// Tells that what was pasted is of no use.
+    fn refuse(&self, why: &str);
+
+    /// Waits for the URL to which the person's browser was redirected, where it cannot reach this machine.
+    fn pasted(&self) -> Pasting<'_>;
+}
+
+impl fmt::Debug for Invitation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Page { .. } => "Page",
+            Self::Device { .. } => "Device",
+        })
+    }
+}

@@ -1,0 +1,178 @@
+//! Where sign-ins are kept: a file for each, which only its owner can read.
+//!
+//! A file is replaced as a whole, so a reader finds the old one or the new one. A token that can be used once to get the next
+//! is used under a lock, and what another process has got with it meanwhile is found in the file.
+
+use std::{
+    fs::{self, File, OpenOptions, TryLockError},
+    io::{self, Write},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use ring::digest::{SHA256, digest};
+
+use crate::Record;
+
+/// How long to wait for the lock at most: as long as another process may take to renew a token, and a little more.
+const PATIENCE: Duration = Duration::from_secs(40);
+
+/// How often the lock is tried.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// The longest file that is read, in bytes.
+const LONGEST: u64 = 1 << 20;
+
+/// Sign-ins in a folder.
+#[derive(Clone, Debug)]
+pub struct Vault {
+    folder: PathBuf,
+}
+
+/// Why a sign-in cannot be kept or found.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum VaultError {
+    /// The file cannot be read or written.
+    #[error("{path}: {why}")]
+    File {
+        /// Which.
+        path: String,
+        /// What the system said.
+        why: String,
+    },
+    /// Others can read it or put another in its place, or it is theirs.
+    #[error("{path} is not its owner's alone: remove it, or make it private (chmod go-rwx)")]
+    Open {
+        /// Which file or folder.
+        path: String,
+    },
+    /// Another process has it locked, and does not let go.
+    #[error("{path} is locked by another process")]
+    Locked {
+        /// Which.
+        path: String,
+    },
+}
+
+/// The right to change one sign-in; ends when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Locked {
+    _lock: File,
+}
+
+impl Vault {
+    /// Sign-ins in this folder, which is created when the first is kept.
+    #[must_use]
+    pub const fn new(folder: PathBuf) -> Self {
+        Self { folder }
+    }
+
+    /// The sign-in at this server, if there is one. A file that cannot be understood counts as none.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read, or somebody else could.
+    pub fn read(&self, server: &str, profile: &str) -> Result<Option<Record>, VaultError> {
+        let path = self.path(server, profile);
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(fault(&path, &error)),
+        };
+        check(&path, &file)?;
+        let mut text = Vec::new();
+        io::Read::read_to_end(&mut io::Read::take(file, LONGEST), &mut text).map_err(|error| fault(&path, &error))?;
+        let record: Option<Record> = serde_json::from_slice(&text).ok();
+        Ok(record.filter(|record| record.server == server && record.profile == profile))
+    }
+
+    /// Keeps a sign-in, in place of an earlier one. It is on disk when this returns.
+    pub(crate) fn write(&self, record: &Record) -> Result<(), VaultError> {
+        let path = self.path(&record.server, &record.profile);
+        let written = || {
+            let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(&self.folder)?;
+            file.write_all(&serde_json::to_vec_pretty(record)?)?;
+            file.as_file().sync_all()?;
+            file.persist(&path).map_err(|error| error.error)?;
+            Ok(())
+        };
+        self.open()?;
+        written().map_err(|error| fault(&path, &error))
+    }
+
+    /// Forgets a sign-in.
+    pub(crate) fn remove(&self, server: &str, profile: &str) -> Result<(), VaultError> {
+        let path = self.path(server, profile);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(fault(&path, &error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits for the right to change a sign-in. Dropping the future gives that up.
+    pub(crate) async fn lock(&self, server: &str, profile: &str) -> Result<Locked, VaultError> {
+        self.open()?;
+        let path = self.path(server, profile).with_extension("lock");
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let file = options.open(&path).map_err(|error| fault(&path, &error))?;
+        let locked = tokio::time::timeout(PATIENCE, async {
+            loop {
+                match file.try_lock() {
+                    Ok(()) => return Ok(()),
+                    Err(TryLockError::WouldBlock) => tokio::time::sleep(PAUSE).await,
+                    Err(TryLockError::Error(error)) => return Err(fault(&path, &error)),
+                }
+            }
+        });
+        locked.await.unwrap_or_else(|_| Err(VaultError::Locked { path: shown(&path) }))?;
+        Ok(Locked { _lock: file })
+    }
+
+    /// Creates the folder if it is not there, and refuses one that is not private.
+    fn open(&self) -> Result<(), VaultError> {
+        let mut create = fs::DirBuilder::new();
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut create, 0o700);
+        create.recursive(true).create(&self.folder).map_err(|error| fault(&self.folder, &error))?;
+        let folder = File::open(&self.folder);
+        #[cfg(unix)]
+        check(&self.folder, &folder.map_err(|error| fault(&self.folder, &error))?)?;
+        #[cfg(windows)]
+        drop(folder);
+        Ok(())
+    }
+
+    /// The file of a sign-in. Its name does not say where anyone is signed in.
+    fn path(&self, server: &str, profile: &str) -> PathBuf {
+        let name = digest(&SHA256, format!("{server}\n{profile}").as_bytes());
+        let name: String = name.as_ref()[..16].iter().map(|byte| format!("{byte:02x}")).collect();
+        self.folder.join(format!("{name}.json"))
+    }
+}
+
+fn fault(path: &Path, error: &io::Error) -> VaultError {
+    VaultError::File { path: shown(path), why: error.to_string() }
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// Refuses what others can read or change, and what is not ours.
+#[cfg(unix)]
+fn check(path: &Path, file: &File) -> Result<(), VaultError> {
+    use std::os::unix::fs::MetadataExt;
+    let found = file.metadata().map_err(|error| fault(path, &error))?;
+    let is_private = found.mode() & 0o077 == 0 && found.uid() == rustix::process::geteuid().as_raw();
+    if is_private { Ok(()) } else { Err(VaultError::Open { path: shown(path) }) }
+}
+
+/// The user's own folder is private there.
+#[cfg(windows)]
+fn check(_: &Path, _: &File) -> Result<(), VaultError> {
+    Ok(())
+}
