@@ -27,6 +27,7 @@ mod refusal;
 mod response;
 mod send;
 mod session;
+mod signing_in;
 mod stream;
 mod survey;
 mod words;
@@ -50,7 +51,7 @@ use rescind_proto::{
 
 pub use config::{HttpClientConfig, HttpConfigError};
 
-use fetch::{Fetch, OneWay, OneWayKind, Phase, Role};
+use fetch::{Fetch, OneWay, Phase, Role};
 use headers::{Origin, Target};
 use inbox::Inbox;
 use session::{Session, SessionState};
@@ -238,13 +239,7 @@ impl HttpClient {
         let fetch = self.fetches.get_mut(&key).expect("what is queued exists");
         fetch.phase = if request.body().is_empty() { Phase::Written(now) } else { Phase::Handed };
         self.open += usize::from(fetch.is_counted);
-        let patience = match &fetch.role {
-            Role::OneWay(one_way) if one_way.kind == OneWayKind::Initialized => Some(self.config.greet_within),
-            Role::OneWay(_) | Role::End { .. } => Some(self.config.accept_within),
-            Role::Probe(_) => Some(self.config.probe_within),
-            // Whoever waits for it has clocks of his own.
-            Role::Post(_) | Role::Get(_) => None,
-        };
+        let patience = fetch.role.patience(&self.config);
         self.arm_fetch(key, patience.map(|patience| now + patience));
         Some((key, request))
     }

@@ -36,7 +36,8 @@ pub(crate) async fn discover(
         return Ok(Discovered { resource: None, authorization });
     };
     let is_known = |issuer: &&String| known.is_some_and(|known| address::is_issuer(known, issuer));
-    let issuer = resource.issuers.iter().find(is_known).or_else(|| resource.issuers.first()).ok_or(SignInError::NoWay)?;
+    let issuer =
+        resource.issuers.iter().find(is_known).or_else(|| resource.issuers.first()).ok_or(SignInError::NoWay)?;
     let url = address::named_by(server, issuer)
         .map_err(|fault| SignInError::page("page about the server", format!("its authorization server {fault}")))?;
     let found = authorization(http, server, &url, issuer, Era::Current).await?;

@@ -1,11 +1,13 @@
 //! One HTTP request of ours and its response.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
 use rescind_proto::{id::RequestId, time::Instant};
 
 use super::{
-    StreamKey,
+    HttpClientConfig, StreamKey,
     event_reader::EventReader,
     headers::{Origin, Target},
     words::Challenge,
@@ -129,6 +131,19 @@ pub(crate) enum OneWayKind {
 pub(crate) struct Probe {
     pub(crate) stream: StreamKey,
     pub(crate) refusal: Refusal,
+}
+
+impl Role {
+    /// How long the server may take to accept what is of this kind.
+    pub(crate) fn patience(&self, config: &HttpClientConfig) -> Option<Duration> {
+        match self {
+            Self::OneWay(one_way) if one_way.kind == OneWayKind::Initialized => Some(config.greet_within),
+            Self::OneWay(_) | Self::End { .. } => Some(config.accept_within),
+            Self::Probe(_) => Some(config.probe_within),
+            // Whoever waits for it has clocks of his own.
+            Self::Post(_) | Self::Get(_) => None,
+        }
+    }
 }
 
 impl Refusal {

@@ -8,16 +8,21 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::Request;
+use http::{Request, Response, StatusCode, header, response::Parts};
 use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
 
-use super::{connect, shared::Shared};
+use super::{
+    authorizer::{RefusedRequest, Renewal},
+    connect,
+    shared::Shared,
+};
 use crate::client::FetchKey;
 
 /// The body of a request. The machine is asked before its bytes leave.
 pub(super) struct RequestBody {
     bytes: Option<Bytes>,
-    /// What it belongs to, and whose machine that is; `None` for one that is empty.
+    /// What it belongs to, and whose machine that is; `None` for one that belongs to none.
     fetch: Option<(FetchKey, Weak<Shared>)>,
 }
 
@@ -25,6 +30,11 @@ impl RequestBody {
     /// No body.
     pub(super) const fn none() -> Self {
         Self { bytes: None, fetch: None }
+    }
+
+    /// The body of a request that no machine has made, and that is never withdrawn.
+    pub(super) fn of_nobody(bytes: Bytes) -> Self {
+        Self { bytes: (!bytes.is_empty()).then_some(bytes), fetch: None }
     }
 }
 
@@ -37,7 +47,7 @@ impl Body for RequestBody {
         let Some(bytes) = this.bytes.take() else { return Poll::Ready(None) };
         let fetch = this.fetch.as_ref();
         let may_leave =
-            fetch.is_some_and(|(key, shared)| shared.upgrade().is_some_and(|shared| shared.handle_written(*key)));
+            fetch.is_none_or(|(key, shared)| shared.upgrade().is_some_and(|shared| shared.handle_written(*key)));
         Poll::Ready(Some(if may_leave {
             Ok(Frame::data(bytes))
         } else {
@@ -60,15 +70,17 @@ impl fmt::Debug for RequestBody {
     }
 }
 
-/// Performs a request, and tells the machine what comes of it. Dropping it drops the response, too.
+/// Performs a request, and tells the machine what comes of it. Dropping it drops the response, too, and any wait for a token.
 pub(super) async fn perform(shared: Arc<Shared>, key: FetchKey, request: Request<Bytes>, may_last: bool) {
-    let request = request.map(|bytes| RequestBody {
-        bytes: (!bytes.is_empty()).then_some(bytes),
-        fetch: Some((key, Arc::downgrade(&shared))),
-    });
-    let response = match shared.sender().send(request, may_last).await {
+    let response = match send(&shared, key, request, may_last).await {
         Ok(response) => response,
-        Err(error) => return shared.end(key, |client, now| client.handle_failed(now, key, &connect::words(&error))),
+        Err(Unanswered::Broken(error)) => {
+            return shared.end(key, |client, now| client.handle_failed(now, key, &connect::words(&error)));
+        }
+        Err(Unanswered::NoToken(head, why)) => {
+            return shared.end(key, |client, now| client.handle_sign_in_failed(now, key, &head, &why));
+        }
+        Err(Unanswered::Withdrawn) => return,
     };
     let (head, body) = response.into_parts();
     shared.step(|client, now| client.handle_head(now, key, &head));
@@ -85,6 +97,60 @@ pub(super) async fn perform(shared: Arc<Shared>, key: FetchKey, request: Request
                 return shared.end(key, |client, now| client.handle_failed(now, key, &connect::words(&error)));
             }
             None => return shared.end(key, |client, now| client.handle_body_end(now, key)),
+        }
+    }
+}
+
+/// Why there is no response to take in.
+enum Unanswered {
+    Broken(hyper_util::client::legacy::Error),
+    /// The server wants a token, and there is none, for this reason.
+    NoToken(Box<Parts>, String),
+    /// It was cancelled while it waited for one.
+    Withdrawn,
+}
+
+/// Sends a request; again with another token, if the server wants one.
+async fn send(
+    shared: &Arc<Shared>,
+    key: FetchKey,
+    request: Request<Bytes>,
+    may_last: bool,
+) -> Result<Response<Incoming>, Unanswered> {
+    let authorizer = shared.authorizer_of(&request);
+    let (head, body) = request.into_parts();
+    let mut attempt = 0;
+    loop {
+        let authorization = match &authorizer {
+            Some(authorizer) => authorizer.authorization().await,
+            None => None,
+        };
+        let mut request = Request::from_parts(head.clone(), ());
+        request.headers_mut().extend(authorization.clone().map(|value| (header::AUTHORIZATION, value)));
+        let request = request.map(|()| RequestBody {
+            bytes: (!body.is_empty()).then(|| body.clone()),
+            fetch: Some((key, Arc::downgrade(shared))),
+        });
+        let response = shared.sender().send(request, may_last).await.map_err(Unanswered::Broken)?;
+        let status = response.status();
+        let Some(authorizer) =
+            authorizer.as_ref().filter(|_| matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN))
+        else {
+            return Ok(response);
+        };
+        let is_awaited = shared.step(|client, _| {
+            client.handle_signing_in(key);
+            client.is_awaited(key)
+        });
+        let headers = response.headers().clone();
+        match authorizer.renew(RefusedRequest { authorization, status, headers, is_awaited, attempt }).await {
+            Renewal::Renewed => {}
+            Renewal::NotWanted => return Ok(response),
+            Renewal::Failed(why) => return Err(Unanswered::NoToken(Box::new(response.into_parts().0), why)),
+        }
+        attempt += 1;
+        if !shared.step(|client, now| client.handle_sent_again(now, key)) {
+            return Err(Unanswered::Withdrawn);
         }
     }
 }

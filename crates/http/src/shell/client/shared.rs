@@ -10,11 +10,13 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
+use bytes::Bytes;
+use http::{Request, header};
 use rescind_proto::time::Instant;
 use tokio::{runtime::Handle, sync::Notify, task::AbortHandle};
 
-use super::{connect::Sender, fetch};
-use crate::client::{FetchKey, HttpClient, HttpClientEvent, HttpClientNotice};
+use super::{authorizer::Authorizer, connect::Sender, fetch};
+use crate::client::{FetchKey, HttpClient, HttpClientEvent, HttpClientNotice, headers::Origin};
 
 /// Who is told what no message tells.
 pub(super) type OnNotice = Box<dyn FnMut(HttpClientNotice) + Send>;
@@ -23,6 +25,8 @@ pub(super) struct Shared {
     /// The start of the machine's clock.
     origin: tokio::time::Instant,
     sender: Sender,
+    /// Who sees to the tokens of requests to this origin.
+    authorizer: Option<(Origin, Arc<dyn Authorizer>)>,
     runtime: Handle,
     state: Mutex<State>,
     on_notice: Mutex<Option<OnNotice>>,
@@ -44,11 +48,18 @@ struct State {
 }
 
 impl Shared {
-    pub(super) fn new(client: HttpClient, sender: Sender, on_notice: Option<OnNotice>, runtime: Handle) -> Arc<Self> {
+    pub(super) fn new(
+        client: HttpClient,
+        sender: Sender,
+        authorizer: Option<(Origin, Arc<dyn Authorizer>)>,
+        on_notice: Option<OnNotice>,
+        runtime: Handle,
+    ) -> Arc<Self> {
         let state = State { client, fetches: HashMap::new(), reader: None, closer: None, armed: None, is_over: false };
         Arc::new(Self {
             origin: tokio::time::Instant::now(),
             sender,
+            authorizer,
             runtime,
             state: Mutex::new(state),
             on_notice: Mutex::new(on_notice),
@@ -59,6 +70,13 @@ impl Shared {
 
     pub(super) const fn sender(&self) -> &Sender {
         &self.sender
+    }
+
+    /// Who sees to the token of this request: nobody, where it has one already, or goes to somebody else than the server.
+    pub(super) fn authorizer_of(&self, request: &Request<Bytes>) -> Option<Arc<dyn Authorizer>> {
+        let has_one = request.headers().contains_key(header::AUTHORIZATION);
+        let (origin, authorizer) = self.authorizer.as_ref().filter(|_| !has_one)?;
+        (*origin == Origin::of(request.uri())).then(|| Arc::clone(authorizer))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

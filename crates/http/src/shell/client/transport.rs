@@ -14,10 +14,11 @@ use rescind::peer::{
 use tokio::{runtime::Handle, task::AbortHandle};
 
 use super::{
+    authorizer::Authorizer,
     connect::{ConnectConfig, ConnectError, Sender},
     shared::{OnNotice, Shared, keep_time},
 };
-use crate::client::{HttpClient, HttpClientConfig, HttpClientNotice};
+use crate::client::{HttpClient, HttpClientConfig, HttpClientNotice, headers::Origin};
 
 /// The messages of a server that speaks Streamable HTTP.
 ///
@@ -55,7 +56,7 @@ impl HttpTransport {
     ///
     /// Outside a tokio runtime.
     pub fn new(config: HttpClientConfig, connect: ConnectConfig) -> Result<Self, ConnectError> {
-        Self::open(config, connect, None)
+        Self::open(config, connect, None, None)
     }
 
     /// As [`new`](Self::new), and tells `on_notice` what no message tells: which notification was refused, that a session
@@ -73,17 +74,37 @@ impl HttpTransport {
         connect: ConnectConfig,
         on_notice: impl FnMut(HttpClientNotice) + Send + 'static,
     ) -> Result<Self, ConnectError> {
-        Self::open(config, connect, Some(Box::new(on_notice)))
+        Self::open(config, connect, None, Some(Box::new(on_notice)))
+    }
+
+    /// As [`with_notices`](Self::with_notices), with somebody who sees to the tokens that the server wants.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    ///
+    /// # Panics
+    ///
+    /// As [`new`](Self::new).
+    pub fn authorized(
+        config: HttpClientConfig,
+        connect: ConnectConfig,
+        authorizer: Arc<dyn Authorizer>,
+        on_notice: impl FnMut(HttpClientNotice) + Send + 'static,
+    ) -> Result<Self, ConnectError> {
+        Self::open(config, connect, Some(authorizer), Some(Box::new(on_notice)))
     }
 
     fn open(
         config: HttpClientConfig,
         connect: ConnectConfig,
+        authorizer: Option<Arc<dyn Authorizer>>,
         on_notice: Option<OnNotice>,
     ) -> Result<Self, ConnectError> {
         let sender = Sender::new(config.url(), connect)?;
         let runtime = Handle::current();
-        let shared = Shared::new(HttpClient::new(config), sender, on_notice, runtime.clone());
+        let authorizer = authorizer.map(|authorizer| (Origin::of(config.url()), authorizer));
+        let shared = Shared::new(HttpClient::new(config), sender, authorizer, on_notice, runtime.clone());
         let clock = runtime.spawn(keep_time(Arc::downgrade(&shared))).abort_handle();
         Ok(Self { shared, clock })
     }
