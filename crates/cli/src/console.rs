@@ -4,13 +4,14 @@ use std::{
     collections::BTreeSet,
     io::{self, IsTerminal, Write},
     path::{Path, PathBuf},
-    process::{Command, ExitCode, Stdio},
+    process::ExitCode,
 };
 
 use clap::Args;
 use rescind_console::{AccessKey, Console, ConsoleSettings, Recording, RecordingError, shims::Directories};
 
 use crate::{
+    browser,
     failure::Failure,
     fleet::{self, report},
     interrupts::Interrupts,
@@ -81,7 +82,8 @@ async fn serve(arguments: Arguments) -> Result<(), Failure> {
     // The page is of use without a reader of stdout, too: a scraper has the key.
     let _ = writeln!(io::stdout(), "{link}");
     if !no_open && io::stdout().is_terminal() {
-        open_browser(&link);
+        // If there is none, the printed link remains.
+        browser::open(&link);
     }
     let mut interrupts = Interrupts::listen("rescind console")?;
     tokio::select! {
@@ -123,22 +125,5 @@ fn plain(file: &Path) -> String {
     match name.chars().take(48).map(plain).collect::<String>() {
         empty if empty.is_empty() => "recording".into(),
         name => name,
-    }
-}
-
-/// Opens the link with the desktop's program for links. If there is none, the printed link remains.
-fn open_browser(link: &str) {
-    let opener: &[&str] = match std::env::consts::OS {
-        "macos" => &["open"],
-        // No shell reads the link. `explorer` would show a folder in place of an address that has a query.
-        "windows" => &["rundll32", "url.dll,FileProtocolHandler"],
-        _ => &["xdg-open"],
-    };
-    let [program, words @ ..] = opener else { return };
-    let quiet = || Stdio::null();
-    if let Ok(mut child) =
-        Command::new(program).args(words).arg(link).stdin(quiet()).stdout(quiet()).stderr(quiet()).spawn()
-    {
-        std::thread::spawn(move || child.wait());
     }
 }

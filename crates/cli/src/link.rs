@@ -23,7 +23,7 @@ use rescind_proto::{
 use crate::{duration, failure::Failure, number};
 pub(crate) use limits::FinishArg;
 use limits::LimitArg;
-pub(crate) use remote::{HeaderArguments, Remote};
+pub(crate) use remote::{HeaderArguments, ProfileArguments, Remote};
 
 /// What a link is to do about time, stuck requests, and size, and who is told of it.
 #[derive(Debug, Args)]

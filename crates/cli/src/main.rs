@@ -5,9 +5,10 @@
 //! `timeout` do. The others exit with 0 for success, 2 for failure, and 1 for
 //! partial success: in `cancel` a request was not cancelled, in `stop` one is not
 //! known to have stopped, in `ps` a session did not answer, in `reap` a process is
-//! left, in `doctor` something wants attention, in `demo` something did not go as
-//! expected.
+//! left, in `doctor` something wants attention, in `whoami` nobody is signed in, in
+//! `logout` the server keeps the token, in `demo` something did not go as expected.
 
+mod browser;
 mod cancel;
 mod console;
 mod demo;
@@ -22,6 +23,8 @@ mod guard;
 mod interrupts;
 mod launcher;
 mod link;
+mod login;
+mod logout;
 #[cfg(test)]
 mod manual;
 mod mcp;
@@ -33,7 +36,9 @@ mod run;
 mod screen;
 mod selector;
 mod serve;
+mod sign_in;
 mod stop;
+mod whoami;
 mod wrap;
 
 use std::process::ExitCode;
@@ -79,6 +84,9 @@ enum Command {
     Reap(reap::Arguments),
     Console(console::Arguments),
     Mcp(mcp::Arguments),
+    Login(login::Arguments),
+    Logout(logout::Arguments),
+    Whoami(whoami::Arguments),
     Wrap(wrap::WrapArguments),
     Unwrap(wrap::UnwrapArguments),
     Doctor(doctor::Arguments),
@@ -115,6 +123,9 @@ fn main() -> ExitCode {
         Command::Reap(arguments) => reap::main(&arguments),
         Command::Console(arguments) => console::main(arguments),
         Command::Mcp(arguments) => mcp::main(arguments),
+        Command::Login(arguments) => login::main(arguments),
+        Command::Logout(arguments) => logout::main(arguments),
+        Command::Whoami(arguments) => whoami::main(arguments),
         Command::Wrap(arguments) => wrap::wrap(&arguments),
         Command::Unwrap(arguments) => wrap::unwrap(&arguments),
         Command::Doctor(arguments) => doctor::main(&arguments),

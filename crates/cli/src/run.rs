@@ -19,7 +19,7 @@ use rescind_proto::{
 use crate::{
     duration,
     failure::Failure,
-    link::{self, FinishArg, HeaderArguments, LinkArguments},
+    link::{self, FinishArg, HeaderArguments, LinkArguments, ProfileArguments},
 };
 use protocol::Protocol;
 #[cfg(unix)]
@@ -41,7 +41,8 @@ pub(crate) const OWN_FAILURE: u8 = 125;
 /// to, the client's terminal.
 ///
 /// With --url in place of COMMAND the server is reached over HTTP (Streamable HTTP, both eras of MCP): a cancel of a client
-/// on stdio becomes what the server's era has for it, a message in the session or a closed stream.
+/// on stdio becomes what the server's era has for it, a message in the session or a closed stream. If the server wants a
+/// sign-in, that of `rescind login URL` is used; without one, its page opens in the browser, and the request waits for it.
 ///
 /// COMMAND begins at the first word that is neither a flag nor a flag's value, and everything after that word belongs to
 /// it. `--` before it is allowed but never needed.
@@ -89,6 +90,9 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     headers: HeaderArguments,
+
+    #[command(flatten)]
+    profile: ProfileArguments,
 
     /// The server's command and its arguments
     #[arg(trailing_var_arg = true, required_unless_present = "url", value_name = "COMMAND")]
@@ -146,6 +150,7 @@ fn run(arguments: Arguments) -> Result<LinkEnd, Unrun> {
     check(&arguments)?;
     let url = arguments.url.as_ref();
     let remote = url.map(|url| arguments.headers.server("--url", url, arguments.keep_alive)).transpose()?;
+    let remote = remote.map(|remote| remote.signed_in(&arguments.profile));
     let (input, output) = detach_streams()
         .map_err(|error| Failure::new("standard streams", error, "check the limit on open files (ulimit -n)"))?;
     let Arguments { protocol, server_protocol, finish, record, link, command, .. } = arguments;

@@ -29,6 +29,14 @@ pub enum ClientChoice {
     },
 }
 
+impl ClientChoice {
+    /// A client that the authorization server knows.
+    #[must_use]
+    pub const fn known(id: String, secret: Option<Secret>) -> Self {
+        Self::Known { id, secret }
+    }
+}
+
 /// How a client proves who it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -49,7 +57,7 @@ pub(crate) struct Client {
     pub(crate) id: String,
     pub(crate) secret: Option<Secret>,
     pub(crate) authentication: Authentication,
-    /// What it was registered for; `None` if somebody else has registered it.
+    /// What it was registered for; `None` if somebody else has registered it, and so knows what for.
     pub(crate) registered: Option<Registered>,
 }
 

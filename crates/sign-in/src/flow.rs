@@ -35,9 +35,7 @@ pub(crate) async fn sign_in(
     let issuer = known.map(|known| &*known.issuer);
     let discovered = discovery::discover(&**http, server, challenge, issuer).await?;
     let scopes = scopes(&settings.scopes, challenge, &discovered, known);
-    let is_of_it = |client: &&Client| {
-        client.registered.is_some() && address::is_issuer(&client.issuer, &discovered.authorization.issuer)
-    };
+    let is_of_it = |client: &&Client| address::is_issuer(&client.issuer, &discovered.authorization.issuer);
     let mut kept = known.map(|known| &known.client).filter(is_of_it).filter(|_| !settings.registers_anew).cloned();
     loop {
         let is_kept = kept.is_some();
@@ -156,7 +154,7 @@ async fn client(
     }
     let serves = |client: &Client| {
         let registered = client.registered.as_ref();
-        registered.is_some_and(|registered| registered.redirect == redirect && registered.scopes.covers(scopes))
+        registered.is_none_or(|registered| registered.redirect == redirect && registered.scopes.covers(scopes))
     };
     if let Some(client) = kept.filter(serves) {
         return Ok(client);

@@ -8,9 +8,7 @@ use std::{
 use http::{HeaderValue, Method, Request, StatusCode, Uri, header};
 
 use crate::{
-    Challenge, ClientChoice, Http, Person, Record, Scopes, Secret, SignInError, Vault, VaultError, address,
-    client::Client,
-    exchange,
+    Challenge, ClientChoice, Http, Person, Record, Scopes, Secret, SignInError, Vault, VaultError, address, exchange,
     flight::{Flight, Lasts},
     flow::{self, World},
     form::Form,
@@ -25,7 +23,6 @@ const QUESTION: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 
 /// How to sign in.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub struct Settings {
     /// Which of several sign-ins at the same server.
     pub profile: String,
@@ -305,10 +302,12 @@ impl Inner {
             Ok(tokens) => record.renewed(tokens, (self.world.clock)()),
             Err(error) => {
                 if ends_sign_in(&error) {
-                    // It is not tried again.
-                    let registered = record.client.registered.clone();
-                    let registered = registered.filter(|_| !error.is_refusal("invalid_client"));
-                    let client = Client { registered, ..record.client.clone() };
+                    // It is not tried again; nor is a client that was forgotten there sent anyone's way.
+                    let mut client = record.client.clone();
+                    if let Some(registered) = client.registered.as_mut().filter(|_| error.is_refusal("invalid_client"))
+                    {
+                        registered.redirect.clear();
+                    }
                     let record = Record { refresh: None, client, ..record };
                     self.vault.write(&record)?;
                     self.set(Some(record));

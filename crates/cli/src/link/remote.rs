@@ -1,15 +1,22 @@
 //! Servers that are reached over HTTP: `run --url` and `serve --upstream`.
 
-use std::{fmt, io::Write, time::Duration};
+use std::{fmt, io::Write, sync::Arc, time::Duration};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use rescind::relay::{Credentials, LinkServer, MessageStream};
 use rescind_http::{
     client::HttpClientConfig,
     shell::client::{ConnectConfig, ConnectError, Discovery, HttpTransport},
 };
 
-use crate::{failure::Failure, screen::clean};
+use rescind_sign_in::{Person, Settings, SignIn};
+
+use crate::{
+    browser,
+    failure::Failure,
+    screen::clean,
+    sign_in::{self, DEFAULT_PROFILE, Desktop, Tokens},
+};
 
 /// What a server is to be told with every request.
 #[derive(Debug, Args)]
@@ -25,12 +32,35 @@ pub(crate) struct HeaderArguments {
     header_env: Vec<String>,
 }
 
+/// As whom a server is used that wants a sign-in.
+#[derive(Debug, Args)]
+pub(crate) struct ProfileArguments {
+    /// Which of several sign-ins at the same server to use (`rescind login`)
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_PROFILE, value_parser = sign_in::profile, requires = "url")]
+    profile: String,
+
+    /// Whether the browser is opened if the server wants a sign-in and none is kept. What `rescind login` has kept is used
+    /// and renewed in any case. Where --header or --header-env gives an Authorization, nobody signs in
+    #[arg(long, value_name = "WHEN", value_enum, default_value = "auto", requires = "url")]
+    sign_in: SignInArg,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum SignInArg {
+    /// Where there is a desktop
+    Auto,
+    /// Never
+    Never,
+}
+
 /// A server that is reached over HTTP.
 #[derive(Clone, Debug)]
 pub(crate) struct Remote {
     flag: &'static str,
     config: HttpClientConfig,
     connect: ConnectConfig,
+    /// Whose tokens it gets, and how a person signs in.
+    sign_in: Option<(SignIn, String)>,
 }
 
 impl HeaderArguments {
@@ -56,7 +86,7 @@ impl HeaderArguments {
             config = add(config, &format!("{name}: {value}"), format_args!("{shown}"))?;
         }
         let connect = ConnectConfig { probe_after: keep_alive, ..ConnectConfig::default() };
-        Ok(Remote { flag, config, connect })
+        Ok(Remote { flag, config, connect, sign_in: None })
     }
 
     pub(crate) const fn is_given(&self) -> bool {
@@ -81,6 +111,22 @@ impl Remote {
         Discovery::new(&self.config, self.connect.clone(), path).map_err(|error| self.failed(error))
     }
 
+    /// Has it used with the tokens of a sign-in, unless it is told already who asks. Where sign-ins cannot be kept there are
+    /// none.
+    pub(crate) fn signed_in(self, arguments: &ProfileArguments) -> Self {
+        if self.config.has_authorization() {
+            return self;
+        }
+        let server = self.config.url();
+        let shown = sign_in::shown(server);
+        let asks = arguments.sign_in == SignInArg::Auto && browser::is_there();
+        let person = asks.then(|| Arc::new(Desktop { server: shown.clone() }) as Arc<dyn Person>);
+        let settings = Settings { profile: arguments.profile.clone(), ..Settings::default() };
+        let hint = format!("run `{}`", sign_in::login_words(&shown, &arguments.profile));
+        let sign_in = sign_in::open(server, self.connect.clone(), settings, person).ok();
+        Self { sign_in: sign_in.map(|sign_in| (sign_in, hint)), ..self }
+    }
+
     fn failed(&self, error: ConnectError) -> Failure {
         Failure::new(self.flag, error, "install the system's certificates (ca-certificates)")
     }
@@ -88,8 +134,14 @@ impl Remote {
     /// A stream to the server, for messages that belong to these at first. Call it on the runtime that is to carry it.
     pub(crate) fn open(&self, credentials: Credentials) -> Result<LinkServer, Failure> {
         let notice = |notice| drop(writeln!(std::io::stderr(), "warning: {}", clean(&format!("{notice}"))));
-        let mut stream = HttpTransport::with_notices(self.config.clone(), self.connect.clone(), notice)
-            .map_err(|error| self.failed(error))?;
+        let (config, connect) = (self.config.clone(), self.connect.clone());
+        let stream = match self.sign_in.clone() {
+            Some((sign_in, hint)) => {
+                HttpTransport::authorized(config, connect, Arc::new(Tokens { sign_in, hint }), notice)
+            }
+            None => HttpTransport::with_notices(config, connect, notice),
+        };
+        let mut stream = stream.map_err(|error| self.failed(error))?;
         stream.handle_credentials(credentials);
         // A query may hold a secret, and the list of sessions is for people to read.
         let url = self.config.url().to_string();
