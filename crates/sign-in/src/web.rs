@@ -77,8 +77,8 @@ pub(crate) async fn get(http: &dyn Http, url: &Uri) -> Result<Reply, SignInError
         let location = reply.headers.get(header::LOCATION).and_then(|location| location.to_str().ok());
         let next = location.and_then(|location| beside(&url, location));
         let Some(next) = next else {
-            let to = location.and_then(|location| location.parse().ok());
-            let to = to.map_or_else(|| "nowhere".to_owned(), |to| address::origin(&to));
+            let to = location.and_then(|location| location.parse::<Uri>().ok()).filter(|to| to.host().is_some());
+            let to = to.map_or_else(|| "elsewhere".to_owned(), |to| address::origin(&to));
             return Err(SignInError::http(&url, &HttpError::Redirect(to)));
         };
         url = next;

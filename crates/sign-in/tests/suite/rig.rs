@@ -1,0 +1,144 @@
+//! A sign-in between a scripted server and a person in the test's hands.
+
+use std::{cell::Cell, path::PathBuf, sync::Arc};
+
+use rescind_sign_in::{
+    Challenge, Effort, Invitation, Person, Record, Refused, Scopes, Secret, Settings, SignIn, SignInError, Vault,
+};
+use tempfile::TempDir;
+use tokio::{sync::mpsc, task::JoinHandle};
+
+use crate::{
+    browser::{Browser, Page},
+    script::{SERVER, Script},
+};
+
+thread_local! {
+    /// The time in seconds since 1970.
+    static NOW: Cell<u64> = const { Cell::new(1_000_000) };
+}
+
+/// Everything runs on the test's own thread.
+fn clock() -> u64 {
+    NOW.get()
+}
+
+pub(crate) fn advance(seconds: u64) {
+    NOW.set(NOW.get() + seconds);
+}
+
+pub(crate) struct Rig {
+    pub(crate) script: Script,
+    pub(crate) browser: Arc<Browser>,
+    invitations: mpsc::UnboundedReceiver<Invitation>,
+    folder: TempDir,
+    pub(crate) sign_in: SignIn,
+}
+
+impl Rig {
+    pub(crate) fn new() -> Self {
+        Self::with(Settings::default())
+    }
+
+    pub(crate) fn with(settings: Settings) -> Self {
+        let script = Script::default();
+        let (browser, invitations) = Browser::new();
+        let folder = tempfile::tempdir().unwrap();
+        let sign_in = open(&script, folder.path().join("vault"), settings, Some(Arc::clone(&browser) as _));
+        Self { script, browser, invitations, folder, sign_in }
+    }
+
+    pub(crate) fn vault(&self) -> PathBuf {
+        self.folder.path().join("vault")
+    }
+
+    /// The same sign-in in another process.
+    pub(crate) fn another(&self, settings: Settings) -> SignIn {
+        open(&self.script, self.vault(), settings, Some(Arc::clone(&self.browser) as _))
+    }
+
+    /// The same where nobody can be asked.
+    pub(crate) fn alone(&self) -> SignIn {
+        open(&self.script, self.vault(), Settings::default(), None)
+    }
+
+    /// Begins to sign in, as `rescind login` does.
+    pub(crate) fn begin(&self) -> JoinHandle<Result<Record, SignInError>> {
+        let sign_in = self.sign_in.clone();
+        tokio::task::spawn_local(async move { sign_in.sign_in().await })
+    }
+
+    /// The page that the person is sent to next.
+    pub(crate) async fn page(&mut self) -> Page {
+        Page::of(self.invitation().await)
+    }
+
+    pub(crate) async fn invitation(&mut self) -> Invitation {
+        self.invitations.recv().await.unwrap()
+    }
+
+    /// Whether the person was asked since the last time.
+    pub(crate) fn was_asked(&mut self) -> bool {
+        self.invitations.try_recv().is_ok()
+    }
+
+    /// Signs in.
+    pub(crate) async fn signed_in(&mut self) -> Record {
+        let begun = self.begin();
+        let page = self.page().await;
+        let shown = page.agree(&self.script).await;
+        assert!(shown.contains("You are signed in."), "{shown}");
+        begun.await.unwrap().unwrap()
+    }
+
+    /// Signs in where that must not succeed, with a browser that comes back so; gives why not.
+    pub(crate) async fn refused(&mut self, back: impl AsyncFnOnce(&Script, &Page) -> String) -> String {
+        let begun = self.begin();
+        let page = self.page().await;
+        let shown = back(&self.script, &page).await;
+        assert!(!shown.contains("You are signed in."), "{shown}");
+        let error = begun.await.unwrap().unwrap_err().to_string();
+        assert!(!page.is_open().await);
+        self.assert_nothing_kept();
+        error
+    }
+
+    pub(crate) fn assert_nothing_kept(&self) {
+        assert!(self.sign_in.record().unwrap().is_none());
+    }
+
+    /// The token for the next request.
+    pub(crate) async fn token(&self) -> Option<String> {
+        self.sign_in.token().await.map(|token| token.expose().to_owned())
+    }
+}
+
+fn open(script: &Script, vault: PathBuf, settings: Settings, person: Option<Arc<dyn Person>>) -> SignIn {
+    let http = Arc::new(script.clone());
+    SignIn::with_clock(SERVER.parse().unwrap(), settings, http, Vault::new(vault), person, clock)
+}
+
+/// A request that was refused with this token.
+pub(crate) fn refused(token: &str) -> Refused {
+    Refused {
+        token: Some(Secret::new(token.to_owned())),
+        challenge: Challenge::default(),
+        effort: Effort::Person,
+        attempt: 0,
+    }
+}
+
+/// One whose token may do too little.
+pub(crate) fn insufficient(token: &str, scope: &str) -> Refused {
+    let challenge = Challenge {
+        scope: Some(Scopes::parse(scope)),
+        error: Some("insufficient_scope".into()),
+        ..Challenge::default()
+    };
+    Refused { challenge, ..refused(token) }
+}
+
+/// Runs a test with tasks of its own thread.
+pub(crate) async fn here<T>(test: impl Future<Output = T>) -> T {
+    tokio::task::LocalSet::new().run_until(test).await
+}
