@@ -13,6 +13,7 @@ mod refusals;
 mod rig;
 mod sessions;
 mod shell;
+mod signing_in;
 mod streams;
 #[cfg(feature = "tls")]
 mod tls;
