@@ -28,6 +28,7 @@ mod run_record;
 mod run_terminal;
 mod serve;
 mod shim;
+mod sign_in;
 mod stop;
 mod windows;
 mod wrap;

@@ -2,14 +2,23 @@
 //! take a server for theirs that calls itself so or otherwise. Each signs in, loses its token within its session, and goes
 //! on with another.
 
-use std::{io::Write, process::Stdio};
+use std::{collections::BTreeSet, fs, io::Write, process::Stdio};
 
 use serde_json::{Value, json};
 
 use super::parts::{not_installed, peers, text};
 use super::play::{say, skip};
 use super::programs::{Bench, Started};
-use crate::shim::PROGRAM;
+use crate::{
+    shim::{
+        PROGRAM,
+        words::{notification, request_with},
+    },
+    sign_in::{
+        GREETING, call,
+        person::{Person, browse, command_lines, redirect},
+    },
+};
 
 /// A client, and whether it speaks 2026-07-28.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,4 +192,90 @@ fn those_that_are_told_to_take_any_name_take_it() {
             Sdk::TypeScript1 | Sdk::TypeScript2 => assert_signed_in(client, &said),
         }
     }
+}
+
+/// A server on the official SDK that calls itself so, or by a path of its own, and where it is reached. `None` if it is not
+/// installed; a line says so.
+fn sdk_server(bench: &Bench, path: &str) -> Option<(Started, String)> {
+    if let Some(part) = not_installed(&["python/.venv"], &[]) {
+        assert!(std::env::var_os("RESCIND_REQUIRE_PEERS").is_none(), "signing in: {part}");
+        skip(part);
+        return None;
+    }
+    let mut command = bench.command(&python("oauth_server.py"));
+    command.stdin(Stdio::piped());
+    let mut server = bench.start("server", command);
+    let origin = server.until(|said| said.strip_suffix('\n').map(str::to_owned));
+    writeln!(server.child().stdin.as_mut().unwrap(), "{origin}{path}").unwrap();
+    Some((server, format!("{origin}/mcp")))
+}
+
+/// What is kept of a sign-in and is secret.
+fn secrets(person: &Person) -> BTreeSet<String> {
+    let files = fs::read_dir(person.file("vault")).unwrap().map(|file| file.unwrap().path());
+    let kept = files.filter(|file| file.extension().is_some_and(|kind| kind == "json"));
+    let kept: Vec<Value> = kept.map(|file| serde_json::from_slice(&fs::read(file).unwrap()).unwrap()).collect();
+    let all = kept.iter().flat_map(|kept| [&kept["access"], &kept["refresh"], &kept["client"]["secret"]]);
+    all.filter_map(|secret| secret.as_str().map(ToOwned::to_owned)).collect()
+}
+
+#[test]
+fn rescind_signs_in_itself_and_writes_no_secret() {
+    let bench = Bench::new(&[]);
+    let Some((server, url)) = sdk_server(&bench, "/mcp") else { return };
+    let person = Person::new();
+    let (log, record) = (person.file("log"), person.file("record.jsonl"));
+    let words = ["run", "--log", "trace", "--log-file", log.to_str().unwrap(), "--record", record.to_str().unwrap()];
+    let mut run = person.start(&[&words[..], &["--url", &url]].concat());
+    run.say(&request_with("1", "initialize", GREETING));
+    let link = person.link();
+    let page = redirect(&link);
+    let back = redirect(&page);
+    let shown = browse(&back);
+    assert!(shown.contains("You are signed in."), "{shown}");
+    assert!(run.hear().contains(r#""name":"oauth""#));
+    let mut secrets_of_all = secrets(&person);
+    run.say(&notification("notifications/initialized", "{}"));
+    for (id, tool, says) in [("2", "who", "Rescind"), ("3", "expire", "expired"), ("4", "who", "Rescind")] {
+        run.say(&call(id, tool));
+        let answer: Value = serde_json::from_str(&run.hear()).unwrap();
+        assert_eq!(answer["result"]["content"][0]["text"], says, "{answer}");
+    }
+    // The second pair of tokens was got with the first, and nobody was asked.
+    secrets_of_all.extend(secrets(&person));
+    let query = back.split_once('?').unwrap().1;
+    secrets_of_all.extend(
+        query
+            .split('&')
+            .filter(|pair| !pair.starts_with("iss="))
+            .map(|pair| pair.split_once('=').unwrap().1.to_owned()),
+    );
+    assert!(secrets_of_all.len() >= 6, "{secrets_of_all:?}");
+    let listed = person.run(&["ps", "--json"]).1;
+    let seen = [link, shown, command_lines(), listed, person.run(&["whoami", &url]).1];
+    assert_eq!(run.end(), 0);
+    let seen = seen.concat() + &person.written();
+    assert!(seen.contains("tools/call") && seen.contains("opens in the browser"), "{seen}");
+    for secret in secrets_of_all {
+        assert!(!seen.contains(&secret), "{secret} was written");
+    }
+    server.terminate();
+    server.wait();
+}
+
+/// A token for that would be good elsewhere.
+#[test]
+fn rescind_asks_for_no_token_of_a_server_that_calls_itself_otherwise() {
+    let bench = Bench::new(&[]);
+    let Some((server, url)) = sdk_server(&bench, "/other") else { return };
+    let person = Person::new();
+    let mut run = person.start(&["run", "--url", &url]);
+    run.say(&request_with("1", "initialize", GREETING));
+    let answer = run.hear();
+    assert!(answer.contains("and there is none: the page about the server is refused: it is about `http"), "{answer}");
+    assert!(answer.contains(&format!("run `rescind login {url}`")), "{answer}");
+    assert_eq!(person.kept(), 0);
+    assert_eq!(run.end(), 0);
+    server.terminate();
+    server.wait();
 }

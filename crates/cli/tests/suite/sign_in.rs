@@ -1,0 +1,238 @@
+//! Signing in, with real processes: a server that checks what it is shown, and a person whose browser is in the test's hands.
+
+pub(crate) mod person;
+mod service;
+
+use std::{
+    net::TcpStream,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::{
+    serve::MODERN,
+    shim::words::{cancelled, notification, request, request_with, result},
+};
+use person::{Person, authority, browse, command_lines, redirect};
+use service::Service;
+
+pub(crate) const GREETING: &str =
+    r#"{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}"#;
+
+/// What takes longer has failed.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Waits until nothing listens there any more.
+fn expect_closed(link: &str) {
+    let begun = Instant::now();
+    while TcpStream::connect(authority(link)).is_ok() {
+        assert!(begun.elapsed() < PATIENCE, "it still listens");
+        std::thread::yield_now();
+    }
+}
+
+pub(crate) fn call(id: &str, tool: &str) -> String {
+    request_with(id, "tools/call", &format!(r#"{{"name":"{tool}","arguments":{{}}}}"#))
+}
+
+/// A whole session: a sign-in, a token that expires, one that may do too little; and then all that was written is searched
+/// for every secret that there was.
+#[test]
+fn a_session_signs_in_by_itself_and_no_secret_is_written_anywhere() {
+    let (service, person) = (Service::start(), Person::new());
+    let (log, record) = (person.file("log"), person.file("record.jsonl"));
+    let url = service.url();
+    let mut seen = String::new();
+    let words = ["run", "--log", "trace", "--log-file", log.to_str().unwrap(), "--record", record.to_str().unwrap()];
+    let mut run = person.start(&[&words[..], &["--url", &url]].concat());
+    run.say(&request_with("1", "initialize", GREETING));
+    let link = person.link();
+    seen.push_str(&link);
+    seen.push_str(&command_lines());
+    seen.push_str(&person.run(&["ps", "--json"]).1);
+    let shown = browse(&link);
+    assert!(shown.contains("You are signed in."), "{shown}");
+    seen.push_str(&shown);
+    assert!(run.hear().contains(r#""name":"signed""#));
+    expect_closed(&link);
+    run.say(&notification("notifications/initialized", "{}"));
+    run.say(&call("2", "read"));
+    assert_eq!(run.hear(), result("2", r#"{"scope":"read"}"#));
+
+    // Many are refused at once, and one token is asked for.
+    service.expire();
+    let before = service.count("/token");
+    (10..20).for_each(|id: u32| run.say(&call(&id.to_string(), "read")));
+    for _ in 10..20 {
+        let answer = run.hear();
+        assert!(answer.contains(r#""result":{"scope":"read"}"#), "{answer}");
+    }
+    assert_eq!(service.count("/token"), before + 1);
+
+    run.say(&call("3", "write"));
+    let link = person.link();
+    seen.push_str(&browse(&link));
+    assert_eq!(run.hear(), result("3", r#"{"scope":"read write"}"#));
+
+    seen.push_str(&command_lines());
+    for words in [&["ps", "--json"][..], &["ps", "--sessions"], &["whoami", &url], &["whoami", "--json", &url]] {
+        let (code, stdout, stderr) = person.run(words);
+        assert_eq!(code, 0, "{words:?} {stderr}");
+        seen.push_str(&stdout);
+        seen.push_str(&stderr);
+    }
+    assert_eq!(run.end(), 0);
+    seen.push_str(&person.written());
+    assert!(seen.contains("opens in the browser") && seen.contains("tools/call"), "{seen}");
+    let secrets = service.secrets();
+    // A secret of each client, two states, two codes, two verifiers, three pairs of tokens.
+    assert!(secrets.len() >= 13, "{secrets:?}");
+    for secret in secrets {
+        assert!(!seen.contains(&secret), "{secret} was written");
+    }
+}
+
+#[test]
+fn a_cancel_during_a_sign_in_ends_exactly_that() {
+    let (service, person) = (Service::start(), Person::new());
+    let mut run = person.start(&["run", "--url", &service.url()]);
+    run.say(&request_with("1", "tools/list", MODERN));
+    let link = person.link();
+    let page = redirect(&link);
+    assert!(TcpStream::connect(authority(&link)).is_ok());
+    run.say(&cancelled("1"));
+    expect_closed(&link);
+    assert_eq!((service.count("/token"), person.kept()), (0, 0));
+    // The server's page leads nowhere; and the next request begins anew.
+    let back = redirect(&page);
+    assert!(TcpStream::connect(authority(&back)).is_err());
+    run.say(&request_with("2", "tools/list", MODERN));
+    browse(&person.link());
+    assert_eq!(run.hear(), result("2", r#"{"scope":"read"}"#));
+    assert_eq!(run.end(), 0);
+}
+
+#[test]
+fn a_request_waits_for_the_same_sign_in_after_another_was_cancelled() {
+    let (service, person) = (Service::start(), Person::new());
+    let mut run = person.start(&["run", "--url", &service.url()]);
+    run.say(&request_with("1", "tools/list", MODERN));
+    let link = person.link();
+    run.say(&request_with("2", "tools/list", MODERN));
+    while service.count("/mcp") < 2 {
+        std::thread::yield_now();
+    }
+    run.say(&cancelled("1"));
+    browse(&link);
+    assert_eq!(run.hear(), result("2", r#"{"scope":"read"}"#));
+    assert_eq!(service.count("/authorize"), 1);
+}
+
+#[test]
+fn the_end_of_a_client_ends_its_sign_in() {
+    let (service, person) = (Service::start(), Person::new());
+    let mut run = person.start(&["run", "--url", &service.url()]);
+    run.say(&request_with("1", "initialize", GREETING));
+    let link = person.link();
+    assert_eq!(run.end(), 0);
+    assert!(TcpStream::connect(authority(&link)).is_err());
+    assert_eq!((service.count("/token"), person.kept()), (0, 0));
+}
+
+#[test]
+fn where_nobody_is_asked_the_error_says_how_to_sign_in() {
+    let (service, person) = (Service::start(), Person::new());
+    let url = service.url();
+    let mut run = person.start(&["run", "--url", &url, "--sign-in", "never", "--profile", "work"]);
+    run.say(&request("1", "tools/list"));
+    let answer: Value = serde_json::from_str(&run.hear()).unwrap();
+    let message = answer["error"]["message"].as_str().unwrap();
+    assert!(message.ends_with(&format!("nobody is signed in; run `rescind login {url} --profile work`")), "{message}");
+    assert_eq!(answer["error"]["data"]["httpStatus"], 401);
+    // A person signs in elsewhere meanwhile.
+    let mut login = person.start(&["login", &url, "--profile", "work"]);
+    browse(&person.link());
+    assert!(login.hear().starts_with(&format!("signed in to {url} at ")));
+    run.say(&request("2", "tools/list"));
+    assert_eq!(run.hear(), result("2", r#"{"scope":"read"}"#));
+}
+
+#[test]
+fn a_header_of_ones_own_is_used_as_it_is() {
+    let (service, person) = (Service::start(), Person::new());
+    let mut run = person.start(&["run", "--url", &service.url(), "--header", "Authorization: Bearer mine"]);
+    run.say(&request("1", "tools/list"));
+    let answer = run.hear();
+    assert!(answer.contains("wants authorization (401") && !answer.contains("rescind login"), "{answer}");
+    assert_eq!(service.count("/authorize") + service.count("/register"), 0);
+}
+
+#[test]
+fn a_person_signs_in_is_shown_and_signs_out() {
+    let (service, person) = (Service::start(), Person::new());
+    let url = service.url();
+    let (code, stdout, stderr) = person.run(&["whoami", &url]);
+    assert_eq!((code, &*stdout), (1, ""));
+    assert!(stderr.contains("nobody is signed in") && stderr.contains(&format!("rescind login {url}")), "{stderr}");
+
+    // On a machine whose browser is elsewhere: the address of the page that did not load is pasted.
+    let mut login = person.start(&["login", "--no-browser", "--scope", "read", &url]);
+    let page = loop {
+        let said = std::fs::read_to_string(person.file("stderr")).unwrap();
+        if let Some(page) =
+            said.lines().find_map(|line| line.trim().strip_prefix("http")).filter(|_| said.ends_with(".\n"))
+        {
+            break format!("http{page}");
+        }
+    };
+    login.say("https://example.com/callback?code=x&state=y");
+    login.say(&redirect(&page));
+    assert_eq!(login.hear(), format!("signed in to {url} at http://{}", service.address));
+    assert_eq!(login.end(), 0);
+
+    let (code, stdout, _) = person.run(&["whoami", &url, "--json"]);
+    let said: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!((code, &said["clientId"], &said["scopes"][0]), (0, &"client".into(), &"read".into()));
+    assert_eq!((said["signedIn"].as_bool(), said["isExpired"].as_bool()), (Some(true), Some(false)));
+
+    let (code, stdout, stderr) = person.run(&["logout", &url]);
+    assert_eq!((code, &*stdout, &*stderr), (0, &*format!("signed out of {url}\n"), ""));
+    assert!(!service.has_tokens(), "the server has forgotten them");
+    assert_eq!(person.kept(), 0);
+    assert_eq!(person.run(&["logout", &url]).1, format!("nobody was signed in to {url}\n"));
+}
+
+#[test]
+fn an_interrupt_ends_a_login() {
+    let (service, person) = (Service::start(), Person::new());
+    let mut login = person.start(&["login", &service.url()]);
+    let link = person.link();
+    kill_process(Pid::from_child(&login.child), Signal::INT).unwrap();
+    assert_eq!(login.child.wait().unwrap().code(), Some(2));
+    assert!(TcpStream::connect(authority(&link)).is_err());
+    assert_eq!((service.count("/token"), person.kept()), (0, 0));
+    let said = std::fs::read_to_string(person.file("stderr")).unwrap();
+    assert!(said.contains("the sign-in was given up"), "{said}");
+}
+
+#[test]
+fn what_cannot_be_signed_in_to_is_refused_in_words() {
+    let person = Person::new();
+    for (words, input, exit) in [
+        (&["login", "not a url"][..], "not a url", 2),
+        (&["login", "https://user:pw@example.com/"], "names a user", 2),
+        (&["login", "http://127.0.0.1:1/mcp"], "cannot be reached|Connection refused", 2),
+        (
+            &["login", "http://127.0.0.1:1/", "--client-id", "x", "--client-secret-env", "RESCIND_NO_SUCH"],
+            "RESCIND_NO_SUCH",
+            2,
+        ),
+        (&["whoami", "x", "--profile", ""], "--profile", 2),
+    ] {
+        let (code, _, stderr) = person.run(words);
+        assert_eq!(code, exit, "{stderr}");
+        assert!(input.split('|').any(|input| stderr.contains(input)), "{words:?}: {stderr}");
+    }
+}
