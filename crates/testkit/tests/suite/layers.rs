@@ -5,11 +5,12 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 /// Our crates, and which of ours each may use. Nothing may use the command.
-const LAYERS: [(&str, &[&str]); 12] = [
+const LAYERS: [(&str, &[&str]); 13] = [
     ("rescind-wire", &[]),
     ("rescind-proto", &["rescind-wire"]),
     ("rescind-feed", &[]),
     ("rescind-wrap", &[]),
+    ("rescind-sign-in", &[]),
     ("rescind-ledger", &["rescind-feed"]),
     ("rescind", &["rescind-proto", "rescind-feed", "rescind-ledger"]),
     ("rescind-http", &["rescind-proto", "rescind"]),
@@ -30,6 +31,7 @@ const LAYERS: [(&str, &[&str]); 12] = [
             "rescind-testkit",
             "rescind-wrap",
             "rescind-ledger",
+            "rescind-sign-in",
         ],
     ),
 ];
