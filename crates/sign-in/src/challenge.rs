@@ -101,7 +101,9 @@ mod tests {
 
     fn read(values: &[&str]) -> Option<Challenge> {
         let mut headers = HeaderMap::new();
-        values.iter().for_each(|value| drop(headers.append(header::WWW_AUTHENTICATE, value.parse().unwrap())));
+        for value in values {
+            headers.append(header::WWW_AUTHENTICATE, value.parse().unwrap());
+        }
         Challenge::read(&headers)
     }
 

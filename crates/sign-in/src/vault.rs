@@ -138,11 +138,9 @@ impl Vault {
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut create, 0o700);
         create.recursive(true).create(&self.folder).map_err(|error| fault(&self.folder, &error))?;
-        let folder = File::open(&self.folder);
+        // Elsewhere a folder is not opened as a file is.
         #[cfg(unix)]
-        check(&self.folder, &folder.map_err(|error| fault(&self.folder, &error))?)?;
-        #[cfg(windows)]
-        drop(folder);
+        check(&self.folder, &File::open(&self.folder).map_err(|error| fault(&self.folder, &error))?)?;
         Ok(())
     }
 
