@@ -10,7 +10,8 @@
 //! first byte of a body leaves, [`handle_head`](HttpClient::handle_head), [`handle_body`](HttpClient::handle_body) and
 //! [`handle_body_end`](HttpClient::handle_body_end) as the response comes, or
 //! [`handle_failed`](HttpClient::handle_failed). Messages for the local client come from
-//! [`poll_message`](HttpClient::poll_message). After each call the driver drains [`poll_event`](HttpClient::poll_event).
+//! [`poll_message`](HttpClient::poll_message). A driver that sees to tokens may send a request again that was refused
+//! ([`handle_signing_in`](HttpClient::handle_signing_in)). After each call the driver drains [`poll_event`](HttpClient::poll_event).
 
 mod config;
 mod event_reader;

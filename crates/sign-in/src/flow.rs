@@ -117,7 +117,7 @@ async fn attempt(
     let coming = async {
         tokio::select! {
             arrival = redirects.arrival(Journey { page, ..journey }) => {
-                let tokens = exchange(&arrival.query).await;
+                let tokens = exchange(arrival.query.expose()).await;
                 arrival.show(words(&tokens)).await;
                 tokens
             }

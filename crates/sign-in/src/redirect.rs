@@ -46,7 +46,6 @@ pub(crate) struct Redirects {
 }
 
 /// What the browser is to come back with, and where it is sent first.
-#[derive(Debug)]
 pub(crate) struct Journey {
     /// The page of the authorization server.
     pub(crate) page: String,
@@ -57,9 +56,9 @@ pub(crate) struct Journey {
 }
 
 /// A redirect with the right state. The browser waits for a page.
-#[derive(Debug)]
 pub(crate) struct Arrival {
-    pub(crate) query: String,
+    /// It has the code.
+    pub(crate) query: Secret,
     stream: TcpStream,
 }
 
@@ -76,7 +75,7 @@ pub(crate) enum Verdict {
 #[derive(Debug, PartialEq, Eq)]
 enum Asked {
     Start,
-    Callback(String),
+    Callback(Secret),
     Nothing,
 }
 
@@ -170,7 +169,7 @@ async fn meet(mut stream: TcpStream, journey: &Journey, was_opened: &AtomicBool)
         }
         Asked::Start => respond(&mut stream, "410 Gone", "", "This link was used already.").await?,
         Asked::Callback(query) => {
-            let is_awaited = !matches!(judge(&query, &journey.state, "", false), Ok(Verdict::NotOurs));
+            let is_awaited = !matches!(judge(query.expose(), &journey.state, "", false), Ok(Verdict::NotOurs));
             if is_awaited {
                 return Ok(Some(Arrival { query, stream }));
             }
@@ -206,7 +205,7 @@ fn asked(head: &[u8], key: &Secret) -> Asked {
         return Asked::Nothing;
     };
     match target.split_once('?') {
-        Some((CALLBACK, query)) => Asked::Callback(query.to_owned()),
+        Some((CALLBACK, query)) => Asked::Callback(Secret::new(query.to_owned())),
         Some((START, shown)) if key.is(shown) => Asked::Start,
         _ => Asked::Nothing,
     }
@@ -271,7 +270,7 @@ mod tests {
         let key = Secret::new("k".into());
         for (line, expected) in [
             ("GET /start?k HTTP/1.1", Asked::Start),
-            ("GET /callback?a=b HTTP/1.1", Asked::Callback("a=b".into())),
+            ("GET /callback?a=b HTTP/1.1", Asked::Callback(Secret::new("a=b".into()))),
             ("GET /start?x HTTP/1.1", Asked::Nothing),
             ("GET /start HTTP/1.1", Asked::Nothing),
             ("POST /callback?a=b HTTP/1.1", Asked::Nothing),

@@ -15,8 +15,8 @@ use crate::{
     web,
 };
 
-/// How often one request may lead to more scopes.
-const MAX_STEPS: u32 = 3;
+/// How often one request may be refused and sent again.
+const MAX_ATTEMPTS: u32 = 3;
 
 /// What a server is asked to see whether it wants a sign-in. It means nothing, and harms nobody.
 const QUESTION: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
@@ -154,6 +154,10 @@ impl SignIn {
     pub async fn renew(&self, refused: &Refused) -> Result<(), SignInError> {
         let inner = &self.inner;
         let known = inner.reload()?;
+        // Whatever else: a server that is never content, or whose tokens expire at once, has nobody asked for ever.
+        if refused.attempt >= MAX_ATTEMPTS {
+            return Err(SignInError::StillRefused);
+        }
         let wants_more = refused.challenge.is_insufficient_scope();
         let now = (inner.world.clock)();
         let is_another = |known: &Record| refused.token.as_ref() != Some(&known.access) && !known.is_expired(now);
@@ -163,7 +167,7 @@ impl SignIn {
         let is_given = refused.token.is_some() && inner.state().given == refused.token;
         let covers = |known: &Record| refused.challenge.scope.as_ref().is_none_or(|scope| known.scopes.covers(scope));
         let is_vain = match wants_more {
-            true => refused.attempt >= MAX_STEPS || (is_given && known.as_ref().is_some_and(covers)),
+            true => is_given && known.as_ref().is_some_and(covers),
             false => refused.attempt > 0 && is_given,
         };
         if is_vain {

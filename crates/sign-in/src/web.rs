@@ -1,6 +1,6 @@
 //! HTTP as signing in needs it: few small requests, each answered in time or not at all.
 
-use std::{future::Future, pin::Pin, time::Duration};
+use std::{fmt, future::Future, pin::Pin, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, header};
@@ -27,8 +27,8 @@ pub trait Http: Send + Sync {
     fn send(&self, request: Request<Bytes>) -> Sending<'_>;
 }
 
-/// A response, whole.
-#[derive(Clone, Debug)]
+/// A response, whole. Its `Debug` shows the status alone: there may be tokens in the rest.
+#[derive(Clone)]
 pub struct Reply {
     /// Its status.
     pub status: StatusCode,
@@ -60,6 +60,12 @@ impl Reply {
     /// The body as JSON.
     pub(crate) fn json(&self) -> Option<Value> {
         serde_json::from_slice(&self.body).ok()
+    }
+}
+
+impl fmt::Debug for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reply").field("status", &self.status).finish_non_exhaustive()
     }
 }
 

@@ -66,7 +66,9 @@ pub enum Refusal {
     #[error("has a URL that is neither http nor https")]
     NotHttp,
     /// Its client may have to sign in.
-    #[error("may need a sign-in, which its client has and a shim would need anew (rescind login); --force wraps it all the same")]
+    #[error(
+        "may need a sign-in, which its client has and a shim would need anew (rescind login); --force wraps it all the same"
+    )]
     SignIn,
     /// It has a member that a command cannot express.
     #[error("has `{0}`, which a command cannot express")]

@@ -179,6 +179,38 @@ async fn a_server_that_is_never_content_is_given_up() {
     .await;
 }
 
+/// Each of them is another one than the last.
+#[tokio::test]
+async fn tokens_that_expire_at_once_and_are_refused_have_nobody_asked_for_ever() {
+    here(async {
+        let mut rig = Rig::new();
+        let token = |n: u32| json!({"access_token": format!("t-{n}"), "token_type": "Bearer", "expires_in": 0, "refresh_token": "r"});
+        rig.script.answer(TOKEN, Answer::Json(200, token(0)));
+        let mut asked = 0;
+        for attempt in 0.. {
+            rig.script.answer(TOKEN, Answer::Json(200, token(attempt)));
+            let used = rig.sign_in.token().await;
+            let sign_in = rig.sign_in.clone();
+            let refused = Refused { token: used, attempt, ..refused("") };
+            let renewed = spawn_local(async move { sign_in.renew(&refused).await });
+            while !renewed.is_finished() {
+                yield_now().await;
+                if let Some(page) = rig.asked_for() {
+                    asked += 1;
+                    page.agree(&rig.script).await;
+                }
+            }
+            if let Err(error) = renewed.await.unwrap() {
+                assert!(matches!(error, SignInError::StillRefused), "{error}");
+                assert_eq!(attempt, 3);
+                break;
+            }
+        }
+        assert!(asked <= 3, "{asked}");
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn nobody_is_asked_for_what_nobody_waits_for_nor_twice_in_vain() {
     here(async {

@@ -79,7 +79,12 @@ impl Rig {
 
     /// Whether the person was asked since the last time.
     pub(crate) fn was_asked(&mut self) -> bool {
-        self.invitations.try_recv().is_ok()
+        self.asked_for().is_some()
+    }
+
+    /// The page that the person was sent to since the last time, if he was.
+    pub(crate) fn asked_for(&mut self) -> Option<Page> {
+        self.invitations.try_recv().ok().map(Page::of)
     }
 
     /// Signs in.

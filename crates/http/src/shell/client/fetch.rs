@@ -122,7 +122,10 @@ async fn send(
     let mut attempt = 0;
     loop {
         let authorization = match &authorizer {
-            Some(authorizer) => authorizer.authorization().await,
+            Some(authorizer) => authorizer.authorization().await.map(|mut value| {
+                value.set_sensitive(true);
+                value
+            }),
             None => None,
         };
         let mut request = Request::from_parts(head.clone(), ());
