@@ -1,9 +1,8 @@
 //! What an authorization server says of itself (RFC 8414; OpenID Connect Discovery).
 
 use http::Uri;
-use serde::Deserialize;
 
-use crate::{Scopes, SignInError, address, error::excerpt};
+use crate::{SignInError, address, document::Document, error::excerpt};
 
 /// How errors name the page.
 const PAGE: &str = "page about the authorization server";
@@ -17,7 +16,6 @@ pub(crate) struct AuthorizationServer {
     pub(crate) registration: Option<Uri>,
     pub(crate) device: Option<Uri>,
     pub(crate) revocation: Option<Uri>,
-    pub(crate) scopes: Scopes,
     /// How clients may prove who they are; `None` if it does not say so.
     pub(crate) authentication: Option<Vec<String>>,
     /// It takes the URL of a document in place of a registered client.
@@ -33,21 +31,6 @@ pub(crate) enum Era {
     Current,
     /// It has none.
     Of20250326,
-}
-
-#[derive(Deserialize)]
-struct Page {
-    issuer: Option<String>,
-    authorization_endpoint: Option<String>,
-    token_endpoint: Option<String>,
-    registration_endpoint: Option<String>,
-    device_authorization_endpoint: Option<String>,
-    revocation_endpoint: Option<String>,
-    scopes_supported: Option<Vec<String>>,
-    code_challenge_methods_supported: Option<Vec<String>>,
-    token_endpoint_auth_methods_supported: Option<Vec<String>>,
-    client_id_metadata_document_supported: Option<bool>,
-    authorization_response_iss_parameter_supported: Option<bool>,
 }
 
 /// Where the pages of an issuer may be, in the order in which they are asked for.
@@ -67,35 +50,33 @@ impl AuthorizationServer {
     /// Reads the page of `issuer`, on behalf of `server`.
     pub(crate) fn read(server: &Uri, issuer: &str, era: Era, body: &[u8]) -> Result<Self, SignInError> {
         let refused = |why: String| SignInError::page(PAGE, why);
-        let page: Page = serde_json::from_slice(body).map_err(|_| refused("it cannot be read".to_owned()))?;
-        let named = page.issuer.unwrap_or_default();
+        let page = Document::read(body).ok_or_else(|| refused("it cannot be read".to_owned()))?;
+        let named = page.text("issuer").unwrap_or_default().to_owned();
         if !address::is_issuer(&named, issuer) {
             let named = excerpt(&named);
             return Err(refused(format!("it is about `{named}`, and {issuer} was asked")));
         }
-        let proves = match page.code_challenge_methods_supported {
+        let proves = match page.texts("code_challenge_methods_supported") {
             Some(methods) => methods.iter().any(|method| method == "S256"),
             None => era == Era::Of20250326,
         };
         if !proves {
             return Err(refused("it does not offer PKCE with S256, without which a code could be stolen".to_owned()));
         }
-        let url = |name: &str, text: Option<String>| {
-            let read = text.map(|text| address::named_by(server, &text)).transpose();
+        let url = |name: &str| {
+            let read = page.text(name).map(|text| address::named_by(server, text)).transpose();
             read.map_err(|fault| refused(format!("its {name} {fault}")))
         };
-        let needed =
-            |name: &str, text: Option<String>| url(name, text)?.ok_or_else(|| refused(format!("it has no {name}")));
+        let needed = |name: &str| url(name)?.ok_or_else(|| refused(format!("it has no {name}")));
         Ok(Self {
-            authorization: needed("authorization_endpoint", page.authorization_endpoint)?,
-            token: needed("token_endpoint", page.token_endpoint)?,
-            registration: url("registration_endpoint", page.registration_endpoint)?,
-            device: url("device_authorization_endpoint", page.device_authorization_endpoint)?,
-            revocation: url("revocation_endpoint", page.revocation_endpoint)?,
-            scopes: page.scopes_supported.unwrap_or_default().into_iter().collect(),
-            authentication: page.token_endpoint_auth_methods_supported,
-            takes_documents: page.client_id_metadata_document_supported == Some(true),
-            names_itself: page.authorization_response_iss_parameter_supported == Some(true),
+            authorization: needed("authorization_endpoint")?,
+            token: needed("token_endpoint")?,
+            registration: url("registration_endpoint")?,
+            device: url("device_authorization_endpoint")?,
+            revocation: url("revocation_endpoint")?,
+            authentication: page.texts("token_endpoint_auth_methods_supported"),
+            takes_documents: page.is("client_id_metadata_document_supported"),
+            names_itself: page.is("authorization_response_iss_parameter_supported"),
             issuer: named,
         })
     }
@@ -110,7 +91,6 @@ impl AuthorizationServer {
             registration: at("/register"),
             device: None,
             revocation: None,
-            scopes: Scopes::default(),
             authentication: None,
             takes_documents: false,
             names_itself: false,

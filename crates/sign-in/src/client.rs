@@ -2,12 +2,12 @@
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use http::{HeaderValue, StatusCode};
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::{
     Http, Scopes, Secret, SignInError,
     authorization_server::AuthorizationServer,
+    document::Document,
     error::excerpt,
     form::{Form, encoded},
     web,
@@ -38,8 +38,7 @@ impl ClientChoice {
 }
 
 /// How a client proves who it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Authentication {
     /// It has no secret.
     None,
@@ -50,7 +49,7 @@ pub(crate) enum Authentication {
 }
 
 /// A client of one authorization server.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Client {
     /// Whose client it is: to nobody else it is said.
     pub(crate) issuer: String,
@@ -62,18 +61,29 @@ pub(crate) struct Client {
 }
 
 /// What a client was registered for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Registered {
     /// The only URL to which a person may be sent back.
     pub(crate) redirect: String,
     pub(crate) scopes: Scopes,
 }
 
-#[derive(Deserialize)]
-struct Answer {
-    client_id: Option<String>,
-    client_secret: Option<Secret>,
-    token_endpoint_auth_method: Option<String>,
+impl Authentication {
+    const ALL: [Self; 3] = [Self::None, Self::ClientSecretPost, Self::ClientSecretBasic];
+
+    /// Its name in OAuth.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::ClientSecretPost => "client_secret_post",
+            Self::ClientSecretBasic => "client_secret_basic",
+        }
+    }
+
+    /// The one of this name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.as_str() == name)
+    }
 }
 
 impl Client {
@@ -110,7 +120,7 @@ impl Client {
         };
         let allows =
             |method: &str| server.authentication.as_ref().is_none_or(|all| all.iter().any(|one| one == method));
-        let method = ["none", "client_secret_post", "client_secret_basic"].into_iter().find(|method| allows(method));
+        let method = Authentication::ALL.into_iter().find(|method| allows(method.as_str()));
         let mut grants = vec!["authorization_code", "refresh_token"];
         grants.extend(server.device.as_ref().map(|_| crate::device::GRANT));
         let mut wanted = json!({
@@ -119,17 +129,15 @@ impl Client {
             "redirect_uris": [redirect],
             "grant_types": grants,
             "response_types": ["code"],
-            "token_endpoint_auth_method": method.unwrap_or("none"),
+            "token_endpoint_auth_method": method.unwrap_or(Authentication::None).as_str(),
         });
         if !scopes.is_empty() {
             wanted["scope"] = scopes.to_string().into();
         }
         let reply = web::post(http, endpoint, "application/json", None, wanted.to_string()).await?;
         if !matches!(reply.status, StatusCode::OK | StatusCode::CREATED) {
-            let said = reply.json().and_then(|said| {
-                let said = said.get("error_description").or_else(|| said.get("error"))?;
-                Some(excerpt(said.as_str()?))
-            });
+            let said = Document::read(&reply.body);
+            let said = said.and_then(|said| said.text("error_description").or_else(|| said.text("error")).map(excerpt));
             if said.is_none() && reply.status == StatusCode::NOT_FOUND {
                 return Err(SignInError::NoWay);
             }
@@ -137,19 +145,20 @@ impl Client {
             let why = format!("{} registers no client ({}{said})", server.issuer, reply.status);
             return Err(SignInError::Client(why));
         }
-        let answer: Option<Answer> = serde_json::from_slice(&reply.body).ok();
-        let Some((id, answer)) = answer.and_then(|answer| Some((answer.client_id.clone()?, answer))) else {
+        let answer = Document::read(&reply.body);
+        let Some((id, answer)) = answer.and_then(|answer| Some((answer.text("client_id")?.to_owned(), answer))) else {
             let why = format!("the registration at {} cannot be read", server.issuer);
             return Err(SignInError::Client(why));
         };
-        let authentication = match &answer.client_secret {
+        let secret = answer.text("client_secret").map(|secret| Secret::new(secret.to_owned()));
+        let authentication = match &secret {
             None => Authentication::None,
-            Some(_) => with_secret(server, answer.token_endpoint_auth_method.as_deref()),
+            Some(_) => with_secret(server, answer.text("token_endpoint_auth_method")),
         };
         Ok(Self {
             issuer: server.issuer.clone(),
             id,
-            secret: answer.client_secret,
+            secret,
             authentication,
             registered: Some(Registered { redirect: redirect.to_owned(), scopes: scopes.clone() }),
         })
@@ -177,11 +186,9 @@ impl Client {
 /// How a client with a secret proves who it is: as it was told, else as the server offers, else as RFC 7591 has it.
 fn with_secret(server: &AuthorizationServer, told: Option<&str>) -> Authentication {
     let offers = |method: &str| server.authentication.as_ref().is_some_and(|all| all.iter().any(|one| one == method));
-    match told {
-        Some("none") => Authentication::None,
-        Some("client_secret_post") => Authentication::ClientSecretPost,
-        Some("client_secret_basic") => Authentication::ClientSecretBasic,
-        _ if offers("client_secret_post") && !offers("client_secret_basic") => Authentication::ClientSecretPost,
-        _ => Authentication::ClientSecretBasic,
-    }
+    let offered = match offers("client_secret_post") && !offers("client_secret_basic") {
+        true => Authentication::ClientSecretPost,
+        false => Authentication::ClientSecretBasic,
+    };
+    told.and_then(Authentication::named).unwrap_or(offered)
 }

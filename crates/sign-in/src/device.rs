@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use http::Uri;
-use serde_json::Value;
 
 use crate::{
     Invitation, Person, Scopes, SignInError,
@@ -35,8 +34,8 @@ pub(crate) async fn sign_in(
     let form = Form::default().with_some("scope", Some(&scopes.to_string())).with_some("resource", resource);
     // A client with a secret shows it in the form or a header; one without has its id there all the same.
     let answer = exchange::submit(http, device, client, form).await?;
-    let text = |name: &str| answer.get(name).and_then(Value::as_str);
-    let number = |name: &str| answer.get(name).and_then(Value::as_u64);
+    let text = |name: &str| answer.as_ref().and_then(|answer| answer.text(name));
+    let number = |name: &str| answer.as_ref().and_then(|answer| answer.number(name));
     let page = text("verification_uri").or_else(|| text("verification_url")).unwrap_or_default();
     let is_page = page.parse::<Uri>().is_ok_and(|page| matches!(page.scheme_str(), Some("http" | "https")));
     let (Some(device_code), Some(code), true) = (text("device_code"), text("user_code"), is_page) else {

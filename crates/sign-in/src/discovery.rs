@@ -5,6 +5,7 @@ use http::{StatusCode, Uri};
 use crate::{
     Challenge, Http, SignInError, address,
     authorization_server::{self, AuthorizationServer, Era},
+    document::Document,
     resource::Resource,
     web::{self, Reply},
 };
@@ -90,6 +91,6 @@ async fn authorization(
 /// The body of a page that is there. Servers answer for one that is not with all kinds of statuses, and with pages for
 /// people.
 fn page(reply: &Reply) -> Option<&[u8]> {
-    let is_page = reply.status == StatusCode::OK && reply.json().is_some_and(|page| page.is_object());
+    let is_page = reply.status == StatusCode::OK && Document::read(&reply.body).is_some();
     is_page.then_some(&reply.body)
 }

@@ -1,9 +1,8 @@
 //! What is POSTed to the token endpoint, and what comes of it (RFC 6749, 5).
 
 use http::Uri;
-use serde_json::Value;
 
-use crate::{Http, Scopes, Secret, SignInError, client::Client, error::excerpt, form::Form, web};
+use crate::{Http, Scopes, Secret, SignInError, client::Client, document::Document, error::excerpt, form::Form, web};
 
 /// The longest life of a token that is believed, in seconds: a year.
 const LONGEST: u64 = 366 * 24 * 60 * 60;
@@ -22,16 +21,21 @@ pub(crate) struct Tokens {
 /// Asks for tokens.
 pub(crate) async fn ask(http: &dyn Http, url: &Uri, client: &Client, form: Form) -> Result<Tokens, SignInError> {
     let answer = submit(http, url, client, form).await?;
-    read(&answer)
+    read(answer.as_ref())
 }
 
 /// POSTs a form as a client; an error of the server is one of ours.
-pub(crate) async fn submit(http: &dyn Http, url: &Uri, client: &Client, form: Form) -> Result<Value, SignInError> {
+pub(crate) async fn submit(
+    http: &dyn Http,
+    url: &Uri,
+    client: &Client,
+    form: Form,
+) -> Result<Option<Document>, SignInError> {
     let (form, authorization) = client.authenticate(form);
     let content = "application/x-www-form-urlencoded";
     let reply = web::post(http, url, content, authorization, form.into_text()).await?;
-    let answer = reply.json().unwrap_or_default();
-    let text = |name: &str| answer.get(name).and_then(Value::as_str).map(excerpt);
+    let answer = Document::read(&reply.body);
+    let text = |name: &str| answer.as_ref().and_then(|answer| answer.text(name)).map(excerpt);
     // Some servers say it with the status 200.
     if let Some(error) = text("error") {
         let description = text("error_description").unwrap_or_default();
@@ -44,11 +48,11 @@ pub(crate) async fn submit(http: &dyn Http, url: &Uri, client: &Client, form: Fo
     Ok(answer)
 }
 
-fn read(answer: &Value) -> Result<Tokens, SignInError> {
-    let text = |name: &str| answer.get(name).and_then(Value::as_str);
+fn read(answer: Option<&Document>) -> Result<Tokens, SignInError> {
+    let text = |name: &str| answer.and_then(|answer| answer.text(name));
     let unusable = |why: String| Err(SignInError::Token(why));
     let Some(access) = text("access_token") else { return unusable("there is none in the answer".to_owned()) };
-    let may_be_sent = !access.is_empty() && access.bytes().all(|byte| byte.is_ascii_graphic());
+    let may_be_sent = access.bytes().all(|byte| byte.is_ascii_graphic());
     if !may_be_sent {
         return unusable("it cannot stand in a header".to_owned());
     }
@@ -56,10 +60,10 @@ fn read(answer: &Value) -> Result<Tokens, SignInError> {
     if !kind.eq_ignore_ascii_case("bearer") {
         return unusable(format!("it is of the type `{}`, not `Bearer`", excerpt(kind)));
     }
-    let lasts = answer.get("expires_in").and_then(|lasts| lasts.as_u64().or_else(|| lasts.as_str()?.parse().ok()));
+    let lasts = answer.and_then(|answer| answer.number("expires_in"));
     Ok(Tokens {
         access: Secret::new(access.to_owned()),
-        refresh: text("refresh_token").filter(|token| !token.is_empty()).map(|token| Secret::new(token.to_owned())),
+        refresh: text("refresh_token").map(|token| Secret::new(token.to_owned())),
         lasts: lasts.map(|lasts| lasts.min(LONGEST)),
         scopes: text("scope").map(Scopes::parse),
     })
@@ -67,9 +71,13 @@ fn read(answer: &Value) -> Result<Tokens, SignInError> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
+
+    fn read(answer: &Value) -> Result<Tokens, SignInError> {
+        super::read(Document::read(answer.to_string().as_bytes()).as_ref())
+    }
 
     #[test]
     fn only_a_bearer_token_is_taken() {
@@ -82,7 +90,7 @@ mod tests {
             (json!({"access_token": "a"}), "of the type ``"),
             (json!({"token_type": "Bearer"}), "there is none"),
             (json!({"access_token": "a\r\nX: y", "token_type": "Bearer"}), "cannot stand in a header"),
-            (json!({"access_token": "", "token_type": "Bearer"}), "cannot stand in a header"),
+            (json!({"access_token": "", "token_type": "Bearer"}), "there is none"),
             (Value::Null, "there is none"),
         ] {
             let refused = read(&answer).unwrap_err().to_string();

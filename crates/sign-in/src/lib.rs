@@ -13,6 +13,7 @@ mod challenge;
 mod client;
 mod device;
 mod discovery;
+mod document;
 mod error;
 mod exchange;
 mod flight;

@@ -2,15 +2,20 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde_json::json;
 
-use crate::{Scopes, Secret, client::Client, exchange::Tokens};
+use crate::{
+    Scopes, Secret,
+    client::{Authentication, Client, Registered},
+    document::Document,
+    exchange::Tokens,
+};
 
 /// A token is renewed so many seconds before it expires, since requests take time and clocks differ.
 const MARGIN: u64 = 30;
 
 /// A sign-in at one server, with its tokens. `Debug` shows none of them.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Record {
     /// The server, without its query.
     pub(crate) server: String,
@@ -77,6 +82,68 @@ impl Record {
         self.expires_at.is_some_and(|expires_at| expires_at <= now.saturating_add(MARGIN))
     }
 
+    /// All of it, as text to be kept.
+    pub(crate) fn to_text(&self) -> String {
+        let secret = |secret: &Option<Secret>| secret.as_ref().map(|secret| secret.expose().to_owned());
+        let client = &self.client;
+        let registered = client
+            .registered
+            .as_ref()
+            .map(|registered| json!({"redirect": registered.redirect, "scopes": registered.scopes.to_string()}));
+        let kept = json!({
+            "server": self.server,
+            "profile": self.profile,
+            "issuer": self.issuer,
+            "resource": self.resource,
+            "token_endpoint": self.token_endpoint,
+            "revocation_endpoint": self.revocation_endpoint,
+            "client": {
+                "issuer": client.issuer,
+                "id": client.id,
+                "secret": secret(&client.secret),
+                "authentication": client.authentication.as_str(),
+                "registered": registered,
+            },
+            "access": self.access.expose(),
+            "refresh": secret(&self.refresh),
+            "expires_at": self.expires_at,
+            "scopes": self.scopes.to_string(),
+        });
+        kept.to_string()
+    }
+
+    /// What was kept as this text; `None` if it was damaged.
+    pub(crate) fn read(text: &[u8]) -> Option<Self> {
+        let kept = Document::read(text)?;
+        let owned = |document: &Document, name: &str| document.text(name).map(ToOwned::to_owned);
+        let secret = |document: &Document, name: &str| owned(document, name).map(Secret::new);
+        let scopes = |document: &Document| Scopes::parse(document.text("scopes").unwrap_or_default());
+        let client = kept.inner("client")?;
+        let registered = client.inner("registered").map(|registered| Registered {
+            redirect: owned(&registered, "redirect").unwrap_or_default(),
+            scopes: scopes(&registered),
+        });
+        Some(Self {
+            server: owned(&kept, "server")?,
+            profile: owned(&kept, "profile")?,
+            issuer: owned(&kept, "issuer")?,
+            resource: owned(&kept, "resource"),
+            token_endpoint: owned(&kept, "token_endpoint")?,
+            revocation_endpoint: owned(&kept, "revocation_endpoint"),
+            client: Client {
+                issuer: owned(&client, "issuer")?,
+                id: owned(&client, "id")?,
+                secret: secret(&client, "secret"),
+                authentication: Authentication::named(client.text("authentication")?)?,
+                registered,
+            },
+            access: secret(&kept, "access")?,
+            refresh: secret(&kept, "refresh"),
+            expires_at: kept.number("expires_at"),
+            scopes: scopes(&kept),
+        })
+    }
+
     /// The same with newer tokens. A server that gives no new refresh token means the old one.
     pub(crate) fn renewed(&self, tokens: Tokens, now: u64) -> Self {
         Self {
@@ -92,5 +159,43 @@ impl Record {
 impl fmt::Debug for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Record").field("server", &self.server).field("issuer", &self.issuer).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_read_again() {
+        let some = |text: &str| Some(text.to_owned());
+        let full = Record {
+            server: "https://mcp.test".into(),
+            profile: "p".into(),
+            issuer: "https://as.test".into(),
+            resource: some("https://mcp.test"),
+            token_endpoint: "https://as.test/token".into(),
+            revocation_endpoint: some("https://as.test/revoke"),
+            client: Client {
+                issuer: "https://as.test".into(),
+                id: "c \"1\"".into(),
+                secret: Some(Secret::new("s".into())),
+                authentication: Authentication::ClientSecretBasic,
+                registered: Some(Registered {
+                    redirect: "http://127.0.0.1:1/callback".into(),
+                    scopes: Scopes::parse("a b"),
+                }),
+            },
+            access: Secret::new("a".into()),
+            refresh: Some(Secret::new("r".into())),
+            expires_at: Some(u64::MAX),
+            scopes: Scopes::parse("a"),
+        };
+        let mut bare = full.clone();
+        (bare.resource, bare.revocation_endpoint, bare.refresh, bare.expires_at) = (None, None, None, None);
+        (bare.client.secret, bare.client.registered, bare.scopes) = (None, None, Scopes::default());
+        for record in [full, bare] {
+            assert!(Record::read(record.to_text().as_bytes()) == Some(record));
+        }
     }
 }

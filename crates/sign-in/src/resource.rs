@@ -1,9 +1,8 @@
 //! The page by which a server names itself and its authorization servers (RFC 9728).
 
 use http::Uri;
-use serde::Deserialize;
 
-use crate::{Scopes, SignInError, address, error::excerpt};
+use crate::{Scopes, SignInError, address, document::Document, error::excerpt};
 
 /// How errors name the page.
 const PAGE: &str = "page about the server";
@@ -19,30 +18,23 @@ pub(crate) struct Resource {
     pub(crate) scopes: Scopes,
 }
 
-#[derive(Deserialize)]
-struct Page {
-    resource: Option<String>,
-    authorization_servers: Option<Vec<String>>,
-    scopes_supported: Option<Vec<String>>,
-}
-
 impl Resource {
     /// Reads the page of `server`. It has to name that server, or what it lies within: a token for anybody else would be
     /// said to the wrong one.
     pub(crate) fn read(server: &Uri, body: &[u8]) -> Result<Self, SignInError> {
         let refused = |why: String| Err(SignInError::page(PAGE, why));
-        let Ok(page) = serde_json::from_slice::<Page>(body) else { return refused("it cannot be read".to_owned()) };
-        let name = page.resource.unwrap_or_default();
+        let Some(page) = Document::read(body) else { return refused("it cannot be read".to_owned()) };
+        let name = page.text("resource").unwrap_or_default().to_owned();
         let is_its_own = name.parse().is_ok_and(|named: Uri| address::covers(&named, server));
         if !is_its_own {
             let named = excerpt(&name);
             return refused(format!("it is about `{named}`, not about {}", address::canonical(server)));
         }
-        let issuers = page.authorization_servers.unwrap_or_default();
+        let issuers = page.texts("authorization_servers").unwrap_or_default();
         if issuers.is_empty() {
             return refused("it names no authorization server".to_owned());
         }
-        let scopes = page.scopes_supported.unwrap_or_default().into_iter().collect();
+        let scopes = page.texts("scopes_supported").unwrap_or_default().into_iter().collect();
         Ok(Self { name, issuers, scopes })
     }
 }

@@ -4,12 +4,10 @@ use std::fmt;
 
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 use ring::digest::{SHA256, digest};
-use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq;
 
 /// A token, a code, a verifier or the like. Its `Debug` says nothing of it.
-#[derive(Clone, Serialize, Deserialize)]
-#[serde(transparent)]
+#[derive(Clone)]
 pub struct Secret(String);
 
 impl Secret {

@@ -288,7 +288,7 @@ impl Inner {
 
     async fn exchange(&self, stale: &Secret) -> Result<(), SignInError> {
         let (server, profile) = self.place();
-        let _lock = self.vault.lock(&server, &profile).await?;
+        let lock = self.vault.lock(&server, &profile).await?;
         let Some(record) = self.vault.read(&server, &profile)? else { return Err(SignInError::Nobody) };
         let now = (self.world.clock)();
         if record.access != *stale && !record.is_expired(now) {
@@ -313,13 +313,13 @@ impl Inner {
                         registered.redirect.clear();
                     }
                     let record = Record { refresh: None, client, ..record };
-                    self.vault.write(&record)?;
+                    self.vault.write(&lock, &record)?;
                     self.set(Some(record));
                 }
                 return Err(error);
             }
         };
-        self.vault.write(&record)?;
+        self.vault.write(&lock, &record)?;
         self.set(Some(record));
         Ok(())
     }
@@ -335,8 +335,8 @@ impl Inner {
                 return Err(error);
             }
         };
-        let _lock = self.vault.lock(&server, &profile).await?;
-        self.vault.write(&record)?;
+        let lock = self.vault.lock(&server, &profile).await?;
+        self.vault.write(&lock, &record)?;
         self.set(Some(record.clone()));
         self.state().given = Some(record.access.clone());
         Ok(record)

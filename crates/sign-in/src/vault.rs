@@ -83,21 +83,24 @@ impl Vault {
         check(&path, &file)?;
         let mut text = Vec::new();
         io::Read::read_to_end(&mut io::Read::take(file, LONGEST), &mut text).map_err(|error| fault(&path, &error))?;
-        let record: Option<Record> = serde_json::from_slice(&text).ok();
-        Ok(record.filter(|record| record.server == server && record.profile == profile))
+        Ok(Record::read(&text).filter(|record| record.server == server && record.profile == profile))
     }
 
-    /// Keeps a sign-in, in place of an earlier one. It is on disk when this returns.
-    pub(crate) fn write(&self, record: &Record) -> Result<(), VaultError> {
+    /// Keeps a sign-in, in place of an earlier one, for whoever has its lock. It is on disk when this returns.
+    pub(crate) fn write(&self, _lock: &Locked, record: &Record) -> Result<(), VaultError> {
         let path = self.path(&record.server, &record.profile);
+        let beside = path.with_extension("new");
         let written = || {
-            let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(&self.folder)?;
-            file.write_all(&serde_json::to_vec_pretty(record)?)?;
-            file.as_file().sync_all()?;
-            file.persist(&path).map_err(|error| error.error)?;
-            Ok(())
+            // Of a process that was killed.
+            match fs::remove_file(&beside) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            let mut file = private(OpenOptions::new().write(true).create_new(true)).open(&beside)?;
+            file.write_all(record.to_text().as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&beside, &path)
         };
-        self.open()?;
         written().map_err(|error| fault(&path, &error))
     }
 
@@ -114,11 +117,8 @@ impl Vault {
     pub(crate) async fn lock(&self, server: &str, profile: &str) -> Result<Locked, VaultError> {
         self.open()?;
         let path = self.path(server, profile).with_extension("lock");
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(false);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let file = options.open(&path).map_err(|error| fault(&path, &error))?;
+        let file = private(OpenOptions::new().write(true).create(true).truncate(false)).open(&path);
+        let file = file.map_err(|error| fault(&path, &error))?;
         let locked = tokio::time::timeout(PATIENCE, async {
             loop {
                 match file.try_lock() {
@@ -150,6 +150,13 @@ impl Vault {
         let name: String = name.as_ref()[..16].iter().map(|byte| format!("{byte:02x}")).collect();
         self.folder.join(format!("{name}.json"))
     }
+}
+
+/// Has what is created readable by its owner only.
+fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+    options
 }
 
 fn fault(path: &Path, error: &io::Error) -> VaultError {

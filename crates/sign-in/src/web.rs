@@ -4,7 +4,6 @@ use std::{fmt, future::Future, pin::Pin, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, header};
-use serde_json::Value;
 
 use crate::{SignInError, address};
 
@@ -54,13 +53,6 @@ pub enum HttpError {
     /// The response leads elsewhere, or in a circle.
     #[error("its redirect to {0} is not followed")]
     Redirect(String),
-}
-
-impl Reply {
-    /// The body as JSON.
-    pub(crate) fn json(&self) -> Option<Value> {
-        serde_json::from_slice(&self.body).ok()
-    }
 }
 
 impl fmt::Debug for Reply {
