@@ -62,6 +62,8 @@ pub(crate) enum Phase {
     Queued,
     /// It was handed out, and nothing of its body was written.
     Handed,
+    /// The server wants a token for it, and the driver sees to one. It counts as not sent.
+    SigningIn,
     /// Its body is being written, since this time, or it has none.
     Written(Instant),
 }
@@ -181,7 +183,7 @@ impl Fetch {
 
     /// Whether the driver knows it.
     pub(crate) const fn is_handed(&self) -> bool {
-        matches!(self.phase, Phase::Handed | Phase::Written(_))
+        matches!(self.phase, Phase::Handed | Phase::SigningIn | Phase::Written(_))
     }
 
     /// Whether the server may have got it, and has not refused it.

@@ -218,7 +218,7 @@ impl HttpClient {
         let written = match &stream.stage {
             Stage::Posting(fetch) => self.fetches.get(fetch).and_then(|fetch| match fetch.phase {
                 Phase::Written(at) => Some(at + self.config.cancel_after),
-                Phase::Waiting | Phase::Queued | Phase::Handed => None,
+                Phase::Waiting | Phase::Queued | Phase::Handed | Phase::SigningIn => None,
             }),
             Stage::Held(_)
             | Stage::Reading(_)

@@ -27,14 +27,15 @@ impl HttpClient {
     pub fn handle_signing_in(&mut self, key: FetchKey) {
         self.arm_fetch(key, None);
         if let Some(fetch) = self.fetches.get_mut(&key) {
-            fetch.phase = Phase::Handed;
+            fetch.phase = Phase::SigningIn;
         }
     }
 
     /// Records that such a request is about to be sent again; `false` if it was withdrawn, and nothing must leave.
     #[must_use]
     pub fn handle_sent_again(&mut self, now: Instant, key: FetchKey) -> bool {
-        let Some(fetch) = self.fetches.get(&key) else { return false };
+        let Some(fetch) = self.fetches.get_mut(&key) else { return false };
+        fetch.phase = Phase::Handed;
         let patience = fetch.role.patience(&self.config);
         self.arm_fetch(key, patience.map(|patience| now + patience));
         true

@@ -3,6 +3,7 @@
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -16,7 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::{
     raw_server::{Local, RawRequest, RawServer, direct, in_time},
-    rig::{LEGACY, call, cancel, initialize, initialized, modern_call, result},
+    rig::{LEGACY, Rig, call, cancel, initialize, initialized, modern_call, result},
 };
 
 const CHALLENGE: &str = "www-authenticate: Bearer scope=\"x\"\r\nconnection: close\r\n";
@@ -230,4 +231,37 @@ async fn single_requests_are_bounded_and_follow_nothing() {
     };
     let (response, ()) = tokio::join!(send("a=b"), redirect);
     assert_eq!(response.unwrap().status().as_u16(), 302);
+}
+
+/// As a machine: a person may take minutes, and a server that accepts a message may not.
+#[test]
+fn no_clock_runs_while_a_token_is_awaited() {
+    let mut rig = Rig::in_session(LEGACY);
+    rig.say(r#"{"jsonrpc":"2.0","method":"notifications/x"}"#);
+    let note = rig.sent_one();
+    rig.client.handle_signing_in(note.key);
+    rig.client.check_invariants();
+    rig.pass(Duration::from_secs(3600));
+    assert_eq!((rig.take_aborted(), rig.notices()), (vec![], vec![]));
+    assert!(rig.client.handle_sent_again(rig.now, note.key));
+    rig.client.check_invariants();
+    assert!(rig.write(note.key));
+    rig.pass(Duration::from_secs(31));
+    assert_eq!(rig.take_aborted(), [note.key]);
+    assert_eq!(rig.notices().len(), 1);
+}
+
+/// As a machine: it was not sent, so nothing is sent for it.
+#[test]
+fn a_cancel_while_a_token_is_awaited_is_no_message() {
+    let mut rig = Rig::in_session(LEGACY);
+    rig.say(&call(1));
+    let post = rig.sent_one();
+    assert!(rig.client.is_awaited(post.key));
+    rig.client.handle_signing_in(post.key);
+    rig.say(&cancel(1));
+    assert_eq!(rig.take_aborted(), [post.key]);
+    assert!(!rig.client.handle_sent_again(rig.now, post.key));
+    rig.pass(Duration::from_secs(3600));
+    assert!(rig.sent().is_empty() && rig.heard().is_empty());
 }
