@@ -86,14 +86,8 @@ fn lines(record: &Record) -> String {
 fn expiry(record: &Record) -> String {
     let renewal = if record.can_be_renewed() { "renewed by itself" } else { "then sign in again" };
     let Some(at) = record.expires_at().map(time) else { return format!("not named; {renewal}") };
-    let named = humantime::format_rfc3339_seconds(at);
-    match at.duration_since(SystemTime::now()) {
-        Ok(left) => {
-            let left = humantime::format_duration(Duration::from_secs(left.as_secs()));
-            format!("{named}, in {left}; {renewal}")
-        }
-        Err(_) => format!("{named}, which is past; {renewal}"),
-    }
+    let past = if at <= SystemTime::now() { ", which is past" } else { "" };
+    format!("{}{past}; {renewal}", humantime::format_rfc3339_seconds(at))
 }
 
 /// A time in seconds since 1970; one that is too late is the latest that can be shown.

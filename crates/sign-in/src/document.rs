@@ -38,8 +38,8 @@ impl Document {
         self.0.get(name).and_then(Value::as_bool) == Some(true)
     }
 
-    /// An object within it.
-    pub(crate) fn inner(&self, name: &str) -> Option<Self> {
-        Self::of(self.0.get(name)?.clone())
+    /// Takes an object out of it.
+    pub(crate) fn take(&mut self, name: &str) -> Option<Self> {
+        Self::of(self.0.get_mut(name)?.take())
     }
 }

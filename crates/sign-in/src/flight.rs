@@ -2,6 +2,7 @@
 
 use std::{
     future::Future,
+    pin::Pin,
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 
@@ -11,6 +12,9 @@ use tokio::{sync::watch, task::AbortHandle};
 pub(crate) struct Flight<T> {
     current: Mutex<Weak<Shared<T>>>,
 }
+
+/// What a task does. Boxed, so that the runtime's code for tasks is in the program once for all of them.
+pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// How long the work goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,10 +67,11 @@ impl<T: Clone + Send + Sync + 'static> Flight<T> {
         }
         let (finish, done) = watch::channel(None);
         let work = work();
-        let task = tokio::spawn(async move {
+        let task: Task = Box::pin(async move {
             let result = work.await;
             let _ = finish.send(Some(result));
         });
+        let task = tokio::spawn(task);
         let shared = Arc::new(Shared { done, task: task.abort_handle(), lasts });
         *current = Arc::downgrade(&shared);
         shared

@@ -114,12 +114,12 @@ impl Record {
 
     /// What was kept as this text; `None` if it was damaged.
     pub(crate) fn read(text: &[u8]) -> Option<Self> {
-        let kept = Document::read(text)?;
+        let mut kept = Document::read(text)?;
         let owned = |document: &Document, name: &str| document.text(name).map(ToOwned::to_owned);
         let secret = |document: &Document, name: &str| owned(document, name).map(Secret::new);
         let scopes = |document: &Document| Scopes::parse(document.text("scopes").unwrap_or_default());
-        let client = kept.inner("client")?;
-        let registered = client.inner("registered").map(|registered| Registered {
+        let mut client = kept.take("client")?;
+        let registered = client.take("registered").map(|registered| Registered {
             redirect: owned(&registered, "redirect").unwrap_or_default(),
             scopes: scopes(&registered),
         });

@@ -6,7 +6,7 @@
 use std::{
     io,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -18,7 +18,7 @@ use tokio::{
     task::JoinSet,
 };
 
-use crate::{Secret, SignInError, address, error::excerpt, form};
+use crate::{Secret, SignInError, address, error::excerpt, flight::Task, form};
 
 /// The path that the browser comes back to.
 const CALLBACK: &str = "/callback";
@@ -99,27 +99,63 @@ impl Redirects {
 
     /// Waits for the browser. Dropping the future closes the port and every connection.
     pub(crate) async fn arrival(self, journey: Journey) -> Arrival {
-        let journey = Arc::new((journey, AtomicBool::new(false)));
+        let shared = Arc::new(Shared { journey, was_opened: AtomicBool::new(false), arrived: Mutex::default() });
         let mut open = JoinSet::new();
         loop {
             tokio::select! {
                 accepted = self.listener.accept() => match accepted {
                     Ok((stream, _)) if open.len() < MAX_OPEN => {
-                        let journey = Arc::clone(&journey);
-                        open.spawn(async move {
-                            let (journey, was_opened) = &*journey;
-                            let met = tokio::time::timeout(PATIENCE, meet(stream, journey, was_opened)).await;
-                            met.ok()?.ok()?
+                        let shared = Arc::clone(&shared);
+                        let meeting: Task = Box::pin(async move {
+                            let met = tokio::time::timeout(PATIENCE, shared.meet(stream)).await;
+                            if let Ok(Ok(Some(arrival))) = met {
+                                *shared.arrived.lock().unwrap_or_else(PoisonError::into_inner) = Some(arrival);
+                            }
                         });
+                        open.spawn(meeting);
                     }
                     Ok(_) => {}
                     Err(_) => tokio::time::sleep(ACCEPT_BACKOFF).await,
                 },
-                Some(met) = open.join_next() => if let Ok(Some(arrival)) = met {
-                    return arrival;
-                },
+                Some(_) = open.join_next() => {
+                    let arrived = shared.arrived.lock().unwrap_or_else(PoisonError::into_inner).take();
+                    if let Some(arrival) = arrived {
+                        return arrival;
+                    }
+                }
             }
         }
+    }
+}
+
+/// What the connections of one sign-in share.
+struct Shared {
+    journey: Journey,
+    /// The link was used.
+    was_opened: AtomicBool,
+    arrived: Mutex<Option<Arrival>>,
+}
+
+impl Shared {
+    /// Answers one connection; gives it back if it is the redirect that was awaited.
+    async fn meet(&self, mut stream: TcpStream) -> io::Result<Option<Arrival>> {
+        let head = read_head(&mut stream).await?;
+        let (status, headers, text) = match asked(&head, &self.journey.key) {
+            Asked::Start if !self.was_opened.swap(true, Ordering::Relaxed) => {
+                ("302 Found", format!("location: {}\r\n", self.journey.page), "This way.")
+            }
+            Asked::Start => ("410 Gone", String::new(), "This link was used already."),
+            Asked::Callback(query) => {
+                let is_awaited = !matches!(judge(query.expose(), &self.journey.state, "", false), Ok(Verdict::NotOurs));
+                if is_awaited {
+                    return Ok(Some(Arrival { query, stream }));
+                }
+                ("400 Bad Request", String::new(), "This is not the sign-in that is under way.")
+            }
+            Asked::Nothing => ("404 Not Found", String::new(), "There is nothing here."),
+        };
+        respond(&mut stream, status, &headers, text).await?;
+        Ok(None)
     }
 }
 
@@ -157,27 +193,6 @@ pub(crate) fn judge(query: &str, state: &Secret, issuer: &str, names_itself: boo
         (true, Some(code), None) => Ok(Verdict::Code(Secret::new(code))),
         (true, None, None) => Ok(Verdict::NotOurs),
     }
-}
-
-/// Answers one connection; gives it back if it is the redirect that was awaited.
-async fn meet(mut stream: TcpStream, journey: &Journey, was_opened: &AtomicBool) -> io::Result<Option<Arrival>> {
-    let head = read_head(&mut stream).await?;
-    match asked(&head, &journey.key) {
-        Asked::Start if !was_opened.swap(true, Ordering::Relaxed) => {
-            let location = format!("location: {}\r\n", journey.page);
-            respond(&mut stream, "302 Found", &location, "This way.").await?;
-        }
-        Asked::Start => respond(&mut stream, "410 Gone", "", "This link was used already.").await?,
-        Asked::Callback(query) => {
-            let is_awaited = !matches!(judge(query.expose(), &journey.state, "", false), Ok(Verdict::NotOurs));
-            if is_awaited {
-                return Ok(Some(Arrival { query, stream }));
-            }
-            respond(&mut stream, "400 Bad Request", "", "This is not the sign-in that is under way.").await?;
-        }
-        Asked::Nothing => respond(&mut stream, "404 Not Found", "", "There is nothing here.").await?,
-    }
-    Ok(None)
 }
 
 /// Reads up to the end of a head.

@@ -1,10 +1,10 @@
 //! What a token may be used for.
 
-use std::{collections::BTreeSet, fmt};
+use std::fmt;
 
-/// Scopes, each once.
+/// Scopes, each once, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Scopes(BTreeSet<String>);
+pub struct Scopes(Vec<String>);
 
 impl Scopes {
     /// Reads scopes that are separated by spaces. What cannot be part of a scope (RFC 6749, 3.3) is left out.
@@ -22,13 +22,13 @@ impl Scopes {
     /// Those of both.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
-        Self(self.0.union(&other.0).cloned().collect())
+        self.0.iter().chain(&other.0).cloned().collect()
     }
 
     /// Whether all of the others are among these.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
-        self.0.is_superset(&other.0)
+        other.0.iter().all(|scope| self.0.contains(scope))
     }
 
     /// Each of them, in order.
@@ -43,7 +43,14 @@ impl FromIterator<String> for Scopes {
             let is_allowed = |byte| matches!(byte, b'!' | b'#'..=b'[' | b']'..=b'~');
             !scope.is_empty() && scope.bytes().all(is_allowed)
         };
-        Self(scopes.into_iter().filter(may_be_one).collect())
+        let mut kept: Vec<String> = Vec::new();
+        for scope in scopes.into_iter().filter(may_be_one) {
+            let at = kept.iter().position(|other| *other >= scope).unwrap_or(kept.len());
+            if kept.get(at) != Some(&scope) {
+                kept.insert(at, scope);
+            }
+        }
+        Self(kept)
     }
 }
 
