@@ -64,6 +64,7 @@ fn scopes(set: &Scopes, challenge: &Challenge, discovered: &Discovered, known: O
     }
 }
 
+/// Signs in once, as this client if it will do.
 async fn attempt(
     world: &World,
     person: &dyn Person,
@@ -87,8 +88,7 @@ async fn attempt(
     let redirects = listen_as(settings.redirect_port, kept.as_ref()).await.map_err(listen)?;
     let redirect = redirects.url();
     let client = client(world, discovered, &redirect, scopes, kept).await?;
-    let journey = Journey { page: String::new(), state: Secret::random()?, key: Secret::random()? };
-    let (state, verifier) = (journey.state.clone(), Secret::random()?);
+    let (state, verifier, key) = (Secret::random()?, Secret::random()?, Secret::random()?);
     let query = Form::default()
         .with("response_type", "code")
         .with("client_id", &client.id)
@@ -100,33 +100,46 @@ async fn attempt(
         .with_some("scope", Some(&scopes.to_string()));
     let join = if server.authorization.query().is_some() { '&' } else { '?' };
     let page = format!("{}{join}{}", server.authorization, query.into_text());
-    person.invite(&Invitation::Page { url: page.clone(), link: redirects.link(&journey.key) });
-    let exchange = async |query: &str| {
-        let code = match redirect::judge(query, &state, &server.issuer, server.names_itself)? {
-            Verdict::Code(code) => code,
-            Verdict::NotOurs => return Err(SignInError::MixedUp { issuer: server.issuer.clone() }),
-        };
-        let form = Form::default()
-            .with("grant_type", "authorization_code")
-            .with("code", code.expose())
-            .with("redirect_uri", &redirect)
-            .with("code_verifier", verifier.expose())
-            .with_some("resource", resource);
-        exchange::ask(&**http, &server.token, &client, form).await
-    };
-    let coming = async {
+    person.invite(&Invitation::Page { url: page.clone(), link: redirects.link(&key) });
+    let back = async {
         tokio::select! {
-            arrival = redirects.arrival(Journey { page, ..journey }) => {
-                let tokens = exchange(arrival.query.expose()).await;
-                arrival.show(words(&tokens)).await;
-                tokens
+            arrival = redirects.arrival(Journey { page, state: state.clone(), key }) => {
+                (arrival.query.clone(), Some(arrival))
             }
-            query = pasted(person, &state) => exchange(&query).await,
+            query = pasted(person, &state) => (query, None),
         }
     };
-    let tokens = tokio::time::timeout(settings.patience, coming).await;
-    let tokens = tokens.unwrap_or(Err(SignInError::TooLate(settings.patience.as_secs() / 60)))?;
-    Ok((client, tokens))
+    let Ok((query, arrival)) = tokio::time::timeout(settings.patience, back).await else {
+        return Err(SignInError::TooLate(settings.patience.as_secs() / 60));
+    };
+    // Nothing listens any more. The browser waits for what comes of it.
+    let tokens = exchange(world, discovered, &client, &redirect, (&query, &state, &verifier)).await;
+    if let Some(arrival) = arrival {
+        arrival.show(words(&tokens)).await;
+    }
+    Ok((client, tokens?))
+}
+
+/// Has a redirect's code exchanged for tokens, if the redirect is right.
+async fn exchange(
+    world: &World,
+    discovered: &Discovered,
+    client: &Client,
+    redirect: &str,
+    (query, state, verifier): (&Secret, &Secret, &Secret),
+) -> Result<Tokens, SignInError> {
+    let server = &discovered.authorization;
+    let code = match redirect::judge(query.expose(), state, &server.issuer, server.names_itself)? {
+        Verdict::Code(code) => code,
+        Verdict::NotOurs => return Err(SignInError::MixedUp { issuer: server.issuer.clone() }),
+    };
+    let form = Form::default()
+        .with("grant_type", "authorization_code")
+        .with("code", code.expose())
+        .with("redirect_uri", redirect)
+        .with("code_verifier", verifier.expose())
+        .with_some("resource", discovered.resource.as_ref().map(|resource| &*resource.name));
+    exchange::ask(&*world.http, &server.token, client, form).await
 }
 
 /// Listens where a kept client may be sent back to, if that is still free.
@@ -166,13 +179,13 @@ async fn client(
 }
 
 /// Waits for a person who pastes the URL that his browser was sent to.
-async fn pasted(person: &dyn Person, state: &Secret) -> String {
+async fn pasted(person: &dyn Person, state: &Secret) -> Secret {
     loop {
         let text = person.pasted().await;
         let query = text.trim().split_once('?').map(|(_, query)| query.split('#').next().unwrap_or_default());
         match query {
             Some(query) if !matches!(redirect::judge(query, state, "", false), Ok(Verdict::NotOurs)) => {
-                return query.to_owned();
+                return Secret::new(query.to_owned());
             }
             _ => person.refuse("that is not the address that the browser was sent to in this sign-in"),
         }
