@@ -4,6 +4,7 @@
 //! with it.
 
 use std::{
+    collections::VecDeque,
     io,
     sync::{
         Arc, Mutex, PoisonError,
@@ -15,7 +16,7 @@ use std::{
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
-    task::JoinSet,
+    task::{AbortHandle, JoinSet},
 };
 
 use crate::{Secret, SignInError, address, error::excerpt, flight::Task, form};
@@ -29,7 +30,7 @@ const START: &str = "/start";
 /// The longest head of a request, in bytes.
 const MAX_HEAD: usize = 16 << 10;
 
-/// Connections at once. Browsers open some that they never use.
+/// Connections at once: browsers open some that they never use. One more takes the place of the oldest.
 const MAX_OPEN: usize = 32;
 
 /// Time for a connection to send its request, and to take its answer.
@@ -101,10 +102,17 @@ impl Redirects {
     pub(crate) async fn arrival(self, journey: Journey) -> Arrival {
         let shared = Arc::new(Shared { journey, was_opened: AtomicBool::new(false), arrived: Mutex::default() });
         let mut open = JoinSet::new();
+        let mut oldest_first: VecDeque<AbortHandle> = VecDeque::new();
         loop {
             tokio::select! {
                 accepted = self.listener.accept() => match accepted {
-                    Ok((stream, _)) if open.len() < MAX_OPEN => {
+                    Ok((stream, _)) => {
+                        oldest_first.retain(|one| !one.is_finished());
+                        if oldest_first.len() >= MAX_OPEN
+                            && let Some(oldest) = oldest_first.pop_front()
+                        {
+                            oldest.abort();
+                        }
                         let shared = Arc::clone(&shared);
                         let meeting: Task = Box::pin(async move {
                             let met = tokio::time::timeout(PATIENCE, shared.meet(stream)).await;
@@ -112,9 +120,8 @@ impl Redirects {
                                 *shared.arrived.lock().unwrap_or_else(PoisonError::into_inner) = Some(arrival);
                             }
                         });
-                        open.spawn(meeting);
+                        oldest_first.push_back(open.spawn(meeting));
                     }
-                    Ok(_) => {}
                     Err(_) => tokio::time::sleep(ACCEPT_BACKOFF).await,
                 },
                 Some(_) = open.join_next() => {

@@ -92,6 +92,22 @@ async fn whatever_else_comes_to_the_port_ends_nothing() {
 }
 
 #[tokio::test]
+async fn a_flood_of_silent_connections_keeps_no_browser_out() {
+    here(async {
+        let mut rig = Rig::new();
+        let begun = rig.begin();
+        let page = rig.page().await;
+        let mut flood = Vec::new();
+        for _ in 0..200 {
+            flood.push(tokio::net::TcpStream::connect(page.back.split('/').nth(2).unwrap()).await.unwrap());
+        }
+        page.agree(&rig.script).await;
+        begun.await.unwrap().unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn the_address_of_the_page_that_did_not_load_can_be_pasted() {
     here(async {
         let mut rig = Rig::new();
