@@ -2,7 +2,7 @@
 
 use http::Uri;
 
-use crate::{SignInError, address, document::Document, error::excerpt};
+use crate::{Scopes, SignInError, address, document::Document, error::excerpt};
 
 /// How errors name the page.
 const PAGE: &str = "page about the authorization server";
@@ -22,6 +22,8 @@ pub(crate) struct AuthorizationServer {
     pub(crate) takes_documents: bool,
     /// Each of its redirects names it (RFC 9207).
     pub(crate) names_itself: bool,
+    /// It may give refresh tokens to whoever asks for [`Scopes::OFFLINE`] only (OpenID Connect, 11).
+    pub(crate) knows_offline: bool,
 }
 
 /// Whether the server has a page about itself as a resource. Servers of 2025-03-26 have none, and are the issuer themselves.
@@ -77,6 +79,9 @@ impl AuthorizationServer {
             authentication: page.texts("token_endpoint_auth_methods_supported"),
             takes_documents: page.is("client_id_metadata_document_supported"),
             names_itself: page.is("authorization_response_iss_parameter_supported"),
+            knows_offline: page
+                .texts("scopes_supported")
+                .is_some_and(|known| known.iter().any(|one| one == Scopes::OFFLINE)),
             issuer: named,
         })
     }
@@ -94,6 +99,7 @@ impl AuthorizationServer {
             authentication: None,
             takes_documents: false,
             names_itself: false,
+            knows_offline: false,
         })
     }
 }

@@ -48,8 +48,8 @@ pub(crate) async fn sign_in(
     }
 }
 
-/// The scopes to ask for: those that were set; else those of the challenge, else those that the server knows. What was
-/// granted before stays, where a server wants more.
+/// The scopes to ask for: those that were set; else those of the challenge, else those that the server knows, and that of a
+/// token which can be renewed, where the issuer knows it. What was granted before stays, where a server wants more.
 fn scopes(set: &Scopes, challenge: &Challenge, discovered: &Discovered, known: Option<&Record>) -> Scopes {
     let named = match &challenge.scope {
         _ if !set.is_empty() => {
@@ -57,6 +57,10 @@ fn scopes(set: &Scopes, challenge: &Challenge, discovered: &Discovered, known: O
         }
         Some(scope) => scope.clone(),
         None => discovered.resource.as_ref().map(|resource| resource.scopes.clone()).unwrap_or_default(),
+    };
+    let named = match set.is_empty() && discovered.authorization.knows_offline {
+        true => named.union(&Scopes::parse(Scopes::OFFLINE)),
+        false => named,
     };
     match known.filter(|_| challenge.is_insufficient_scope()) {
         Some(known) => named.union(&known.scopes),
@@ -97,7 +101,9 @@ async fn attempt(
         .with("code_challenge", &verifier.s256())
         .with("code_challenge_method", "S256")
         .with_some("resource", resource)
-        .with_some("scope", Some(&scopes.to_string()));
+        .with_some("scope", Some(&scopes.to_string()))
+        // Without it such a scope means nothing (OpenID Connect, 11).
+        .with_some("prompt", scopes.contains(Scopes::OFFLINE).then_some("consent"));
     let join = if server.authorization.query().is_some() { '&' } else { '?' };
     let page = format!("{}{join}{}", server.authorization, query.into_text());
     person.invite(&Invitation::Page { url: page.clone(), link: redirects.link(&key) });

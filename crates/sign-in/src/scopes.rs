@@ -7,6 +7,9 @@ use std::fmt;
 pub struct Scopes(Vec<String>);
 
 impl Scopes {
+    /// That of a token which can be renewed, with issuers of OpenID Connect.
+    pub(crate) const OFFLINE: &str = "offline_access";
+
     /// Reads scopes that are separated by spaces. What cannot be part of a scope (RFC 6749, 3.3) is left out.
     #[must_use]
     pub fn parse(text: &str) -> Self {
@@ -29,6 +32,11 @@ impl Scopes {
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         other.0.iter().all(|scope| self.0.contains(scope))
+    }
+
+    /// Whether this one is among them.
+    pub(crate) fn contains(&self, scope: &str) -> bool {
+        self.iter().any(|one| one == scope)
     }
 
     /// Each of them, in order.

@@ -158,6 +158,23 @@ async fn the_page_about_the_server_is_looked_for_beside_its_path_and_at_its_root
 }
 
 #[tokio::test]
+async fn a_token_that_can_be_renewed_is_asked_for_where_that_has_a_scope() {
+    here(async {
+        for (set, scope, prompt) in [("", "offline_access read", Some("consent")), ("own", "own", None)] {
+            let mut rig = Rig::with(Settings { scopes: Scopes::parse(set), ..Settings::default() });
+            rig.script.change(ISSUER_PAGE, |page| page["scopes_supported"] = json!(["openid", "offline_access"]));
+            let begun = rig.begin();
+            let page = rig.page().await;
+            let asked = (page.value("scope"), page.value("prompt"));
+            assert_eq!((asked.0.as_deref(), asked.1.as_deref()), (Some(scope), prompt));
+            page.agree(&rig.script).await;
+            begun.await.unwrap().unwrap();
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn an_issuer_may_have_the_page_of_openid() {
     here(async {
         for at in [
