@@ -42,6 +42,8 @@ struct SinkState {
     failure: Option<io::Error>,
     /// Wakes the link if it waits for room.
     waker: Option<Waker>,
+    /// Wakes it if writing fails, whatever else it does.
+    alarm: Option<Waker>,
 }
 
 impl Sink {
@@ -79,9 +81,12 @@ impl Sink {
         self.shared.state().waiting() + self.batch.len() + bytes <= MAX_QUEUED
     }
 
-    /// Ready when the queue is within the bound.
+    /// Ready when the queue is within the bound. A failure wakes it in any case.
     pub(super) fn poll_room(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut state = self.shared.state();
+        if !state.broken && state.alarm.as_ref().is_none_or(|alarm| !alarm.will_wake(cx.waker())) {
+            state.alarm = Some(cx.waker().clone());
+        }
         if state.waiting() + self.batch.len() <= MAX_QUEUED {
             return Poll::Ready(());
         }
@@ -141,7 +146,7 @@ impl SinkShared {
                 state.writing = 0;
                 state.broken = true;
                 state.failure = Some(error);
-                if let Some(waker) = state.waker.take() {
+                for waker in [state.waker.take(), state.alarm.take()].into_iter().flatten() {
                     waker.wake();
                 }
                 self.changed.notify_all();
@@ -158,5 +163,34 @@ impl SinkShared {
 impl SinkState {
     const fn waiting(&self) -> usize {
         self.queue.len() + self.writing
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::{sync::mpsc, task::Wake};
+
+    use super::*;
+
+    struct Alarm(mpsc::Sender<()>);
+
+    impl Wake for Alarm {
+        fn wake(self: Arc<Self>) {
+            self.0.send(()).unwrap();
+        }
+    }
+
+    /// A link on which nothing more happens would never ask.
+    #[test]
+    fn a_failure_wakes_the_link_that_does_not_wait_for_room() {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let mut sink = Sink::new(full, "test").unwrap();
+        let (rings, rung) = mpsc::channel();
+        let waker = Waker::from(Arc::new(Alarm(rings)));
+        assert!(sink.poll_room(&mut Context::from_waker(&waker)).is_ready());
+        sink.line().extend_from_slice(b"a line");
+        sink.commit();
+        rung.recv_timeout(Duration::from_secs(60)).unwrap();
+        assert_eq!(sink.remove_failure().unwrap().kind(), io::ErrorKind::StorageFull);
     }
 }
