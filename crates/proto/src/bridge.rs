@@ -22,13 +22,16 @@
 //! | `ping`, `logging/setLevel` | have no such method | are answered here |
 //! | a missing resource | -32602 | as it is |
 //! | tasks | are not offered | are not offered |
-//! | questions of the server | are refused (D42) | a result that asks for input is an error |
+//! | questions of the server | the result of the call that may ask has them, if [one client](BridgeConfig::may_ask) can be asked; else they are refused (D42) | a result that asks for input becomes questions, and the answers another request |
 
+mod asking;
 mod calls;
 mod config;
 mod envelope;
 mod following;
+mod fulfilling;
 mod greeting;
+mod kind;
 mod level;
 mod lines;
 mod listening;
@@ -49,9 +52,12 @@ use crate::{
     side::Side,
     time::Instant,
 };
-use calls::{Asked, Call, Calls, Style};
+use asking::Asking;
+use calls::{Asked, Asks, Call, Calls, Cancelled, Style};
 use envelope::Envelope;
 use following::Following;
+use fulfilling::Fulfilling;
+use kind::Kinds;
 use level::Level;
 use lines::Lines;
 use listening::Listening;
@@ -69,6 +75,10 @@ pub struct Bridge {
     listening: Listening,
     /// Those of a client with a session, before a server without.
     following: Following,
+    /// Questions for clients without a session.
+    asking: Asking,
+    /// Those for a client with one.
+    fulfilling: Fulfilling,
     /// When a server that says nothing counts as one with sessions.
     due: Option<Instant>,
     /// What waits to be written to the server.
@@ -91,7 +101,7 @@ enum Stage {
     /// The server has sessions. Its answer to `initialize`.
     Legacy { greeting: Box<[u8]> },
     /// It has none. Its answer to `server/discover`, and what requests with a session say of their client.
-    Modern { discovered: Box<[u8]>, envelope: Box<[u8]> },
+    Modern { discovered: Box<[u8]>, envelope: Box<[u8]>, kinds: Kinds },
     /// Both sides are of one era.
     Done,
 }
@@ -125,6 +135,8 @@ const SET_LEVEL: &str = "logging/setLevel";
 const PING: &str = "ping";
 const CANCELLED: &str = "notifications/cancelled";
 const LOGGED: &str = "notifications/message";
+const PROGRESS: &str = "notifications/progress";
+const ELICITED: &str = "notifications/elicitation/complete";
 const ROOTS_CHANGED: &str = "notifications/roots/list_changed";
 const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
 const RESOURCE_UPDATED: &str = "notifications/resources/updated";
@@ -141,6 +153,8 @@ impl Bridge {
             held_bytes: 0,
             listening: Listening::default(),
             following: Following::default(),
+            asking: Asking::new(Seed::new(seed)),
+            fulfilling: Fulfilling::default(),
             due: None,
             lines: Lines::default(),
             said: VecDeque::new(),
@@ -167,8 +181,9 @@ impl Bridge {
     }
 
     /// Records that so many bytes of [`pending`](Self::pending) have left.
-    pub fn handle_written(&mut self, bytes: usize) {
+    pub fn handle_written(&mut self, now: Instant, bytes: usize) {
         self.lines.written(bytes);
+        self.cancel_written(now);
     }
 
     /// Records that nothing can be written to the server any more. It may still answer what it has.
@@ -177,6 +192,7 @@ impl Bridge {
         self.lines.close();
         self.held.clear();
         self.held_bytes = 0;
+        self.end_rounds();
     }
 
     /// The next message for the client, without a line break.
@@ -187,12 +203,15 @@ impl Bridge {
     /// When [`handle_timeout`](Self::handle_timeout) is due.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.due.into_iter().chain(self.calls.due()).min()
+        let asked = self.asking.due().into_iter().chain(self.fulfilling.due());
+        self.due.into_iter().chain(self.calls.due()).chain(asked).min()
     }
 
     /// Does what is due by `now`.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.calls.prune(now);
+        self.stop_asking(now);
+        self.send_due_rounds(now);
         if self.due.is_some_and(|due| due <= now) {
             self.due = None;
             if let Stage::Discovering(_) = self.stage {
@@ -212,10 +231,16 @@ impl Bridge {
             (Side::Client, Frame::Batch(batch)) if self.is_open() => {
                 batch.members().for_each(|member| _ = self.handle_message(now, from, member));
             }
-            (Side::Client, Frame::Response(_) | Frame::Batch(_)) => self.pass_to_server(body),
+            (Side::Client, Frame::Response(response)) => {
+                let id = response.id.as_ref().and_then(ResponseId::as_exact);
+                if !id.is_some_and(|id| self.handle_input(id, &response.body)) {
+                    self.pass_to_server(body);
+                }
+            }
+            (Side::Client, Frame::Batch(_)) => self.pass_to_server(body),
             (Side::Server, Frame::Response(response)) => self.handle_response(now, body, &response),
             (Side::Server, Frame::Notification(notification)) => self.handle_said(body, &notification),
-            (Side::Server, Frame::Request(request)) => self.handle_question(body, &request),
+            (Side::Server, Frame::Request(request)) => self.handle_question(now, body, &request),
             (Side::Server, Frame::Batch(batch)) => {
                 batch.members().for_each(|member| _ = self.handle_message(now, from, member));
             }
@@ -226,9 +251,25 @@ impl Bridge {
     /// An answer that cannot be read names this request: that is over. Returns the id under which its client knows it.
     pub fn handle_unreadable(&mut self, id: &RequestId) -> Option<RequestId> {
         match self.calls.answered(id.as_integer()?) {
-            Some(call) => call.client_id,
+            Some(call) => {
+                self.end_asker(call.own);
+                call.client_id
+            }
             None => Some(id.clone()),
         }
+    }
+
+    /// Bytes that questions, answers, and calls that may be asked something can still take.
+    const fn room(&self) -> usize {
+        self.config.max_held.saturating_sub(self.asked_bytes())
+    }
+
+    const fn is_overfull(&self) -> bool {
+        self.asked_bytes() > self.config.max_held
+    }
+
+    const fn asked_bytes(&self) -> usize {
+        self.calls.kept_bytes() + self.asking.bytes() + self.fulfilling.bytes()
     }
 
     const fn is_open(&self) -> bool {
@@ -237,6 +278,7 @@ impl Bridge {
 
     /// A request of a client.
     fn handle_request(&mut self, now: Instant, body: &[u8], request: &Request<'_>) {
+        self.id_is_taken(&request.id);
         let envelope = Envelope::of(&request.params);
         let is_carried = envelope.is_some() && self.config.serves_modern;
         match &self.stage {
@@ -259,7 +301,7 @@ impl Bridge {
             Stage::Greeted(..) if !is_carried => self.pass_to_server(body),
             Stage::Greeted(..) | Stage::Discovering(_) | Stage::Greeting => self.hold(Some(&request.id), body),
             Stage::Legacy { .. } => match &envelope {
-                Some(envelope) => self.carry_to_legacy(request, envelope),
+                Some(envelope) => self.carry_to_legacy(now, request, envelope),
                 None => self.pass_request(request, Style::InSession),
             },
             Stage::Modern { .. } => match envelope {
@@ -283,6 +325,9 @@ impl Bridge {
             (Stage::Discovering(_) | Stage::Greeting, _) => self.hold(None, body),
             (Stage::Legacy { .. }, INITIALIZED) | (Stage::Modern { .. }, ROOTS_CHANGED) => {}
             (Stage::Modern { .. }, INITIALIZED) => self.follow_lists(),
+            (Stage::Legacy { .. }, mcp::ABANDONED) if self.config.may_ask => {
+                self.handle_abandoned(now, notification.params.raw);
+            }
             (Stage::Fresh | Stage::Greeted(..) | Stage::Legacy { .. } | Stage::Modern { .. } | Stage::Done, _) => {
                 self.pass_to_server(body);
             }
@@ -296,11 +341,16 @@ impl Bridge {
             return;
         }
         match self.calls.cancel(now, id) {
-            // The server has never seen it.
-            Some(own) if self.close_listener(own) || self.lines.withdraw(own) => _ = self.calls.answered(own),
-            Some(own) => {
+            // The server has never seen it, or sees no more of it.
+            Some(Cancelled { own, .. })
+                if self.close_listener(own) || self.end_round(own) || self.lines.withdraw(own) =>
+            {
+                self.calls.answered(own);
+            }
+            Some(cancelled) => {
                 let reason = json::member(params, "reason").map(<[u8]>::to_vec);
-                self.write_cancel(own, reason.as_deref());
+                self.write_cancel(cancelled.own, reason.as_deref());
+                self.asker_cancelled(now, cancelled);
             }
             // What was passed on before the server's era was known has its own id there.
             None if matches!(self.stage, Stage::Greeted(..)) => self.pass_to_server(body),
@@ -334,7 +384,16 @@ impl Bridge {
         };
         match call {
             Call { asked: Some(asked), own, .. } => self.own_answered(now, own, asked, &response.body),
-            call => self.answer(&call, &response.body),
+            call if call.client_id.is_none() => self.keep_answer(call, &response.body),
+            call => {
+                self.end_asker(call.own);
+                match &response.body {
+                    ResponseBody::Result(result) if self.is_to_be_fulfilled(&call, result) => {
+                        self.fulfil(now, call, result);
+                    }
+                    ResponseBody::Result(_) | ResponseBody::Error(_) => self.answer(&call, &response.body),
+                }
+            }
         }
     }
 
@@ -345,9 +404,6 @@ impl Bridge {
         self.say(|out| match (body, style) {
             (ResponseBody::Result(result), (Style::Enveloped, false)) => {
                 rewrite::result(id, out, |out| rewrite::to_modern(result, *is_cacheable, out));
-            }
-            (ResponseBody::Result(result), (Style::InSession, true)) if rewrite::asks_for_input(result) => {
-                message::error(Some(id), error_code::INTERNAL_ERROR, NO_INPUT, None, out);
             }
             (ResponseBody::Result(result), (Style::InSession, true)) => {
                 rewrite::result(id, out, |out| rewrite::to_legacy(result, out));
@@ -421,7 +477,7 @@ impl Bridge {
         let envelope = match envelope {
             Some(envelope) if !self.config.is_shared => envelope.members(),
             Some(_) | None => {
-                refused.as_ref().map_or_else(envelope::own, |refused| envelope::of_hello(&refused.params))
+                refused.as_ref().map_or_else(envelope::own, |refused| envelope::of_hello(&refused.params, None))
             }
         };
         self.write_line(|out| {
@@ -435,8 +491,11 @@ impl Bridge {
     fn is_modern(&mut self, now: Instant, discovered: &[u8]) {
         self.due = None;
         let Stage::Discovering(refused) = core::mem::replace(&mut self.stage, Stage::Done) else { return };
-        let envelope = refused.as_ref().map_or_else(envelope::own, |refused| envelope::of_hello(&refused.params));
-        self.stage = Stage::Modern { discovered: discovered.into(), envelope: envelope.into() };
+        let hello = refused.as_ref().map(|refused| &*refused.params);
+        let capabilities = hello.and_then(|hello| json::member(hello, "capabilities")).filter(|_| self.config.may_ask);
+        let envelope = hello.map_or_else(envelope::own, |hello| envelope::of_hello(hello, capabilities));
+        let kinds = Kinds::of(capabilities);
+        self.stage = Stage::Modern { discovered: discovered.into(), envelope: envelope.into(), kinds };
         if let Some(Refused { id, params, .. }) = refused {
             self.say(|out| rewrite::result(&id, out, |out| greeting::from_discovered(discovered, &params, out)));
         }
@@ -452,9 +511,10 @@ impl Bridge {
             return self.release(now);
         }
         let hello = if self.config.is_shared { None } else { self.held.front().map(|held| held.body.clone()) };
-        let own = self.calls.ask(Asked::Initialize);
+        let (own, may_ask) = (self.calls.ask(Asked::Initialize), self.config.may_ask);
         self.write_line(|out| {
-            message::request(&RequestId::integer(own), INITIALIZE, out, |out| greeting::hello(hello.as_deref(), out));
+            let id = RequestId::integer(own);
+            message::request(&id, INITIALIZE, out, |out| greeting::hello(hello.as_deref(), may_ask, out));
         });
         self.stage = Stage::Greeting;
     }
@@ -495,11 +555,14 @@ impl Bridge {
             return self.say(|out| message::result(&request.id, b"{}", out));
         }
         let params = request.params.raw;
-        self.write_request(request, style, None, |out| out.extend_from_slice(params.unwrap_or(b"{}")));
+        let is_of_it = style == Style::InSession && matches!(self.stage, Stage::Legacy { .. });
+        // Nobody of it can be asked here, but it may be the one for which the server asks.
+        let asks = is_of_it.then(|| self.asks(request, None)).flatten();
+        self.write_request(request, style, None, asks, |out| out.extend_from_slice(params.unwrap_or(b"{}")));
     }
 
     /// Passes on a request of 2026-07-28 to a server with sessions.
-    fn carry_to_legacy(&mut self, request: &Request<'_>, envelope: &Envelope<'_>) {
+    fn carry_to_legacy(&mut self, now: Instant, request: &Request<'_>, envelope: &Envelope<'_>) {
         let Stage::Legacy { greeting } = &self.stage else { return };
         let (id, params) = (&request.id, &request.params);
         match &*request.method {
@@ -513,12 +576,15 @@ impl Bridge {
             }
             method if method.starts_with("tasks/") => self.refuse(id, error_code::METHOD_NOT_FOUND, NO_TASKS),
             _ if params.raw.is_some_and(|params| json::member(params, "requestState").is_some()) => {
-                self.refuse(id, error_code::INVALID_PARAMS, UNKNOWN_STATE);
+                if !self.retry(now, request, envelope) {
+                    self.refuse(id, error_code::INVALID_PARAMS, UNKNOWN_STATE);
+                }
             }
             _ => {
                 self.set_level(envelope.level);
                 let (raw, meta) = (params.raw, params.meta);
-                self.write_request(request, Style::Enveloped, envelope.level, |out| {
+                let asks = self.asks(request, Some(envelope));
+                self.write_request(request, Style::Enveloped, envelope.level, asks, |out| {
                     rewrite::params(raw, |out| rewrite::object(b"", meta, envelope::RESERVED, out), out);
                 });
             }
@@ -527,8 +593,8 @@ impl Bridge {
 
     /// Passes on a request of a client with a session to a server without.
     fn carry_to_modern(&mut self, request: &Request<'_>) {
-        let Stage::Modern { discovered, envelope } = &self.stage else { return };
-        let (id, params) = (&request.id, &request.params);
+        let Stage::Modern { discovered, envelope, kinds } = &self.stage else { return };
+        let (id, params, kinds) = (&request.id, &request.params, *kinds);
         match &*request.method {
             INITIALIZE => {
                 let discovered = discovered.clone();
@@ -544,10 +610,15 @@ impl Bridge {
                 if let Some(level) = self.following.level {
                     envelope::write_level(level, &mut members);
                 }
-                let (raw, meta) = (params.raw, params.meta);
-                self.write_request(request, Style::InSession, None, |out| {
-                    rewrite::params(raw, |out| rewrite::object(&members, meta, envelope::RESERVED, out), out);
-                });
+                let mut written = Vec::new();
+                let meta = params.meta;
+                rewrite::params(
+                    params.raw,
+                    |out| rewrite::object(&members, meta, envelope::RESERVED, out),
+                    &mut written,
+                );
+                let asks = self.keeps(request, kinds, &written);
+                self.write_request(request, Style::InSession, None, asks, |out| out.extend_from_slice(&written));
             }
         }
     }
@@ -558,9 +629,10 @@ impl Bridge {
         request: &Request<'_>,
         style: Style,
         level: Option<Level>,
+        asks: Option<Box<Asks>>,
         params: impl FnOnce(&mut Vec<u8>),
     ) {
-        let own = self.calls.open(request, style, level);
+        let own = self.calls.open(request, style, level, asks);
         self.lines.push(Some(own), |out| rewrite::request(own, &request.method, out, params));
     }
 
@@ -576,14 +648,15 @@ impl Bridge {
     }
 
     /// A request of the server, which only one with sessions makes. Whom it would ask is not known where several share it.
-    fn handle_question(&mut self, body: &[u8], request: &Request<'_>) {
+    fn handle_question(&mut self, now: Instant, body: &[u8], request: &Request<'_>) {
         match self.stage {
             Stage::Legacy { .. } | Stage::Greeting if request.method == PING => {
                 self.write_line(|out| message::result(&request.id, b"{}", out));
             }
-            Stage::Legacy { .. } | Stage::Greeting if !self.config.is_shared => self.write_line(|out| {
-                message::error(Some(&request.id), error_code::METHOD_NOT_FOUND, NO_QUESTIONS, None, out);
-            }),
+            Stage::Legacy { .. } if self.config.may_ask => self.ask(now, request),
+            Stage::Legacy { .. } | Stage::Greeting if !self.config.is_shared => {
+                self.refuse_question(&request.id, NO_QUESTIONS);
+            }
             Stage::Fresh
             | Stage::Greeted(..)
             | Stage::Discovering(_)
@@ -621,7 +694,6 @@ const GONE: &str = "2026-07-28 has no such method";
 const NO_TASKS: &str = "the server's tasks are of another revision, which this client does not speak";
 const UNKNOWN_STATE: &str = "this requestState is unknown, used up or expired: call anew";
 const NO_QUESTIONS: &str = "the client speaks a revision in which servers send no requests";
-const NO_INPUT: &str = "the server asks for input in a way that this client's revision has not";
 
 /// The newest revision with a handshake, and the one without, by their dates.
 fn date(dialect: &'static Dialect) -> &'static str {

@@ -69,6 +69,8 @@ pub use tool::{NoArguments, Tool, ToolHandler};
 pub use tool_result::Structured;
 pub use tool_result::{Content, ToolOutput, ToolResult};
 
+use rescind_proto::dialect::mcp::{ABANDONABLE, ABANDONED};
+
 use crate::peer::{ErrorObject, Route, route};
 
 /// The name and version of a side, as the handshakes have it.
@@ -90,11 +92,6 @@ fn ping() -> Route {
 const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
 const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
-
-/// In the `_meta` of a result that asks for input: a client that will not come back can say so with a notification
-/// [`ABANDONED`] that names the `requestState`. The server waits for other clients until their time is up.
-const ABANDONABLE: &str = "dev.rescind/abandonable";
-const ABANDONED: &str = "notifications/dev.rescind/abandoned";
 
 /// The code of a question whose capability the client did not declare (TASK-24).
 const MISSING_CLIENT_CAPABILITY: i32 = -32021;

@@ -78,6 +78,17 @@ pub enum ResponseId {
     Loose(i64),
 }
 
+impl ResponseId {
+    /// The id, if it is one.
+    #[must_use]
+    pub const fn as_exact(&self) -> Option<&RequestId> {
+        match self {
+            Self::Exact(id) => Some(id),
+            Self::Loose(_) => None,
+        }
+    }
+}
+
 /// The half of a response that counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResponseBody<'a> {

@@ -2,11 +2,12 @@
 
 use core::time::Duration;
 
-use super::{LISTEN, level::Level};
+use super::{LISTEN, kind::Kinds, level::Level};
 use crate::{
     frame::Request,
     hash::Seed,
     id::RequestId,
+    slab::Key,
     table::{Bounds, Entry, Ring, Table},
     time::Instant,
 };
@@ -19,6 +20,11 @@ pub(super) struct Calls {
     next: i64,
     /// How many in flight want log messages of each level.
     wanted: [usize; Level::ALL.len()],
+    /// How many in flight the server may ask something for, and their ids, combined by exclusive or: the id of the only
+    /// one, if there is one.
+    askers: (usize, i64),
+    /// Bytes of the params that are kept.
+    kept_bytes: usize,
 }
 
 /// Which era a request is of.
@@ -57,7 +63,44 @@ pub(super) struct Call {
     pub(super) listens: bool,
     /// The least level of log messages that it wants.
     pub(super) level: Option<Level>,
-    is_cancelled: bool,
+    /// What is kept of a call that the server may ask something for.
+    pub(super) asks: Option<Box<Asks>>,
+    pub(super) is_cancelled: bool,
+}
+
+/// What is kept of a call that the server may ask something for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Asks {
+    /// Its method, one of [`ASKERS`].
+    pub(super) method: &'static str,
+    /// What its client answers.
+    pub(super) kinds: Kinds,
+    /// The token under which the server reports its progress.
+    pub(super) token: Option<RequestId>,
+    /// Its params as the server got them, where each answer is a request of its own.
+    pub(super) params: Option<Box<[u8]>>,
+    /// How often it was asked something.
+    pub(super) rounds: u8,
+}
+
+/// A call that was cancelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Cancelled {
+    /// The id that the server knows.
+    pub(super) own: i64,
+    /// The server may have asked something for it.
+    pub(super) may_ask: bool,
+}
+
+/// Methods whose results may ask for input (2026-07-28).
+const ASKERS: [&str; 3] = ["tools/call", "prompts/get", "resources/read"];
+
+impl Asks {
+    /// Bytes of memory that it holds.
+    fn held(&self) -> usize {
+        let params = self.params.as_ref().map_or(0, |params| params.len());
+        size_of::<Self>() + params + self.token.as_ref().map_or(0, RequestId::heap_bytes)
+    }
 }
 
 impl Entry for Call {
@@ -70,6 +113,18 @@ impl Entry for Call {
     fn tokens(&self) -> impl Iterator<Item = &RequestId> {
         self.client_id.iter()
     }
+}
+
+impl Call {
+    /// The token under which the server reports its progress, if it may be asked something for it.
+    pub(super) fn token(&self) -> Option<&RequestId> {
+        self.asks.as_ref()?.token.as_ref()
+    }
+}
+
+/// The one of [`ASKERS`] with this name.
+pub(super) fn asker(method: &str) -> Option<&'static str> {
+    ASKERS.into_iter().find(|asker| *asker == method)
 }
 
 /// Our ids count down from here, as a relay's do (D32): few clients count so far.
@@ -85,11 +140,23 @@ const CACHEABLE: [&str; 5] =
 
 impl Calls {
     pub(super) const fn new(seed: Seed) -> Self {
-        Self { table: Table::new(seed), next: FIRST, wanted: [0; Level::ALL.len()] }
+        Self { table: Table::new(seed), next: FIRST, wanted: [0; Level::ALL.len()], askers: (0, 0), kept_bytes: 0 }
+    }
+
+    /// A number that no message of ours has had as its id.
+    pub(super) const fn number(&mut self) -> i64 {
+        self.next -= 1;
+        self.next + 1
     }
 
     /// Notes a client's request, and returns the id under which the server is to know it.
-    pub(super) fn open(&mut self, request: &Request<'_>, style: Style, level: Option<Level>) -> i64 {
+    pub(super) fn open(
+        &mut self,
+        request: &Request<'_>,
+        style: Style,
+        level: Option<Level>,
+        asks: Option<Box<Asks>>,
+    ) -> i64 {
         self.insert(Call {
             own: 0,
             client_id: Some(request.id.clone()),
@@ -98,8 +165,54 @@ impl Calls {
             is_cacheable: CACHEABLE.contains(&&*request.method),
             listens: request.method == LISTEN,
             level,
+            asks,
             is_cancelled: false,
         })
+    }
+
+    /// Notes another round of a call that the server has answered, and returns the id that it is to have.
+    pub(super) fn reopen(&mut self, call: Call) -> i64 {
+        self.insert(call)
+    }
+
+    /// The call goes on at the server, and its client has been answered: returns the id that the client knew.
+    pub(super) fn pause(&mut self, own: i64) -> Option<RequestId> {
+        let mut call = self.take(own)?;
+        let client_id = call.client_id.take();
+        call.level = None;
+        self.put(call);
+        client_id
+    }
+
+    /// The client waits for such a call again, by another request.
+    pub(super) fn resume(&mut self, own: i64, client_id: RequestId, level: Option<Level>, kinds: Kinds) {
+        let Some(mut call) = self.take(own) else { return };
+        (call.client_id, call.level) = (Some(client_id), level);
+        if let Some(asks) = &mut call.asks {
+            asks.kinds = kinds;
+        }
+        self.put(call);
+    }
+
+    /// The call in flight that the server may ask something for, if it is the only one.
+    pub(super) fn only_asker(&self) -> Option<&Call> {
+        let (1, own) = self.askers else { return None };
+        self.get(own)
+    }
+
+    /// A request by the id that the server knows.
+    pub(super) fn get(&self, own: i64) -> Option<&Call> {
+        self.table.get(self.table.by_id(&own)?)
+    }
+
+    /// How many in flight the server may ask something for.
+    pub(super) const fn askers(&self) -> usize {
+        self.askers.0
+    }
+
+    /// Bytes of the params that are kept for calls in flight.
+    pub(super) const fn kept_bytes(&self) -> usize {
+        self.kept_bytes
     }
 
     /// Notes a request of our own.
@@ -112,18 +225,49 @@ impl Calls {
             asked: Some(asked),
             is_cacheable: false,
             level: None,
+            asks: None,
             is_cancelled: false,
         })
     }
 
     fn insert(&mut self, call: Call) -> i64 {
-        let own = self.next;
-        self.next -= 1;
+        let own = self.number();
+        self.put(Call { own, ..call });
+        own
+    }
+
+    fn put(&mut self, call: Call) {
+        self.count(&call);
+        self.table.insert(self.table.hash(&call.own), call);
+    }
+
+    /// Takes a call in flight out.
+    fn take(&mut self, own: i64) -> Option<Call> {
+        let key = self.table.by_id(&own)?;
+        self.table.get(key).filter(|call| !call.is_cancelled)?;
+        let call = self.table.remove(key, None)?;
+        self.uncount(own, call.level, call.asks.as_deref());
+        Some(call)
+    }
+
+    fn count(&mut self, call: &Call) {
         if let Some(level) = call.level {
             self.wanted[level as usize] += 1;
         }
-        self.table.insert(self.table.hash(&own), Call { own, ..call });
-        own
+        if let Some(asks) = &call.asks {
+            self.askers = (self.askers.0 + 1, self.askers.1 ^ call.own);
+            self.kept_bytes += asks.held();
+        }
+    }
+
+    fn uncount(&mut self, own: i64, level: Option<Level>, asks: Option<&Asks>) {
+        if let Some(level) = level {
+            self.wanted[level as usize] -= 1;
+        }
+        if let Some(asks) = asks {
+            self.askers = (self.askers.0 - 1, self.askers.1 ^ own);
+            self.kept_bytes -= asks.held();
+        }
     }
 
     /// The request that the server has answered, which is over by that.
@@ -131,8 +275,8 @@ impl Calls {
         let key = self.table.by_id(&own)?;
         let ring = self.table.get(key)?.is_cancelled.then_some(Ring::Abandoned);
         let call = self.table.remove(key, ring)?;
-        if let (None, Some(level)) = (ring, call.level) {
-            self.wanted[level as usize] -= 1;
+        if ring.is_none() {
+            self.uncount(own, call.level, call.asks.as_deref());
         }
         Some(call)
     }
@@ -145,28 +289,34 @@ impl Calls {
         }
     }
 
-    /// Notes that a client cancelled its request, and returns the id that the server knows; `None` if there is none, or it
-    /// was cancelled before.
-    pub(super) fn cancel(&mut self, now: Instant, client_id: &RequestId) -> Option<i64> {
+    /// Notes that a client cancelled its request; `None` if there is none, or it was cancelled before.
+    pub(super) fn cancel(&mut self, now: Instant, client_id: &RequestId) -> Option<Cancelled> {
         let key = self.table.by_token(client_id, |call| !call.is_cancelled)?;
+        self.cancel_entry(now, key)
+    }
+
+    /// Notes that a call is cancelled that is known by this id.
+    pub(super) fn cancel_own(&mut self, now: Instant, own: i64) -> Option<Cancelled> {
+        self.cancel_entry(now, self.table.by_id(&own)?)
+    }
+
+    fn cancel_entry(&mut self, now: Instant, key: Key) -> Option<Cancelled> {
         let call = self.table.get_mut(key).filter(|call| !call.is_cancelled)?;
         call.is_cancelled = true;
-        let (own, level) = (call.own, call.level);
-        if let Some(level) = level {
-            self.wanted[level as usize] -= 1;
-        }
+        let (own, level, asks) = (call.own, call.level, call.asks.take());
+        self.uncount(own, level, asks.as_deref());
         self.table.retire(key, now, Ring::Abandoned);
-        Some(own)
+        Some(Cancelled { own, may_ask: asks.is_some() })
     }
 
     /// Whether this is a `subscriptions/listen`.
     pub(super) fn listens(&self, own: i64) -> bool {
-        self.table.by_id(&own).and_then(|key| self.table.get(key)).is_some_and(|call| call.listens)
+        self.get(own).is_some_and(|call| call.listens)
     }
 
     /// The id under which a client knows its request.
     pub(super) fn client_id(&self, own: i64) -> Option<&RequestId> {
-        self.table.get(self.table.by_id(&own)?)?.client_id.as_ref()
+        self.get(own)?.client_id.as_ref()
     }
 
     /// The least level of log messages that any request wants.
@@ -198,12 +348,15 @@ impl Calls {
     pub(super) fn held(&self) -> usize {
         let ids: usize =
             self.table.iter().filter_map(|(_, call)| call.client_id.as_ref()).map(RequestId::heap_bytes).sum();
-        self.table.held() + ids
+        self.table.held() + ids + self.kept_bytes
     }
 
     /// Panics if the table does not agree with itself.
     pub(super) fn check(&self) {
         self.table.check(|call| !call.is_cancelled);
+        let askers = self.table.iter().filter(|(_, call)| call.asks.is_some());
+        let counted = askers.fold((0, 0), |(count, ids), (_, call)| (count + 1, ids ^ call.own));
+        assert_eq!(counted, self.askers, "invariant 8: the count of calls that may ask is off");
     }
 
     /// Feeds what decides its future into a hasher.
@@ -217,6 +370,7 @@ impl Calls {
                 call.asked,
                 call.is_cacheable,
                 call.level,
+                &call.asks,
                 call.is_cancelled,
             )
                 .hash(state);

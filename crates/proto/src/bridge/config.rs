@@ -12,9 +12,17 @@ pub struct BridgeConfig {
     /// Whether several clients are behind the link, of either era. Then the server is greeted in our own name, and asks
     /// nobody anything (D42).
     pub is_shared: bool,
+    /// Whether one client alone is behind the link, and nobody else, so that it can be asked what the server wants to know:
+    /// by the result of a call, or as a question, as its era has it. Without, the server is told that nobody can be asked
+    /// (D42).
+    pub may_ask: bool,
+    /// How long a client without a session may take to call again with what the server has asked; then the call is
+    /// cancelled at the server.
+    pub answer_within: Duration,
     /// How long the server may take to answer `server/discover`: some with sessions never answer what they do not know.
     pub discover_within: Duration,
-    /// Bytes of messages that wait until it is known what the server speaks; then nothing more is taken in.
+    /// Bytes of messages that wait until it is known what the server speaks; then nothing more is taken in. The same again
+    /// for questions, answers, and calls that may be asked something: past that, a question is refused.
     pub max_held: usize,
     /// Bytes of what clients listen to; past that, one more subscription is refused.
     pub max_listening: usize,
@@ -25,6 +33,8 @@ impl Default for BridgeConfig {
         Self {
             serves_modern: false,
             is_shared: false,
+            may_ask: false,
+            answer_within: Duration::from_secs(600),
             discover_within: Duration::from_secs(10),
             max_held: 16 << 20,
             max_listening: 1 << 20,

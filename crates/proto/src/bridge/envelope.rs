@@ -1,6 +1,6 @@
 //! What a request of 2026-07-28 says in `_meta`: its revision, its client, and how much it wants to be logged.
 
-use super::{MODERN, date, level::Level, rewrite};
+use super::{MODERN, date, kind, level::Level, rewrite};
 use crate::{dialect::mcp::VERSION_IN_META, frame::Params, json};
 
 const INFO: &str = "io.modelcontextprotocol/clientInfo";
@@ -15,6 +15,8 @@ pub(super) const RESERVED: &[&str] = &[VERSION_IN_META, INFO, CAPABILITIES, LEVE
 pub(super) struct Envelope<'a> {
     /// The client's name and version.
     pub(super) info: Option<&'a [u8]>,
+    /// What the client can do.
+    pub(super) capabilities: Option<&'a [u8]>,
     /// The least level of log messages that it wants; without, none.
     pub(super) level: Option<Level>,
 }
@@ -24,30 +26,35 @@ impl<'a> Envelope<'a> {
     pub(super) fn of(params: &Params<'a>) -> Option<Self> {
         let meta = params.meta?;
         json::member(meta, VERSION_IN_META)?;
-        Some(Self { info: json::member(meta, INFO), level: json::member(meta, LEVEL).and_then(Level::of) })
+        Some(Self {
+            info: json::member(meta, INFO),
+            capabilities: json::member(meta, CAPABILITIES),
+            level: json::member(meta, LEVEL).and_then(Level::of),
+        })
     }
 
     /// The members of `_meta` for a request of ours in the name of the same client.
     pub(super) fn members(&self) -> Vec<u8> {
-        members(self.info)
+        members(self.info, None)
     }
 }
 
 /// The members of `_meta` for requests in our own name.
 pub(super) fn own() -> Vec<u8> {
-    members(None)
+    members(None, None)
 }
 
-/// The members of `_meta` for requests of a client that greeted with these params.
-pub(super) fn of_hello(params: &[u8]) -> Vec<u8> {
-    members(json::member(params, "clientInfo"))
+/// The members of `_meta` for requests of a client that greeted with these params, and that can be asked what these
+/// capabilities declare.
+pub(super) fn of_hello(params: &[u8], capabilities: Option<&[u8]>) -> Vec<u8> {
+    members(json::member(params, "clientInfo"), capabilities)
 }
 
 /// How we call ourselves where no client is named.
 pub(super) const OWN_INFO: &str = concat!(r#"{"name":"rescind","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
 
-/// No capability is declared: a question could reach the wrong person, or could not be passed on (D42).
-fn members(info: Option<&[u8]>) -> Vec<u8> {
+/// Without capabilities, none is declared: a question could reach the wrong person, or could not be passed on (D42).
+fn members(info: Option<&[u8]>, capabilities: Option<&[u8]>) -> Vec<u8> {
     let mut out = Vec::new();
     rewrite::member(VERSION_IN_META, &mut out);
     json::write_string(&mut out, date(MODERN));
@@ -56,7 +63,7 @@ fn members(info: Option<&[u8]>) -> Vec<u8> {
     out.extend_from_slice(info.unwrap_or(OWN_INFO.as_bytes()));
     out.push(b',');
     rewrite::member(CAPABILITIES, &mut out);
-    out.extend_from_slice(b"{}");
+    kind::declare(capabilities, &mut out);
     out
 }
 

@@ -1,6 +1,10 @@
 //! The two handshakes: `initialize` and `server/discover`, each made from what the other one said.
 
-use super::{LEGACY, MODERN, date, envelope, rewrite};
+use super::{
+    LEGACY, MODERN, date,
+    envelope::{self, Envelope},
+    kind, rewrite,
+};
 use crate::{
     dialect::{Dialect, mcp},
     frame::{self, Frame, Params},
@@ -21,16 +25,19 @@ pub(super) fn is_modern(discovered: &[u8]) -> bool {
     versions.any(|version| json::text(version).as_deref() == Some(date(MODERN)))
 }
 
-/// The members of the params of our `initialize`, in the name of the client whose request this is, or in our own. No
-/// capability is declared: what the server asks could not be passed on (D42).
-pub(super) fn hello(request: Option<&[u8]>, out: &mut Vec<u8>) {
-    let named = request.and_then(|request| match frame::parse(request) {
-        Ok(Frame::Request(request)) => envelope::Envelope::of(&request.params)?.info,
+/// The members of the params of our `initialize`, in the name of the client whose request this is, or in our own. If that
+/// client cannot be asked, no capability is declared (D42).
+pub(super) fn hello(request: Option<&[u8]>, may_ask: bool, out: &mut Vec<u8>) {
+    let envelope = request.and_then(|request| match frame::parse(request) {
+        Ok(Frame::Request(request)) => Envelope::of(&request.params),
         Ok(Frame::Notification(_) | Frame::Response(_) | Frame::Batch(_)) | Err(_) => None,
     });
+    let named = envelope.and_then(|envelope| envelope.info);
     rewrite::member("protocolVersion", out);
     json::write_string(out, date(LEGACY));
-    out.extend_from_slice(br#","capabilities":{},"clientInfo":"#);
+    out.extend_from_slice(br#","capabilities":"#);
+    kind::declare(envelope.and_then(|envelope| envelope.capabilities).filter(|_| may_ask), out);
+    out.extend_from_slice(br#","clientInfo":"#);
     out.extend_from_slice(named.unwrap_or(envelope::OWN_INFO.as_bytes()));
 }
 

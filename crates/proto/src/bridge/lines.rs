@@ -56,6 +56,11 @@ impl Lines {
         }
     }
 
+    /// Whether a request, or the end of it, has not left.
+    pub(super) fn wait_with(&self, request: i64) -> bool {
+        self.ends.iter().any(|(_, of)| *of == Some(request))
+    }
+
     /// Takes a request back; `false` if any of it has left.
     pub(super) fn withdraw(&mut self, request: i64) -> bool {
         let Some(at) = self.ends.iter().position(|(_, of)| *of == Some(request)) else { return false };

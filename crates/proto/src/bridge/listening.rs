@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    ACKNOWLEDGED, Asked, Bridge, CANCELLED, LOGGED, RESOURCE_UPDATED, SET_LEVEL, SUBSCRIBE, Stage, Style, UNSUBSCRIBE,
+    ACKNOWLEDGED, Asked, Bridge, CANCELLED, ELICITED, LOGGED, PROGRESS, RESOURCE_UPDATED, SET_LEVEL, SUBSCRIBE, Stage,
+    Style, UNSUBSCRIBE,
     level::Level,
     rewrite::{self, SUBSCRIPTION},
 };
@@ -157,7 +158,7 @@ impl Bridge {
                 out.push(b'}');
             });
         });
-        let own = self.calls.open(request, Style::Enveloped, None);
+        let own = self.calls.open(request, Style::Enveloped, None, None);
         self.listening.listeners.insert(own, listener);
     }
 
@@ -237,9 +238,12 @@ impl Bridge {
             }
             return;
         }
-        if method == CANCELLED {
-            // Of a question, which was refused.
-            return;
+        match method {
+            CANCELLED => return self.question_cancelled(params.raw),
+            PROGRESS => return self.tell_progress(body, notification),
+            // Nothing of that name is in this era: the person comes back by himself.
+            ELICITED => return,
+            _ => {}
         }
         let list = LISTS.iter().position(|list| list.notification == method);
         if list.is_none() && method != RESOURCE_UPDATED {

@@ -11,6 +11,9 @@ impl Bridge {
     /// Costs time in proportion to everything in flight and remembered.
     pub fn check_invariants(&self) {
         self.calls.check();
+        let is_in_flight = |own| self.calls.get(own).is_some_and(|call| !call.is_cancelled);
+        self.asking.check(is_in_flight);
+        self.fulfilling.check(is_in_flight);
         let held: usize = self.held.iter().map(|held| held.body.len()).sum();
         assert_eq!(held, self.held_bytes, "invariant 8: the count of what waits is off");
         let may_wait = matches!(self.stage, Stage::Greeted(..) | Stage::Discovering(_) | Stage::Greeting);
@@ -35,13 +38,16 @@ impl Bridge {
     #[must_use]
     pub fn held(&self) -> usize {
         let said: usize = self.said.iter().map(Vec::capacity).sum();
-        self.lines.held() + said + self.held_bytes + self.calls.held() + self.listening.held() + self.following.held()
+        let asked = self.asking.held() + self.fulfilling.held();
+        let listened = self.listening.held() + self.following.held();
+        self.lines.held() + said + self.held_bytes + self.calls.held() + listened + asked
     }
 
     /// Entries of every collection: zero once nothing is in flight, listened to or remembered (invariant 6).
     #[must_use]
     pub fn residue(&self) -> usize {
-        self.calls.residue() + self.held.len() + self.listening.len() + self.said.len() + self.lines.len()
+        let asked = self.asking.len() + self.fulfilling.len();
+        self.calls.residue() + self.held.len() + self.listening.len() + self.said.len() + self.lines.len() + asked
     }
 
     /// Feeds everything that decides the machine's future into a hasher: times relative to `now`, and no id that only
@@ -49,6 +55,8 @@ impl Bridge {
     pub fn hash_state(&self, now: Instant, state: &mut impl Hasher) {
         (&self.stage, &self.held, &self.listening, &self.following).hash(state);
         self.calls.hash_state(state);
+        self.asking.hash_state(now, state);
+        self.fulfilling.hash_state(now, state);
         (self.due.map(|due| due.since(now)), self.pending(), &self.said).hash(state);
     }
 }

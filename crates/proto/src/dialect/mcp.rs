@@ -14,6 +14,12 @@ pub const LATEST: Dialect = REVISION_2026_07_28;
 /// The newest revision with an `initialize` handshake.
 pub const LATEST_LEGACY: Dialect = REVISION_2025_11_25;
 
+/// In the `_meta` of a result that asks for input: a client that will not call again can say so with a notification
+/// [`ABANDONED`] that names the `requestState`. The server waits for other clients until their time is up.
+pub const ABANDONABLE: &str = "dev.rescind/abandonable";
+/// See [`ABANDONABLE`].
+pub const ABANDONED: &str = "notifications/dev.rescind/abandoned";
+
 /// Where a request names its revision (2026-07-28); it beats the handshake (D2).
 pub const VERSION_IN_META: &str = "io.modelcontextprotocol/protocolVersion";
 

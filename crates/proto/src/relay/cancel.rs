@@ -39,6 +39,11 @@ impl Relay {
             self.reread_dialects(now, guess);
         }
         let request = self.tables[from].by_requester(&cancel.id).map(|key| RequestKey { from, key });
+        if let (Some(bridge), Side::Client) = (&mut self.bridge, from)
+            && request.is_none_or(|request| !self.tables[from].get(request.key).is_some_and(Exchange::is_waiting))
+        {
+            bridge.handle_late_cancel(now, &cancel.id);
+        }
         let verdict = match request {
             Some(request) => {
                 let verdict = self.with(now, request, |step| step.cancel_by_requester(cancel.reason.as_deref()));

@@ -74,7 +74,7 @@ impl RelayConfig {
         let tables = requests * REQUEST + self.max_kept + 2 * self.max_message;
         let bridge = match &self.bridge {
             Some(bridge) => {
-                2 * (bridge.max_held + bridge.max_listening + self.max_message) + requests * REQUEST + 2 * queue
+                2 * (2 * bridge.max_held + bridge.max_listening + self.max_message) + requests * REQUEST + 2 * queue
             }
             None => 0,
         };

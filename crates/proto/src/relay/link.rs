@@ -196,7 +196,7 @@ impl Relay {
     /// Records that the first `bytes` of [`pending`](Self::pending) were written to `side`.
     pub fn handle_written(&mut self, now: Instant, side: Side, bytes: usize) {
         match &mut self.bridge {
-            Some(bridge) if side == Side::Server => bridge.handle_written(bytes),
+            Some(bridge) if side == Side::Server => bridge.handle_written(now, bytes),
             Some(_) | None => self.frames_written(now, side, bytes),
         }
         self.finish(now);

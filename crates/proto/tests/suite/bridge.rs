@@ -12,14 +12,15 @@ use rescind_testkit::relay_rig::RelayRig;
 
 const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"client","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}"#;
 const HELLO: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"client","version":"1"}}}"#;
-const GREETING: &str = r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true},"resources":{"subscribe":true},"logging":{},"tasks":{}},"serverInfo":{"name":"server","version":"2"},"instructions":"be kind"}"#;
-const DISCOVERED: &str = r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true},"resources":{"subscribe":true},"logging":{}},"instructions":"be kind","ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"server","version":"2"}}}"#;
-const NO_METHOD: &str = r#"{"code":-32601,"message":"Method not found"}"#;
+pub(crate) const GREETING: &str = r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true},"resources":{"subscribe":true},"logging":{},"tasks":{}},"serverInfo":{"name":"server","version":"2"},"instructions":"be kind"}"#;
+pub(crate) const DISCOVERED: &str = r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true},"resources":{"subscribe":true},"logging":{}},"instructions":"be kind","ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"server","version":"2"}}}"#;
+pub(crate) const NO_METHOD: &str = r#"{"code":-32601,"message":"Method not found"}"#;
 
 /// Our first ids at the server.
-const OWN: [i64; 6] = [2_147_483_647, 2_147_483_646, 2_147_483_645, 2_147_483_644, 2_147_483_643, 2_147_483_642];
+pub(crate) const OWN: [i64; 6] =
+    [2_147_483_647, 2_147_483_646, 2_147_483_645, 2_147_483_644, 2_147_483_643, 2_147_483_642];
 
-fn rig(config: BridgeConfig) -> RelayRig {
+pub(crate) fn rig(config: BridgeConfig) -> RelayRig {
     RelayRig::new(RelayConfig { bridge: Some(config), ..RelayConfig::default() })
 }
 
@@ -27,24 +28,24 @@ fn serving_modern() -> RelayRig {
     rig(BridgeConfig { serves_modern: true, ..BridgeConfig::default() })
 }
 
-fn request(id: impl std::fmt::Display, method: &str, members: &str) -> String {
+pub(crate) fn request(id: impl std::fmt::Display, method: &str, members: &str) -> String {
     let comma = if members.is_empty() { "" } else { "," };
     format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{{META}{comma}{members}}}}}"#)
 }
 
-fn plain(id: impl std::fmt::Display, method: &str, members: &str) -> String {
+pub(crate) fn plain(id: impl std::fmt::Display, method: &str, members: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{{members}}}}}"#)
 }
 
-fn result(id: impl std::fmt::Display, result: &str) -> String {
+pub(crate) fn result(id: impl std::fmt::Display, result: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)
 }
 
-fn error(id: impl std::fmt::Display, error: &str) -> String {
+pub(crate) fn error(id: impl std::fmt::Display, error: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#)
 }
 
-fn cancel(id: impl std::fmt::Display) -> String {
+pub(crate) fn cancel(id: impl std::fmt::Display) -> String {
     format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#)
 }
 
@@ -116,7 +117,7 @@ fn acknowledged(id: i64, granted: &str) -> String {
     )
 }
 
-fn is_nothing_left(rig: &mut RelayRig) -> bool {
+pub(crate) fn is_nothing_left(rig: &mut RelayRig) -> bool {
     rig.pass(Duration::from_secs(3600));
     rig.from_client(r#"{"jsonrpc":"2.0","method":"m/nothing"}"#);
     rig.at_server();

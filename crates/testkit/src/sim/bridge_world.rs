@@ -1,7 +1,8 @@
 //! A client of one era of MCP, a server that knows only one, and a relay with a bridge between them.
 //!
-//! The client does what its era lets it do; the server answers whatever it has, in any order, cancelled or not, and may
-//! die. Each frame that either sees is judged: is it of the reader's own era, may it come now, and is it anybody's.
+//! The client does what its era lets it do; the server answers whatever it has, in any order, cancelled or not, asks for
+//! what it has, and may die. Each frame that either sees is judged: is it of the reader's own era, may it come now, is it
+//! anybody's, and is a question shown with the call that it is for. In the end nothing goes on that was stopped.
 
 use core::{hash::Hash, time::Duration};
 
@@ -33,10 +34,12 @@ pub struct Meeting {
     pub server_has_sessions: bool,
     /// The server knows 2026-07-28.
     pub server_is_modern: bool,
+    /// It begins when the server has the client's first call.
+    is_open: bool,
 }
 
 /// Every pair of eras that can meet.
-pub const MEETINGS: [Meeting; 6] = [
+pub const MEETINGS: [Meeting; 8] = [
     Meeting { name: "modern, legacy", ..MODERN_BEFORE_LEGACY },
     Meeting {
         name: "legacy, modern",
@@ -54,8 +57,25 @@ pub const MEETINGS: [Meeting; 6] = [
         is_mixed: true,
         server_has_sessions: false,
         server_is_modern: true,
+        is_open: false,
+    },
+    Meeting { name: "modern, legacy, met", is_open: true, ..MODERN_BEFORE_LEGACY },
+    Meeting {
+        name: "legacy, modern, met",
+        client_has_session: true,
+        server_has_sessions: false,
+        server_is_modern: true,
+        is_open: true,
+        ..MODERN_BEFORE_LEGACY
     },
 ];
+
+impl Meeting {
+    /// The two sides are of different eras, and one client alone is there.
+    const fn asks(&self) -> bool {
+        !self.is_mixed && self.client_has_session == self.server_is_modern
+    }
+}
 
 const MODERN_BEFORE_LEGACY: Meeting = Meeting {
     name: "",
@@ -63,6 +83,7 @@ const MODERN_BEFORE_LEGACY: Meeting = Meeting {
     is_mixed: false,
     server_has_sessions: true,
     server_is_modern: false,
+    is_open: false,
 };
 
 /// One thing that can happen.
@@ -78,6 +99,12 @@ pub enum Action {
     Answer(u8),
     /// The server refuses that.
     Refuse(u8),
+    /// The server wants to know something for that.
+    Want(u8),
+    /// The client gives what was wanted for its request at this place: calls again, or answers a question.
+    Give(u8),
+    /// It says no.
+    Deny(u8),
     /// The next timer is due.
     Timeout,
     /// The server dies.
@@ -102,14 +129,41 @@ struct Ask {
     answers: u8,
     /// Something of it was at the server when it was cancelled, or may have been.
     reached: bool,
+    /// The first request of the same call: this one, unless it is a retry.
+    root: usize,
+    /// What the client is asked for it, and has not given.
+    wanted: Option<Wanted>,
+}
+
+/// What a client is asked.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Wanted {
+    /// By the result of its request: the state, and the names of the questions.
+    Result(String, Vec<String>),
+    /// By a question with this id.
+    Question(i64),
 }
 
 /// A request that the server has.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+impl Kind {
+    /// The first request of the call that it is.
+    const fn call(self) -> Option<usize> {
+        match self {
+            Self::Initialize | Self::Discover => None,
+            Self::Call(root) => Some(root),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Work {
     id: i64,
     kind: Kind,
     is_cancelled: bool,
+    /// When it was.
+    heard_at: Option<Instant>,
+    /// Questions for it that wait for their answers.
+    questions: Vec<i64>,
 }
 
 /// What the server is asked.
@@ -135,12 +189,21 @@ pub struct BridgeWorld {
     work: Vec<Work>,
     /// Ids that the server has seen.
     seen: Vec<i64>,
+    /// How often the server has wanted to know something.
+    wants: u8,
+    /// Calls that the client has stopped, by their first request.
+    stopped: Vec<usize>,
+    /// Calls that it did not take up again for a while.
+    left: Vec<usize>,
     shook_hands: bool,
     is_dead: bool,
     transcript: Option<Vec<String>>,
 }
 
 const MOST_ASKS: usize = 3;
+const MOST_WANTS: u8 = 2;
+/// A server that has heard a cancel asks nothing for it after that.
+const HEARD_WITHIN: Duration = Duration::from_secs(60);
 const IDS: [u8; 2] = [1, 2];
 const META: &str = "io.modelcontextprotocol/protocolVersion";
 
@@ -148,7 +211,12 @@ impl BridgeWorld {
     /// The meeting before anything was said.
     #[must_use]
     pub fn new(meeting: Meeting) -> Self {
-        let bridge = BridgeConfig { serves_modern: true, is_shared: meeting.is_mixed, ..BridgeConfig::default() };
+        let bridge = BridgeConfig {
+            serves_modern: true,
+            is_shared: meeting.is_mixed,
+            may_ask: !meeting.is_mixed,
+            ..BridgeConfig::default()
+        };
         let config =
             RelayConfig { bridge: Some(bridge), framing: Some(Framing::Line), remembered: 8, ..RelayConfig::default() };
         let mut world = Self {
@@ -161,15 +229,39 @@ impl BridgeWorld {
             has_session: false,
             work: Vec::new(),
             seen: Vec::new(),
+            wants: 0,
+            stopped: Vec::new(),
+            left: Vec::new(),
             shook_hands: false,
             is_dead: false,
             transcript: None,
         };
         if meeting.client_has_session {
-            let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}});
+            let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}}, "clientInfo": {"name": "c", "version": "1"}});
             world.say(Side::Client, &json!({"jsonrpc": "2.0", "id": "hello", "method": "initialize", "params": hello}));
         }
+        if meeting.is_open {
+            world.meet();
+        }
         world
+    }
+
+    /// Everybody greets everybody, and the client calls.
+    fn meet(&mut self) {
+        let era = if self.meeting.client_has_session { Era::Legacy } else { Era::Modern };
+        let mut has_asked = false;
+        while self.work.iter().all(|work| work.kind.call().is_none()) {
+            for side in Side::BOTH {
+                self.write(side, Cut::All).expect("a handshake");
+            }
+            if let Some(at) = self.work.iter().position(|work| work.kind.call().is_none()) {
+                self.answer(at, false);
+            }
+            if (self.has_session || era == Era::Modern) && !std::mem::replace(&mut has_asked, true) {
+                self.ask(IDS[0], era, 0, &json!({}));
+            }
+        }
+        self.watch();
     }
 
     fn say(&mut self, from: Side, frame: &Value) {
@@ -199,8 +291,21 @@ impl BridgeWorld {
     }
 
     fn client_reads(&mut self, frame: &Value) -> Result<(), Broken> {
-        if frame.get("method").is_some() {
-            return Err(Broken(format!("the client is told what nobody said: {frame}")));
+        match frame["method"].as_str() {
+            Some("elicitation/create") => return self.client_is_asked(frame),
+            Some("notifications/cancelled") => {
+                let named = frame["params"]["requestId"].as_i64();
+                let is_it = |ask: &&mut Ask| matches!(ask.wanted, Some(Wanted::Question(id)) if Some(id) == named);
+                // It may have been answered meanwhile.
+                self.asks.iter_mut().filter(is_it).for_each(|ask| ask.wanted = None);
+                return if self.meeting.client_has_session {
+                    Ok(())
+                } else {
+                    Err(Broken(format!("a client without a session is told: {frame}")))
+                };
+            }
+            Some(_) => return Err(Broken(format!("the client is told what nobody said: {frame}"))),
+            None => {}
         }
         if frame["id"] == "hello" {
             if std::mem::replace(&mut self.greeted, true) {
@@ -221,11 +326,55 @@ impl BridgeWorld {
             return Err(Broken(format!("the client is answered what it does not wait for: {frame}")));
         };
         ask.answers += 1;
+        if frame["result"]["resultType"] == "input_required" && ask.era == Era::Modern {
+            let requests = frame["result"]["inputRequests"].as_object().into_iter().flatten();
+            let for_call = |wanted: &Value| wanted["params"]["message"].as_u64() == u64::try_from(ask.root).ok();
+            if !requests.clone().all(|(_, wanted)| for_call(wanted)) {
+                return Err(Broken(format!("a question of another call: {frame}")));
+            }
+            let state = frame["result"]["requestState"].as_str().unwrap_or_default().to_owned();
+            ask.wanted = Some(Wanted::Result(state, requests.map(|(key, _)| key.clone()).collect()));
+            return Ok(());
+        }
         let is_modern = frame["result"].get("resultType").is_some();
         if frame.get("result").is_some() && is_modern != (ask.era == Era::Modern) {
             return Err(Broken(format!("a result of another era: {frame}")));
         }
         Ok(())
+    }
+
+    fn client_is_asked(&mut self, frame: &Value) -> Result<(), Broken> {
+        let (id, root) = (frame["id"].as_i64(), frame["params"]["message"].as_u64());
+        let is_for = |ask: &&mut Ask| u64::try_from(ask.root).ok() == root && ask.answers == 0;
+        let Some(ask) = self.asks.iter_mut().find(is_for).filter(|ask| ask.era == Era::Legacy) else {
+            return Err(Broken(format!("the client is asked for nothing: {frame}")));
+        };
+        if ask.wanted.is_some() || id.is_none() {
+            return Err(Broken(format!("the client is asked twice: {frame}")));
+        }
+        ask.wanted = id.map(Wanted::Question);
+        Ok(())
+    }
+
+    /// The server hears what it wanted to know, or that it does not.
+    fn server_is_told(&mut self, frame: &Value) -> Result<(), Broken> {
+        let id = frame["id"].as_i64();
+        let asker = self.work.iter_mut().find(|work| work.questions.iter().any(|question| Some(*question) == id));
+        let Some(work) = asker else {
+            // The call may have been answered meanwhile.
+            return if self.seen.iter().any(|seen| Some(*seen) == id.map(|id| -id)) {
+                Ok(())
+            } else {
+                Err(Broken(format!("the server is answered what it never asked: {frame}")))
+            };
+        };
+        work.questions.retain(|question| Some(*question) != id);
+        let for_call = |root: u64| matches!(work.kind, Kind::Call(ask) if u64::try_from(ask).ok() == Some(root));
+        match frame["result"]["content"]["for"].as_u64() {
+            Some(root) if !for_call(root) => Err(Broken(format!("an answer for another call: {frame}"))),
+            None if frame.get("error").is_none() => Err(Broken(format!("an answer that nobody gave: {frame}"))),
+            Some(_) | None => Ok(()),
+        }
     }
 
     fn server_reads(&mut self, frame: &Value) -> Result<(), Broken> {
@@ -254,10 +403,11 @@ impl BridgeWorld {
                 if std::mem::replace(&mut work.is_cancelled, true) {
                     return broken("a second cancel");
                 }
-                return if self.asks[ask].is_cancelled { Ok(()) } else { broken("a cancel of another's request") };
+                work.heard_at = Some(self.now);
+                return if self.may_be_cancelled(ask) { Ok(()) } else { broken("a cancel of another's request") };
             }
             Some(_) => {}
-            None => return broken("the server is answered what it never asked"),
+            None => return self.server_is_told(frame),
         }
         let Some(id) = frame["id"].as_i64().or_else(|| (frame["id"] == "hello").then_some(-1)) else {
             return broken("no id");
@@ -283,14 +433,79 @@ impl BridgeWorld {
                 if self.work.iter().any(|work| work.kind == Kind::Call(ask)) {
                     return broken("a request for the second time");
                 }
+                let mut answers = params["inputResponses"].as_object().into_iter().flatten();
+                if answers.any(|(key, given)| *key != ask.to_string() || given["content"]["for"] != ask) {
+                    return broken("an answer for another call");
+                }
                 if self.asks[ask].is_cancelled && !self.asks[ask].reached {
                     return broken("a request that was withdrawn");
                 }
                 Kind::Call(ask)
             }
         };
-        self.work.push(Work { id, kind, is_cancelled: false });
+        self.work.push(Work { id, kind, is_cancelled: false, heard_at: None, questions: Vec::new() });
         Ok(())
+    }
+
+    /// Whether the server may be told to cancel this call: its client has stopped it, or does not call again.
+    fn may_be_cancelled(&self, root: usize) -> bool {
+        self.stopped.contains(&root) || self.left.contains(&root)
+    }
+
+    /// The server wants to know something for what lies at this place.
+    fn want(&mut self, at: usize) {
+        self.wants += 1;
+        let Kind::Call(root) = self.work[at].kind else { return };
+        if self.meeting.server_is_modern {
+            let Work { id, .. } = self.work.remove(at);
+            let wanted = json!({"resultType": "input_required", "requestState": "s", "inputRequests": {
+                root.to_string(): {"method": "elicitation/create", "params": {"message": root}},
+            }});
+            return self.say(Side::Server, &json!({"jsonrpc": "2.0", "id": id, "result": wanted}));
+        }
+        let id = i64::from(self.wants);
+        self.work[at].questions.push(id);
+        // Beside the ids that it has seen, which are not negative.
+        self.seen.push(-id);
+        let params = json!({"message": root});
+        self.say(Side::Server, &json!({"jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": params}));
+    }
+
+    /// The client gives what was wanted for its request at this place, or says that it does not.
+    fn give(&mut self, at: usize, gives: bool) {
+        let Some(wanted) = self.asks[at].wanted.take() else { return };
+        let root = self.asks[at].root;
+        let given = json!({"action": "accept", "content": {"for": root}});
+        match wanted {
+            Wanted::Question(id) if gives => {
+                self.say(Side::Client, &json!({"jsonrpc": "2.0", "id": id, "result": given}))
+            }
+            Wanted::Question(id) => {
+                self.say(Side::Client, &json!({"jsonrpc": "2.0", "id": id, "error": {"code": -1, "message": "no"}}));
+            }
+            Wanted::Result(state, keys) => {
+                let id = IDS.into_iter().find(|id| !self.in_flight(*id)).unwrap_or_default();
+                let given: serde_json::Map<_, _> = keys.into_iter().map(|key| (key, given.clone())).collect();
+                self.ask(id, Era::Modern, root, &json!({"inputResponses": given, "requestState": state}));
+            }
+        }
+    }
+
+    fn ask(&mut self, id: u8, era: Era, root: usize, more: &Value) {
+        let ask = Ask { id, era, is_cancelled: false, answers: 0, reached: false, root, wanted: None };
+        self.asks.push(ask);
+        let mut params = match era {
+            Era::Legacy => json!({"ask": root}),
+            Era::Modern => json!({"ask": root, "_meta": {
+                META: "2026-07-28",
+                "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
+            }}),
+        };
+        let more = more.as_object().into_iter().flatten();
+        params.as_object_mut().into_iter().for_each(|params| {
+            params.extend(more.clone().map(|(name, value)| (name.clone(), value.clone())));
+        });
+        self.say(Side::Client, &json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}));
     }
 
     fn answer(&mut self, at: usize, refuses: bool) {
@@ -323,20 +538,10 @@ impl BridgeWorld {
 
     fn act(&mut self, action: Action) -> Result<(), Broken> {
         match action {
-            Action::Ask(id, era) => {
-                let ask = self.asks.len();
-                self.asks.push(Ask { id, era, is_cancelled: false, answers: 0, reached: false });
-                let params = match era {
-                    Era::Legacy => json!({"ask": ask}),
-                    Era::Modern => json!({"ask": ask, "_meta": {
-                        META: "2026-07-28",
-                        "io.modelcontextprotocol/clientCapabilities": {},
-                    }}),
-                };
-                self.say(Side::Client, &json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}));
-            }
+            Action::Ask(id, era) => self.ask(id, era, self.asks.len(), &json!({})),
             Action::Cancel(id) => {
                 let has_left = |ask: usize, world: &Self| {
+                    let ask = world.asks[ask].root;
                     let named = format!("\"ask\":{ask}");
                     let begun = world.hops[Side::Server as usize].begun(world.relay.pending(Side::Server));
                     world.work.iter().any(|work| work.kind == Kind::Call(ask))
@@ -345,6 +550,7 @@ impl BridgeWorld {
                 let waits = |ask: &Ask| ask.id == id && !ask.is_cancelled && ask.answers == 0;
                 if let Some(at) = self.asks.iter().rposition(waits) {
                     let reached = has_left(at, self);
+                    self.stopped.push(self.asks[at].root);
                     // An answer that has begun to leave still comes.
                     let is_answered = self.hops[Side::Client as usize]
                         .begun(self.relay.pending(Side::Client))
@@ -359,10 +565,18 @@ impl BridgeWorld {
                 }
             }
             Action::Write(to, cut) => self.write(to, cut)?,
+            Action::Want(at) => self.want(usize::from(at)),
+            Action::Give(at) => self.give(usize::from(at), true),
+            Action::Deny(at) => self.give(usize::from(at), false),
             Action::Answer(at) => self.answer(usize::from(at), false),
             Action::Refuse(at) => self.answer(usize::from(at), true),
             Action::Timeout => {
                 if let Some(due) = self.relay.poll_timeout() {
+                    let asked = self.asks.iter().filter(|ask| matches!(ask.wanted, Some(Wanted::Result(..))));
+                    self.left.extend(asked.map(|ask| ask.root));
+                    // The client may not have read it yet.
+                    let asking = self.work.iter().filter(|work| !work.questions.is_empty());
+                    self.left.extend(asking.filter_map(|work| work.kind.call()));
                     self.now = due.max(self.now);
                     self.relay.handle_timeout(self.now);
                 }
@@ -406,8 +620,22 @@ impl World for BridgeWorld {
                 out.extend([Cut::Frame, Cut::Half].map(|cut| Action::Write(side, cut)));
             }
         }
-        for (at, _) in (0_u8..).zip(&self.work) {
+        for (at, work) in (0_u8..).zip(&self.work) {
             out.extend([Action::Answer(at), Action::Refuse(at)]);
+            let has_heard = work.heard_at.is_some_and(|at| self.now.since(at) >= HEARD_WITHIN);
+            let may_want = matches!(work.kind, Kind::Call(_)) && !has_heard && !self.meeting.is_mixed;
+            if may_want && self.wants < MOST_WANTS && self.meeting.asks() {
+                out.push(Action::Want(at));
+            }
+        }
+        for (at, ask) in (0_u8..).zip(&self.asks) {
+            match ask.wanted {
+                Some(Wanted::Question(_)) => out.extend([Action::Give(at), Action::Deny(at)]),
+                Some(Wanted::Result(..)) if self.asks.len() < MOST_ASKS + usize::from(MOST_WANTS) => {
+                    out.push(Action::Give(at));
+                }
+                Some(Wanted::Result(..)) | None => {}
+            }
         }
         if self.relay.poll_timeout().is_some() {
             out.push(Action::Timeout);
@@ -436,7 +664,17 @@ impl World for BridgeWorld {
                     moved = true;
                 }
             }
-            if let Some(at) = world.work.iter().position(|work| !work.is_cancelled) {
+            // What waits for the person waits until he has answered or has stopped it; the client may never call again.
+            let asked = |ask: &Ask| matches!(ask.wanted, Some(Wanted::Question(_))) && ask.answers == 0;
+            if let Some(at) = world.asks.iter().position(asked) {
+                world.act(Action::Give(u8::try_from(at).unwrap_or_default()))?;
+                moved = true;
+            }
+            let is_free = |work: &Work| {
+                let is_stopped = work.kind.call().is_some_and(|root| world.stopped.contains(&root));
+                !work.is_cancelled && !is_stopped && work.questions.is_empty()
+            };
+            if let Some(at) = world.work.iter().position(is_free) {
                 world.act(Action::Answer(u8::try_from(at).unwrap_or_default()))?;
                 moved = true;
             }
@@ -454,13 +692,18 @@ impl World for BridgeWorld {
     fn digest(&self) -> u128 {
         let mut digest = Digest::new();
         self.relay.hash_state(self.now, &mut digest);
+        for Work { id, kind, is_cancelled, heard_at, questions } in &self.work {
+            let heard = heard_at.map(|at| self.now.since(at).min(HEARD_WITHIN));
+            (id, kind, is_cancelled, heard, questions).hash(&mut digest);
+        }
         (
             &self.hops,
             &self.asks,
             self.greeted,
             self.has_session,
-            &self.work,
             self.seen.len(),
+            self.wants,
+            (&self.stopped, &self.left),
             self.shook_hands,
             self.is_dead,
         )
@@ -481,6 +724,9 @@ impl BridgeWorld {
     fn check_settled(&mut self) -> Result<(), Broken> {
         if let Some(ask) = self.asks.iter().find(|ask| !ask.is_cancelled && ask.answers != 1) {
             return Err(Broken(format!("{ask:?} waits for ever")));
+        }
+        if let Some(work) = self.work.iter().find(|work| !work.is_cancelled && !self.is_dead) {
+            return Err(Broken(format!("{work:?} goes on")));
         }
         if self.meeting.client_has_session && !self.greeted {
             return Err(Broken("the handshake is never answered".into()));
