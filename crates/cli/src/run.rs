@@ -161,6 +161,9 @@ fn run(arguments: Arguments) -> Result<LinkEnd, Unrun> {
         // Whoever names the revisions wants these.
         config.bridge = None;
     }
+    if let Some(bridge) = &mut config.bridge {
+        bridge.may_ask = true;
+    }
     let recording = record.map(link::open_recording).transpose()?;
     let client = LinkClient::Descriptors { input, output };
     let failed = |error: &dyn std::fmt::Display| {

@@ -251,6 +251,8 @@ async fn run_link(arguments: Rc<Arguments>, upstream: Option<Remote>, opened: Op
         let mut config = link.config(SETTING_NAMES);
         if let Some(bridge) = &mut config.bridge {
             bridge.is_shared = opened.session.is_none();
+            // A session is of one client.
+            bridge.may_ask = !bridge.is_shared;
             // All share what clients of either era can do with it.
             bridge.serves_modern |= arguments.shared;
         }

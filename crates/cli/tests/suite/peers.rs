@@ -31,6 +31,7 @@ mod our_task_server;
 pub(crate) mod parts;
 pub(crate) mod play;
 mod programs;
+mod questions;
 mod raw;
 mod recording;
 mod story;
