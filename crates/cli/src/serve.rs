@@ -16,12 +16,12 @@ use clap::Args;
 use rescind::relay::{self, LinkClient};
 use rescind_http::{
     server::{HttpServerConfig, Sessions, Stateless},
-    shell::{Endpoint, Listener, ListenerConfig, OpenedLink},
+    shell::{Endpoint, Listener, ListenerConfig, OpenedLink, Pool},
 };
 use rescind_proto::relay::SettingNames;
 use tokio::{
     net::TcpListener,
-    sync::oneshot,
+    sync::{mpsc, oneshot},
     task::{JoinSet, LocalSet},
 };
 
@@ -40,7 +40,7 @@ use crate::{
 /// and a server process of its own: closing a connection cancels nothing, its cancels do, and a client that comes back
 /// finds its answers. Clients of 2026-07-28 share one server process: closing the stream of a request cancels that request,
 /// and no other. Whether the server speaks 2026-07-28 it is asked once, when the service starts; with --bridge it need not.
-/// With --shared all clients, of either era, have one server process.
+/// With --shared all clients, of either era, have one server process, and with --pool a few.
 ///
 /// Each server process is a session of `rescind ps`, and its requests can be cancelled with `rescind cancel`.
 ///
@@ -98,6 +98,11 @@ pub(crate) struct Arguments {
     #[arg(long)]
     shared: bool,
 
+    /// As --shared, with N server processes: a client that begins a session gets the one with the fewest, and keeps it; a
+    /// request without a session goes where the fewest are in flight
+    #[arg(long, value_name = "N", value_parser = crate::number::count, conflicts_with = "shared", allow_hyphen_values = true)]
+    pool: Option<usize>,
+
     /// Record each server process to a file of its own in FOLDER, which is created if missing: every message and
     /// decision as JSON lines (mode 0600, since messages can hold secrets)
     #[arg(long, value_name = "FOLDER")]
@@ -107,8 +112,8 @@ pub(crate) struct Arguments {
     link: LinkArguments,
 
     /// Stand in front of an MCP server that is reached over HTTP at URL, in place of a COMMAND. Each session has a session
-    /// of its own there, or with --shared all have one. What clients send as Authorization is passed on, and what the server
-    /// says about that comes back, so that they can sign in there; not with --shared or --token-file, nor if --header or
+    /// of its own there, or with --shared all have one, with --pool N. What clients send as Authorization is passed on, and what the server
+    /// says about that comes back, so that they can sign in there; not with --shared, --pool or --token-file, nor if --header or
     /// --header-env gives an Authorization
     #[arg(long, value_name = "URL", conflicts_with = "command")]
     upstream: Option<String>,
@@ -119,6 +124,13 @@ pub(crate) struct Arguments {
     /// The server's command and its arguments
     #[arg(trailing_var_arg = true, required_unless_present = "upstream", value_name = "COMMAND")]
     command: Vec<OsString>,
+}
+
+impl Arguments {
+    /// Whether sessions share a server process.
+    const fn is_shared(&self) -> bool {
+        self.shared || self.pool.is_some()
+    }
 }
 
 /// How errors name the flags that they come from.
@@ -172,7 +184,7 @@ async fn serve(arguments: Arguments) -> Result<(), Failure> {
         fs::create_dir_all(folder).map_err(|error| Failure::new(folder.display(), error, "name another folder"))?;
     }
     // With a token of ours, the header is for us; and people who share a session there cannot be told apart.
-    let takes_credentials = arguments.token_file.is_none() && !arguments.shared;
+    let takes_credentials = arguments.token_file.is_none() && !arguments.is_shared();
     let signs_in = upstream.as_ref().filter(|upstream| takes_credentials && upstream.takes_credentials());
     let discovery = signs_in.map(|upstream| upstream.discovery(path)).transpose()?;
     let config = endpoint_config(&arguments, discovery.is_some())?;
@@ -183,11 +195,11 @@ async fn serve(arguments: Arguments) -> Result<(), Failure> {
         Failure::new(format_args!("--listen {listen}"), error, hint)
     })?;
     let address = listener.local_addr().unwrap_or(*listen);
-    let endpoint = Endpoint::new(config);
+    let pool = Pool::new(arguments.pool.unwrap_or(1), &config);
     let (end, ended) = oneshot::channel::<()>();
     let config =
         ListenerConfig { probe_after: arguments.keep_alive, max_connections: descriptors(), ..Default::default() };
-    let listener = Listener::new(listener, endpoint.clone(), config);
+    let listener = Listener::new(listener, pool.clone(), config);
     let mut connections = tokio::task::spawn_local(listener.serve(async { drop(ended.await) }));
     say(&format!("listening on http://{address}{path}"));
     if is_open {
@@ -199,36 +211,72 @@ async fn serve(arguments: Arguments) -> Result<(), Failure> {
 
     // What is at a URL has started, and may not be reachable yet.
     if upstream.is_none() {
-        endpoint.prepare();
+        pool.members().iter().for_each(Endpoint::prepare);
     }
-    let pages = discovery.map(|discovery| tokio::task::spawn_local(discovery.serve(endpoint.clone())));
+    let mut helpers = JoinSet::new();
+    if let (Some(discovery), [endpoint]) = (discovery, pool.members()) {
+        let endpoint = endpoint.clone();
+        helpers.spawn_local(async move { match discovery.serve(endpoint).await {} });
+    }
+    let (news, mut heard) = mpsc::channel(1);
+    for endpoint in pool.members() {
+        helpers.spawn_local(attend(endpoint.clone(), news.clone()));
+    }
     let mut links = JoinSet::new();
     let mut opened = 0_u64;
     loop {
         tokio::select! {
-            link = endpoint.accept() => {
-                opened += 1;
-                links.spawn_local(run_link(Rc::clone(&arguments), upstream.clone(), link, opened));
-            }
-            method = endpoint.dropped() => report_dropped(&method),
+            Some(news) = heard.recv() => match news {
+                News::Opened(link) => {
+                    opened += 1;
+                    links.spawn_local(run_link(Rc::clone(&arguments), upstream.clone(), link, opened));
+                }
+                News::Dropped(method) => report_dropped(&method),
+            },
             Some(_) = links.join_next() => {}
             () = interrupts.recv() => break,
         }
     }
-    endpoint.drain();
+    pool.members().iter().for_each(Endpoint::drain);
     drop(end);
+    let idle = async {
+        for endpoint in pool.members() {
+            endpoint.idle().await;
+        }
+    };
     tokio::select! {
-        () = endpoint.idle() => {}
+        () = idle => {}
         () = interrupts.recv() => {}
         () = tokio::time::sleep(*drain) => {}
     }
     // Streams end, and the last answers are still written.
-    endpoint.close();
+    pool.members().iter().for_each(Endpoint::close);
     let _ = tokio::time::timeout(LAST_BYTES, &mut connections).await;
     connections.abort();
-    pages.iter().for_each(tokio::task::JoinHandle::abort);
+    drop(helpers);
     while links.join_next().await.is_some() {}
     Ok(())
+}
+
+/// What an endpoint has for the service.
+enum News {
+    /// A link that is to be served.
+    Opened(OpenedLink),
+    /// A method of a message that reached nobody.
+    Dropped(Box<str>),
+}
+
+/// Passes on what an endpoint has for the service.
+async fn attend(endpoint: Endpoint, news: mpsc::Sender<News>) {
+    loop {
+        let heard = tokio::select! {
+            link = endpoint.accept() => News::Opened(link),
+            method = endpoint.dropped() => News::Dropped(method),
+        };
+        if news.send(heard).await.is_err() {
+            return;
+        }
+    }
 }
 
 /// Says that a message reached nobody; of each method, the first one only.
@@ -254,7 +302,7 @@ async fn run_link(arguments: Rc<Arguments>, upstream: Option<Remote>, opened: Op
             // A session is of one client.
             bridge.may_ask = !bridge.is_shared;
             // All share what clients of either era can do with it.
-            bridge.serves_modern |= arguments.shared;
+            bridge.serves_modern |= arguments.is_shared();
         }
         let client = LinkClient::Messages(Box::new(opened.link));
         let server = match upstream {
@@ -274,9 +322,9 @@ async fn run_link(arguments: Rc<Arguments>, upstream: Option<Remote>, opened: Op
 const STATUS_WITHIN: Duration = Duration::from_secs(1);
 
 fn endpoint_config(arguments: &Arguments, passes_authorization: bool) -> Result<HttpServerConfig, Failure> {
-    let Arguments {
-        listen, path, token_file, host, allow_origin, idle, keep_alive, max_sessions, shared, link, ..
-    } = arguments;
+    let Arguments { listen, path, token_file, host, allow_origin, idle, keep_alive, max_sessions, link, .. } =
+        arguments;
+    let shared = arguments.is_shared();
     let loopback = || LOOPBACK.map(Into::into).to_vec();
     let hosts = match (listen.ip().is_loopback(), &**host) {
         (true, more) => Some([loopback(), more.to_vec()].concat()),
@@ -296,7 +344,7 @@ fn endpoint_config(arguments: &Arguments, passes_authorization: bool) -> Result<
             (false, true) => Stateless::Served,
             (false, false) => defaults.stateless,
         },
-        sessions: if *shared { Sessions::SharedLink } else { Sessions::OwnLink },
+        sessions: if shared { Sessions::SharedLink } else { Sessions::OwnLink },
         idle: *idle,
         keep_alive: *keep_alive,
         max_sessions: *max_sessions,

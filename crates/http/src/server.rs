@@ -24,6 +24,7 @@ mod joint;
 mod lane;
 mod link;
 mod modern_only;
+mod placement;
 mod posted;
 mod proof;
 mod receive;
@@ -54,6 +55,7 @@ use rescind_proto::{
 pub use config::{HttpServerConfig, Sessions, Stateless};
 pub use discovery::MAX_PAGE;
 pub use link::LinkInput;
+pub use placement::{Candidate, Load, place};
 pub use reply::{BodyChunk, ReplyBody};
 
 use back_off::BackOff;

@@ -7,10 +7,12 @@ pub mod client;
 mod endpoint;
 mod link;
 mod listener;
+mod pool;
 mod service;
 
 pub use body::ResponseBody;
 pub use endpoint::{Endpoint, OpenedLink, WantedPage};
 pub use link::HttpLink;
 pub use listener::{Listener, ListenerConfig};
+pub use pool::Pool;
 pub use service::Respond;

@@ -5,6 +5,7 @@ mod connected;
 mod hundred;
 mod lifecycle;
 mod network;
+mod pool;
 mod remote;
 mod shared;
 mod sign_in;

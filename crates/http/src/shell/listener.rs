@@ -11,7 +11,7 @@ use tokio::{
     task::JoinSet,
 };
 
-use super::endpoint::Endpoint;
+use super::pool::Pool;
 
 /// The wait after a failed accept: the client has left, or no descriptor is free.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
@@ -44,19 +44,19 @@ impl Default for ListenerConfig {
     }
 }
 
-/// Serves an [`Endpoint`] on a TCP socket.
+/// Serves an [`Endpoint`](super::Endpoint), or a pool of them, on a TCP socket.
 #[derive(Debug)]
 pub struct Listener {
     listener: TcpListener,
-    endpoint: Endpoint,
+    pool: Pool,
     config: ListenerConfig,
 }
 
 impl Listener {
-    /// Serves `endpoint` on this socket.
+    /// Serves `served`, an endpoint or a pool of them, on this socket.
     #[must_use]
-    pub const fn new(listener: TcpListener, endpoint: Endpoint, config: ListenerConfig) -> Self {
-        Self { listener, endpoint, config }
+    pub fn new(listener: TcpListener, served: impl Into<Pool>, config: ListenerConfig) -> Self {
+        Self { listener, pool: served.into(), config }
     }
 
     /// Serves until `end` is ready. Then no connection is accepted, and each ends with the response that is being given.
@@ -82,7 +82,7 @@ impl Listener {
                     }
                 },
             };
-            let connection = converse(stream, self.endpoint.clone(), self.config.clone(), ended.clone());
+            let connection = converse(stream, self.pool.clone(), self.config.clone(), ended.clone());
             connections.spawn(async move {
                 // An error concerns this connection alone, and its client sees it.
                 let _ = connection.await;
@@ -97,13 +97,13 @@ impl Listener {
 
 async fn converse(
     stream: TcpStream,
-    endpoint: Endpoint,
+    pool: Pool,
     config: ListenerConfig,
     mut ended: watch::Receiver<bool>,
 ) -> io::Result<()> {
     stream.set_nodelay(true)?;
     probe(&stream, config.probe_after);
-    let service = service_fn(move |request| endpoint.respond(request));
+    let service = service_fn(move |request| pool.respond(request));
     let mut server = http1::Builder::new();
     server.timer(TokioTimer::new()).header_read_timeout(config.head_patience);
     server.max_buf_size(config.max_head).max_headers(config.max_headers);

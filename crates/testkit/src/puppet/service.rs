@@ -105,9 +105,21 @@ impl Service {
     #[must_use]
     pub fn shared<S: Into<OsString>>(program: &str, flags: impl IntoIterator<Item = S>) -> Self {
         let flags = std::iter::once("--shared".into()).chain(flags.into_iter().map(Into::into));
-        Self::open(program, flags.collect::<Vec<OsString>>(), |orders| {
-            ["--".into(), puppet(program.as_ref()).into(), orders.into()]
-        })
+        Self::joint(program, flags.collect::<Vec<OsString>>())
+    }
+
+    /// `program serve --pool`: each of so many server processes has been sent `initialize`.
+    ///
+    /// # Panics
+    ///
+    /// If it does not start.
+    #[must_use]
+    pub fn pool(program: &str, processes: usize) -> Self {
+        Self::joint(program, ["--pool".to_owned(), processes.to_string()])
+    }
+
+    fn joint<S: Into<OsString>>(program: &str, flags: impl IntoIterator<Item = S>) -> Self {
+        Self::open(program, flags, |orders| ["--".into(), puppet(program.as_ref()).into(), orders.into()])
     }
 
     /// `program serve --shared` in front of this command. It has no puppets.

@@ -23,13 +23,13 @@ fn greeting() -> String {
 }
 
 /// The id of a message, as JSON.
-fn id_of(message: &str) -> String {
+pub(super) fn id_of(message: &str) -> String {
     let id = json::member(message.as_bytes(), "id").unwrap();
     String::from_utf8(id.to_vec()).unwrap()
 }
 
 /// The process that the first client starts, once it has shaken hands.
-fn accept(service: &Service) -> Server {
+pub(super) fn accept(service: &Service) -> Server {
     let mut server = service.accept();
     let asked = server.receive();
     assert!(asked.contains(r#""method":"initialize""#) && asked.contains(r#""name":"rescind""#), "{asked}");
@@ -39,23 +39,23 @@ fn accept(service: &Service) -> Server {
 }
 
 /// A client of one more session.
-struct Client {
+pub(super) struct Client {
     id: String,
 }
 
 impl Client {
-    fn headers(&self) -> [(&str, &str); 1] {
+    pub(super) fn headers(&self) -> [(&str, &str); 1] {
         [("mcp-session-id", &self.id)]
     }
 
     /// Reads what its `initialize` got.
-    fn of(mut connection: Connection) -> Self {
+    pub(super) fn of(mut connection: Connection) -> Self {
         let head = connection.head();
         assert_eq!(connection.message(&head), result("1", &greeting()));
         Self { id: head.header("mcp-session-id").unwrap().to_owned() }
     }
 
-    fn tell(&self, service: &Service, message: &str) {
+    pub(super) fn tell(&self, service: &Service, message: &str) {
         let (_, head) = service.post(&self.headers(), message);
         assert_eq!(head.status, 202);
     }
@@ -72,7 +72,7 @@ impl Client {
     }
 }
 
-fn open(service: &Service) -> Connection {
+pub(super) fn open(service: &Service) -> Connection {
     let mut connection = service.connect();
     connection.post(&[], &initialize("1"));
     connection

@@ -1,0 +1,98 @@
+//! Which of several machines a request is for, where each has a server process of its own.
+
+use http::{HeaderMap, request::Parts};
+
+use super::{
+    HttpServer,
+    head::{SESSION, VERSION},
+};
+use rescind_proto::dialect::mcp;
+
+/// How busy a machine is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Its process has ended again and again, and is not started yet.
+    pub is_resting: bool,
+    /// Requests in flight.
+    pub in_flight: usize,
+    /// Open sessions.
+    pub sessions: usize,
+}
+
+/// What one machine says of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// It has the session that the request names.
+    pub has_session: bool,
+    /// How busy it is.
+    pub load: Load,
+}
+
+impl HttpServer {
+    /// What this machine says of a request, for [`place`].
+    #[must_use]
+    pub fn candidate(&self, head: &Parts) -> Candidate {
+        let has_session = text(&head.headers, &SESSION).is_some_and(|id| self.session_ids.contains_key(id));
+        let (in_flight, sessions) = (self.in_flight(), self.sessions.len());
+        Candidate { has_session, load: Load { is_resting: !self.resting.is_empty(), in_flight, sessions } }
+    }
+}
+
+/// The place of the machine that a request is for: the one that has its session; else the one that is least busy, by
+/// sessions for a client that begins one, and by requests for one that has none. Of several the first. Costs time in
+/// proportion to their number.
+#[must_use]
+pub fn place(head: &Parts, candidates: &[Candidate]) -> usize {
+    if let Some(at) = candidates.iter().position(|candidate| candidate.has_session) {
+        return at;
+    }
+    let is_stateless = text(&head.headers, &VERSION).is_some_and(|version| mcp::LATEST.name.ends_with(version));
+    let busy = |load: &Load| match is_stateless {
+        true => (load.is_resting, load.in_flight, load.sessions),
+        false => (load.is_resting, load.sessions, load.in_flight),
+    };
+    let least = candidates.iter().enumerate().min_by_key(|(_, candidate)| busy(&candidate.load));
+    least.map_or(0, |(at, _)| at)
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &http::HeaderName) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+
+    use super::*;
+
+    fn head(headers: &[(&str, &str)]) -> Parts {
+        let request =
+            headers.iter().fold(Request::post("/mcp"), |request, (name, value)| request.header(*name, *value));
+        request.body(()).unwrap().into_parts().0
+    }
+
+    fn candidate(in_flight: usize, sessions: usize) -> Candidate {
+        Candidate { has_session: false, load: Load { is_resting: false, in_flight, sessions } }
+    }
+
+    #[test]
+    fn a_session_stays_where_it_is() {
+        let mut all = [candidate(0, 0), candidate(9, 9)];
+        all[1].has_session = true;
+        assert_eq!(place(&head(&[("mcp-session-id", "s")]), &all), 1);
+        all[1].load.is_resting = true;
+        assert_eq!(place(&head(&[("mcp-session-id", "s")]), &all), 1);
+    }
+
+    #[test]
+    fn who_comes_goes_where_least_is_going_on() {
+        let all = [candidate(1, 3), candidate(2, 1), candidate(2, 1)];
+        assert_eq!(place(&head(&[]), &all), 1, "a session");
+        assert_eq!(place(&head(&[("mcp-protocol-version", "2026-07-28")]), &all), 0, "a request");
+        assert_eq!(place(&head(&[("mcp-protocol-version", "2025-06-18")]), &all), 1);
+        let mut all = all;
+        all[1].load.is_resting = true;
+        assert_eq!(place(&head(&[]), &all), 2, "its process is not there");
+        assert_eq!(place(&head(&[]), &[]), 0);
+    }
+}

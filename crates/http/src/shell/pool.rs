@@ -1,0 +1,58 @@
+//! Several endpoints behind one socket, each with a server process of its own.
+
+use std::sync::Arc;
+
+use http::Request;
+use http_body::Body;
+
+use super::{endpoint::Endpoint, service::Respond};
+use crate::server::{HttpServerConfig, place};
+
+/// Endpoints that serve the same. A session stays with the one that began it; who comes goes to the one where least is going
+/// on. A handle: clones are of the same endpoints.
+///
+/// Each is served by itself: [`accept`](Endpoint::accept) its links, [`drain`](Endpoint::drain) and
+/// [`close`](Endpoint::close) it.
+#[derive(Clone, Debug)]
+pub struct Pool {
+    members: Arc<[Endpoint]>,
+}
+
+impl Pool {
+    /// So many endpoints with these settings, at least one. `max_sessions` is for all together. Call it on a tokio runtime.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime.
+    #[must_use]
+    pub fn new(count: usize, config: &HttpServerConfig) -> Self {
+        let count = count.max(1);
+        let max_sessions = config.max_sessions.div_ceil(count);
+        let member = |_| Endpoint::new(HttpServerConfig { max_sessions, ..config.clone() });
+        Self { members: (0..count).map(member).collect() }
+    }
+
+    /// Its endpoints.
+    #[must_use]
+    pub fn members(&self) -> &[Endpoint] {
+        &self.members
+    }
+
+    /// Answers an HTTP request, by the endpoint that it is for.
+    pub fn respond<B: Body>(&self, request: Request<B>) -> Respond<B> {
+        let [member] = &*self.members else {
+            let (head, body) = request.into_parts();
+            let candidates: Vec<_> =
+                self.members.iter().map(|member| member.with(|server, _| server.candidate(&head))).collect();
+            let at = place(&head, &candidates);
+            return self.members[at].respond(Request::from_parts(head, body));
+        };
+        member.respond(request)
+    }
+}
+
+impl From<Endpoint> for Pool {
+    fn from(endpoint: Endpoint) -> Self {
+        Self { members: Arc::new([endpoint]) }
+    }
+}
