@@ -46,7 +46,8 @@ pub fn place(head: &Parts, candidates: &[Candidate]) -> usize {
     if let Some(at) = candidates.iter().position(|candidate| candidate.has_session) {
         return at;
     }
-    let is_stateless = text(&head.headers, &VERSION).is_some_and(|version| mcp::LATEST.name.ends_with(version));
+    let is_stateless =
+        text(&head.headers, &VERSION).is_some_and(|version| mcp::LATEST.name.strip_prefix("mcp-") == Some(version));
     let busy = |load: &Load| match is_stateless {
         true => (load.is_resting, load.in_flight, load.sessions),
         false => (load.is_resting, load.sessions, load.in_flight),
