@@ -13,7 +13,9 @@
 //! and a request that it will never answer to [`handle_settled`](HttpServer::handle_settled). After each call the driver
 //! drains [`poll_event`](HttpServer::poll_event).
 
+mod access;
 mod back_off;
+mod bearers;
 mod config;
 mod credentials;
 mod discovery;
@@ -24,6 +26,7 @@ mod joint;
 mod lane;
 mod link;
 mod modern_only;
+mod owner;
 mod placement;
 mod posted;
 mod proof;
@@ -52,19 +55,22 @@ use rescind_proto::{
     time::Instant,
 };
 
+pub use access::{Access, TokenDigest};
+pub use bearers::{Bearers, BearersError, LineFault};
 pub use config::{HttpServerConfig, Sessions, Stateless};
 pub use discovery::MAX_PAGE;
 pub use link::LinkInput;
+pub use owner::Owner;
 pub use placement::{Candidate, Load, place};
 pub use reply::{BodyChunk, ReplyBody};
 
 use back_off::BackOff;
-use credentials::Credentials;
 use head::{Head, SESSION};
 use joint::Joint;
 use lane::Lane;
 use link::{Link, LinkUse};
 use modern_only::ModernOnly;
+use owner::Asker;
 use refusal::Refusal;
 use reply::Reply;
 use session::Session;
@@ -98,6 +104,8 @@ pub enum HttpServerEvent {
         session: Option<Box<str>>,
         /// To whom belongs what is said on it at first, as the value of `Authorization`.
         credentials: Option<HeaderValue>,
+        /// Whose it is; `None` if owners share it, or are not told apart.
+        owner: Option<Owner>,
     },
     /// A page of the server behind is wanted, for [`handle_page`](HttpServer::handle_page).
     PageWanted {
@@ -398,7 +406,7 @@ impl HttpServer {
         let serves = self.links.get(&key).filter(|link| !link.is_closed).map(|link| link.serves);
         match serves {
             Some(LinkUse::Sessions) => self.restart_joint(now, key),
-            Some(LinkUse::Stateless) if !self.config.passes_credentials() => {
+            Some(LinkUse::Stateless) if !self.config.parts_people() => {
                 self.back_off.end(now);
                 self.close_link(now, key);
             }
@@ -500,14 +508,8 @@ impl HttpServer {
     }
 
     /// Opens a link; `session` is the id of its session, if it has only one.
-    fn open_link(
-        &mut self,
-        now: Instant,
-        serves: LinkUse,
-        session: Option<Box<str>>,
-        credentials: Credentials,
-    ) -> LinkKey {
-        self.open_link_at(now, now, serves, session, credentials)
+    fn open_link(&mut self, now: Instant, serves: LinkUse, session: Option<Box<str>>, asker: &Asker) -> LinkKey {
+        self.open_link_at(now, now, serves, session, asker)
     }
 
     /// The same for a program that may be started at `at`.
@@ -517,14 +519,15 @@ impl HttpServer {
         at: Instant,
         serves: LinkUse,
         session: Option<Box<str>>,
-        credentials: Credentials,
+        asker: &Asker,
     ) -> LinkKey {
         let link = LinkKey(self.allocate_key());
+        let Asker { owner, credentials } = asker.clone();
         self.links.insert(link, Link::new(serves, credentials.clone(), link.0, now, self.config.seed));
         if at > now {
             self.resting.insert((at, link));
         } else {
-            self.report(HttpServerEvent::Opened { link, session, credentials });
+            self.report(HttpServerEvent::Opened { link, session, credentials, owner });
         }
         link
     }

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use super::{
+    access::Access,
     credentials::MAX_CREDENTIALS,
     discovery::{MAX_PAGE, MAX_PAGES},
     joint::MAX_SUBSCRIBED,
     modern_only::MAX_LIST,
+    owner::MAX_OWNER,
     posted::MAX_NAME,
     session::{MAX_ENDED, MAX_LISTENING},
 };
@@ -24,8 +26,8 @@ pub struct HttpServerConfig {
     /// Origins whose pages may use the server, as `https://example.com`, beside those of loopback. A request without an
     /// origin is from no page.
     pub origins: Vec<Box<str>>,
-    /// The bearer token that each request must have. It is consumed here.
-    pub token: Option<Box<str>>,
+    /// Who may use the server, and who is told apart. Unless it is [`Access::Open`], `Authorization` is consumed here.
+    pub access: Access,
     /// Which program serves the sessions of revisions up to 2025-11-25.
     pub sessions: Sessions,
     /// Whether the program behind is a server at which clients sign in. Then it is told the `Authorization` of each message
@@ -33,7 +35,7 @@ pub struct HttpServerConfig {
     /// that have the same; what it says about that comes back as HTTP says it (401, 403, `WWW-Authenticate`); and the pages
     /// by which clients find out how to sign in are asked for ([`PageWanted`](super::HttpServerEvent::PageWanted)).
     ///
-    /// It means nothing where the header is for [`token`](Self::token), or where sessions [share](Sessions::SharedLink) one
+    /// It means nothing where the header is for [`access`](Self::access), or where sessions [share](Sessions::SharedLink) one
     /// there.
     pub passes_authorization: bool,
     /// Whether requests that name their revision themselves are served, and by what (2026-07-28).
@@ -54,7 +56,8 @@ pub struct HttpServerConfig {
     /// How long the server may take to say which era it speaks ([`Stateless::Ask`]), and for the handshake of a shared
     /// link ([`Sessions::SharedLink`]).
     pub ask_within: Duration,
-    /// Sessions at once, and, where clients sign in at the server, people without one; one more is refused with 503.
+    /// Sessions at once, and, where people are told apart, those without one; one more is refused with 503. An owner has at
+    /// most as many of these places as are free, so that one more owner always finds one.
     pub max_sessions: usize,
     /// Requests in flight of one session, of all that share a link, and of all stateless ones together; one more is
     /// refused.
@@ -79,7 +82,12 @@ pub struct HttpServerConfig {
 impl HttpServerConfig {
     /// Whether the server behind is told to whom messages belong.
     pub(crate) const fn passes_credentials(&self) -> bool {
-        self.passes_authorization && self.token.is_none() && matches!(self.sessions, Sessions::OwnLink)
+        self.passes_authorization && matches!(self.access, Access::Open) && matches!(self.sessions, Sessions::OwnLink)
+    }
+
+    /// Whether requests outside a session share a link only with those of the same person.
+    pub(crate) const fn parts_people(&self) -> bool {
+        self.passes_credentials() || self.access.has_owners()
     }
 
     /// The most bytes of memory that a server with these settings holds ([`HttpServer::held`](super::HttpServer::held)), if
@@ -96,11 +104,12 @@ impl HttpServerConfig {
         let kept = 2 * (self.max_kept + self.max_message + STREAM);
         let (credentials, pages) =
             if self.passes_credentials() { (2 * (MAX_CREDENTIALS + REQUEST), MAX_PAGES * MAX_PAGE) } else { (0, 0) };
+        let owner = if self.access.has_owners() { 2 * (MAX_OWNER + REQUEST) } else { 0 };
         let reply = STREAM + 2 * (self.max_unsent + 2 * (self.max_message + STREAM));
         let subscribed = 2 * MAX_SUBSCRIBED;
         // One link for all stateless requests, and one that sessions may share, whose handshake is kept.
         let tools = self.max_tools * TOOL;
-        (self.max_sessions + 2) * (requests + streams + input + kept + subscribed + credentials + tools)
+        (self.max_sessions + 2) * (requests + streams + input + kept + subscribed + credentials + owner + tools)
             + self.max_replies * reply
             + 2 * self.max_input
             + self.max_message
@@ -132,7 +141,7 @@ pub enum Sessions {
 /// Whether requests outside a session are served (D2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stateless {
-    /// Yes, all by one shared link.
+    /// Yes, all by one shared link; where people are told apart, by one for each of them.
     Served,
     /// No: they are answered as a legacy server would, so that clients of both eras fall back.
     Refused,
@@ -149,7 +158,7 @@ impl Default for HttpServerConfig {
             path: Some("/mcp".into()),
             hosts: None,
             origins: Vec::new(),
-            token: None,
+            access: Access::Open,
             sessions: Sessions::OwnLink,
             passes_authorization: false,
             stateless: Stateless::Ask,

@@ -5,7 +5,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use rescind_proto::{error_code, frame::ResponseBody, json, time::Instant};
 
 use super::{
-    HttpServer, LinkInput, LinkKey, Sessions, Stateless, StreamKey, is_undecided, link::LinkUse, refusal::Refusal,
+    HttpServer, LinkInput, LinkKey, Sessions, Stateless, StreamKey, is_undecided, link::LinkUse, owner::Asker,
+    refusal::Refusal,
 };
 
 /// The header `Authorization` of a request, or that it has none.
@@ -75,8 +76,8 @@ impl Unauthorized {
 }
 
 impl HttpServer {
-    /// The link of the requests outside a session that have these credentials; opened if there is none.
-    pub(crate) fn stateless_link(&mut self, now: Instant, credentials: &Credentials) -> Result<LinkKey, Refusal> {
+    /// The link of this person's requests outside a session; opened if there is none.
+    pub(crate) fn stateless_link(&mut self, now: Instant, asker: &Asker) -> Result<LinkKey, Refusal> {
         if self.joins_eras() {
             let key = self.joint_link(now);
             if let Some(link) = self.links.get_mut(&key) {
@@ -84,27 +85,28 @@ impl HttpServer {
             }
             return Ok(key);
         }
-        if let Some(key) = self.shared.links.get(credentials).copied() {
+        if let Some(key) = self.shared.links.get(asker).copied() {
             if let Some(link) = self.links.get_mut(&key) {
                 link.idle_since = now;
             }
             return Ok(key);
         }
-        if self.config.passes_credentials() && !self.has_place(now) {
-            return Err(self.overloaded("too many sessions, and people without one"));
+        let parts_people = self.config.parts_people();
+        if parts_people {
+            self.make_place(now, asker)?;
         }
-        let at = if self.config.passes_credentials() { now } else { self.back_off.start(now) };
-        let key = self.open_link_at(now, at, LinkUse::Stateless, None, credentials.clone());
-        self.shared.links.insert(credentials.clone(), key);
-        if self.config.passes_credentials() {
+        let at = if parts_people { now } else { self.back_off.start(now) };
+        let key = self.open_link_at(now, at, LinkUse::Stateless, None, asker);
+        self.shared.links.insert(asker.clone(), key);
+        if parts_people {
             self.link_upkeep.arm(now, key);
         }
         Ok(key)
     }
 
     /// The link of such requests, if it is open.
-    pub(crate) fn known_stateless_link(&self, credentials: &Credentials) -> Option<LinkKey> {
-        if self.joins_eras() { self.joint.link() } else { self.shared.links.get(credentials).copied() }
+    pub(crate) fn known_stateless_link(&self, asker: &Asker) -> Option<LinkKey> {
+        if self.joins_eras() { self.joint.link() } else { self.shared.links.get(asker).copied() }
     }
 
     /// Whether requests outside a session go to the program that sessions share.
@@ -112,20 +114,37 @@ impl HttpServer {
         self.config.stateless == Stateless::Joined && self.config.sessions == Sessions::SharedLink
     }
 
-    /// Whether one more session may be opened, or one more link of people without. The link that was idle for longest
-    /// makes room.
-    pub(crate) fn has_place(&mut self, now: Instant) -> bool {
-        let people = if self.config.passes_credentials() { self.shared.links.len() } else { 0 };
-        if self.sessions.len() + people < self.config.max_sessions {
-            return true;
+    /// Sees that there is a place for one more session, or for one more link of people without. The link that was idle for
+    /// longest makes room.
+    ///
+    /// An owner has at most as many places as are free. So whatever others take, one who has none finds one.
+    pub(crate) fn make_place(&mut self, now: Instant, asker: &Asker) -> Result<(), Refusal> {
+        let people = if self.config.parts_people() { self.shared.links.len() } else { 0 };
+        let free = self.config.max_sessions.saturating_sub(self.sessions.len() + people);
+        let taken = self.places_of(asker);
+        if taken > 0 && taken >= free {
+            return Err(self.overloaded("you have as many sessions as one owner may have now; end one of them"));
+        }
+        if free > 0 {
+            return Ok(());
         }
         let idle = self.shared.links.values().filter(|_| people > 0).filter_map(|key| {
             let link = self.links.get(key).filter(|link| link.is_idle())?;
             (!self.shared.is_asked(*key)).then_some((link.idle_since, *key))
         });
-        let Some((_, oldest)) = idle.min() else { return false };
+        let Some((_, oldest)) = idle.min() else {
+            let words = if people > 0 { "too many sessions, and people without one" } else { "too many sessions" };
+            return Err(self.overloaded(words));
+        };
         self.end_link(now, oldest);
-        true
+        Ok(())
+    }
+
+    /// How many places an owner has taken. Where there are no owners, nobody is told of another's.
+    fn places_of(&self, asker: &Asker) -> usize {
+        let Some(owner) = &asker.owner else { return 0 };
+        let sessions = self.sessions.values().filter(|session| session.owner.as_ref() == Some(owner)).count();
+        sessions + usize::from(self.shared.links.contains_key(asker))
     }
 
     /// Looks after a link of people without a session: ends it if it was idle for too long.

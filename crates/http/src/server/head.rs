@@ -3,14 +3,8 @@
 use base64::{Engine, prelude::BASE64_STANDARD};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header, request::Parts};
 use rescind_proto::error_code;
-use subtle::ConstantTimeEq;
 
-use super::{
-    HttpServerConfig,
-    credentials::{self, Credentials},
-    discovery,
-    refusal::Refusal,
-};
+use super::{HttpServerConfig, credentials, discovery, owner::Asker, refusal::Refusal};
 use crate::mirror::tools::Param;
 
 /// The header that names a session.
@@ -42,8 +36,8 @@ pub(crate) enum Verb<'a> {
 #[derive(Debug)]
 pub(crate) struct Head<'a> {
     pub(crate) verb: Verb<'a>,
-    /// To whom the message belongs, where that is the server's to judge.
-    pub(crate) credentials: Credentials,
+    /// To whom the message belongs.
+    pub(crate) asker: Asker,
     pub(crate) session: Option<&'a str>,
     pub(crate) version: Option<&'a str>,
     pub(crate) last_event: Option<&'a str>,
@@ -78,9 +72,7 @@ impl<'a> Head<'a> {
             _ => return Err(not_allowed("only POST, GET and DELETE are served")),
         };
         // A browser sends no credentials with its question whether it may ask.
-        if verb != Verb::Options {
-            check_token(headers, config)?;
-        }
+        let owner = if verb == Verb::Options { None } else { config.access.check(headers)? };
         let text = |name| only(headers, &name);
         if verb == Verb::Post {
             check_content(headers)?;
@@ -92,7 +84,7 @@ impl<'a> Head<'a> {
         }
         Ok(Self {
             verb,
-            credentials: if passes { credentials::read(headers)? } else { None },
+            asker: Asker { owner, credentials: if passes { credentials::read(headers)? } else { None } },
             session: text(SESSION),
             version: text(VERSION),
             last_event: text(LAST_EVENT),
@@ -184,19 +176,6 @@ fn check_origin(origin: &HeaderValue, config: &HttpServerConfig) -> Result<(), R
     }
     let text = "pages of this origin may not use this server (Origin)";
     Err(Refusal::new(StatusCode::FORBIDDEN, error_code::INVALID_REQUEST, text))
-}
-
-fn check_token(headers: &HeaderMap, config: &HttpServerConfig) -> Result<(), Refusal> {
-    let Some(token) = &config.token else { return Ok(()) };
-    let given = headers.get(header::AUTHORIZATION).and_then(|value| value.as_bytes().split_at_checked(7));
-    let is_right = given.is_some_and(|(scheme, given)| {
-        scheme.eq_ignore_ascii_case(b"Bearer ") && bool::from(given.ct_eq(token.as_bytes()))
-    });
-    if is_right {
-        return Ok(());
-    }
-    let refusal = Refusal::new(StatusCode::UNAUTHORIZED, error_code::INVALID_REQUEST, "a bearer token is needed");
-    Err(refusal.with_header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")))
 }
 
 fn check_content(headers: &HeaderMap) -> Result<(), Refusal> {

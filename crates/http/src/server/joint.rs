@@ -16,6 +16,7 @@ use rescind_proto::{
 use super::{
     HttpServer, HttpServerEvent, LinkInput, LinkKey, SessionKey, Sessions, StreamKey,
     link::LinkUse,
+    owner::Asker,
     posted::{Meta, line, splice, text},
     receive::HANDSHAKE,
     session::Session,
@@ -142,7 +143,7 @@ impl HttpServer {
     /// Opens it, and has its program shake hands as soon as that may be started.
     pub(crate) fn open_joint(&mut self, now: Instant, former: Option<Bytes>) -> LinkKey {
         let at = self.back_off.start(now);
-        let link = self.open_link_at(now, at, LinkUse::Sessions, None, None);
+        let link = self.open_link_at(now, at, LinkUse::Sessions, None, &Asker::default());
         self.shake_hands(now, link, former);
         link
     }

@@ -12,7 +12,7 @@ use rescind_proto::{
     json,
 };
 
-use super::{credentials::Credentials, refusal::Refusal};
+use super::{owner::Asker, refusal::Refusal};
 
 /// The member of `_meta` in which a request declares what its client can do (2026-07-28).
 const CAPABILITIES_IN_META: &str = "io.modelcontextprotocol/clientCapabilities";
@@ -20,7 +20,7 @@ const CAPABILITIES_IN_META: &str = "io.modelcontextprotocol/clientCapabilities";
 /// A message as it was POSTed.
 #[derive(Debug)]
 pub(crate) struct Posted<'a> {
-    pub(crate) credentials: &'a Credentials,
+    pub(crate) asker: &'a Asker,
     pub(crate) body: &'a [u8],
     pub(crate) frame: Frame<'a>,
     pub(crate) meta: Meta<'a>,

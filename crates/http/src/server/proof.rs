@@ -197,7 +197,7 @@ impl HttpServer {
             id.hash(state);
             for held in held {
                 let reply = replies.contains_key(&held.reply).then(|| self.rank_of_reply(held.reply));
-                (reply, &held.credentials, held.body()).hash(state);
+                (reply, &held.asker, held.body()).hash(state);
             }
         }
         self.joint.link().map(|link| self.rank_of_link(link)).hash(state);

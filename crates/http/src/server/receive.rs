@@ -33,7 +33,7 @@ impl HttpServer {
         body: &[u8],
     ) -> Result<(), Refusal> {
         let frame = frame::parse(body).map_err(|malformed| unreadable(&malformed))?;
-        let posted = Posted { credentials: &head.credentials, body, meta: Meta::of(&frame), frame };
+        let posted = Posted { asker: &head.asker, body, meta: Meta::of(&frame), frame };
         if let Frame::Request(request) = &posted.frame {
             check_names(request, &posted.meta)?;
         }
@@ -53,13 +53,15 @@ impl HttpServer {
         self.handle_in_session(now, reply, session, &posted)
     }
 
-    /// Finds the session that a request names.
+    /// Finds the session that a request names. For everybody but its owner there is none.
     pub(crate) fn session(&self, head: &Head<'_>) -> Result<SessionKey, Refusal> {
         let Some(id) = head.session else {
             let text = "no session: send initialize, and name the session it opens in the header Mcp-Session-Id";
             return Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text));
         };
-        self.session_ids.get(id).copied().ok_or_else(|| {
+        let is_owners =
+            |key: &SessionKey| self.sessions.get(key).is_some_and(|session| session.owner == head.asker.owner);
+        self.session_ids.get(id).copied().filter(is_owners).ok_or_else(|| {
             let text = "the session has ended; send initialize for a new one";
             Refusal::new(StatusCode::NOT_FOUND, error_code::INVALID_REQUEST, text)
         })
@@ -79,9 +81,10 @@ impl HttpServer {
             }
             return Ok(());
         }
-        if self.is_draining || !self.has_place(now) {
+        if self.is_draining {
             return Err(self.overloaded("no further session is opened now").of(&request.id));
         }
+        self.make_place(now, posted.asker).map_err(|refusal| refusal.of(&request.id))?;
         if self.config.sessions == Sessions::SharedLink {
             let link = self.joint_link(now);
             self.check_room(now, link, 1).map_err(|refusal| refusal.of(&request.id))?;
@@ -94,12 +97,11 @@ impl HttpServer {
         }
         let key = SessionKey(self.allocate_key());
         let link = match self.config.sessions {
-            Sessions::OwnLink => {
-                self.open_link(now, LinkUse::Session(key), Some(id.clone()), posted.credentials.clone())
-            }
+            Sessions::OwnLink => self.open_link(now, LinkUse::Session(key), Some(id.clone()), posted.asker),
             Sessions::SharedLink => self.joint_link(now),
         };
-        self.sessions.insert(key, Session::new(id.clone(), link, request.params.raw, now, self.config.seed));
+        let owner = posted.asker.owner.clone();
+        self.sessions.insert(key, Session::new(id.clone(), owner, link, request.params.raw, now, self.config.seed));
         self.session_ids.insert(id, key);
         self.upkeep.arm(now, key);
         let Some(stream) = self.open_stream(now, reply, key) else { return Ok(()) };
@@ -115,7 +117,7 @@ impl HttpServer {
         now: Instant,
         reply: ReplyKey,
         session_key: SessionKey,
-        Posted { credentials, body, frame, meta }: &Posted<'_>,
+        Posted { asker, body, frame, meta }: &Posted<'_>,
     ) -> Result<(), Refusal> {
         let Some(session) = self.sessions.get(&session_key) else { return Ok(()) };
         let (link, dialect) = (session.link, session.dialect());
@@ -123,7 +125,7 @@ impl HttpServer {
             Frame::Request(request) => self.check_room(now, link, 1).map_err(|refusal| refusal.of(&request.id))?,
             Frame::Notification(_) | Frame::Response(_) | Frame::Batch(_) => self.check_room(now, link, 0)?,
         }
-        self.set_credentials(link, credentials);
+        self.set_credentials(link, &asker.credentials);
         match frame {
             Frame::Request(request) => {
                 if let Some(stream) = self.open_stream(now, reply, session_key) {

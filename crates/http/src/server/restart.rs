@@ -125,7 +125,7 @@ impl HttpServer {
             if serves == LinkUse::Sessions || self.shared.is_asked(key) {
                 self.ask.arm(now, key);
             }
-            self.report(HttpServerEvent::Opened { link: key, session: None, credentials });
+            self.report(HttpServerEvent::Opened { link: key, session: None, credentials, owner: None });
         }
     }
 

@@ -20,6 +20,7 @@ use super::{
     head::{Head, not_allowed},
     joint::Joint,
     link::{Link, LinkUse},
+    owner::Owner,
     refusal::Refusal,
     stream::{Place, Stream},
 };
@@ -39,6 +40,8 @@ pub(crate) const MAX_ENDED: usize = 1024;
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
     pub(crate) id: Box<str>,
+    /// Who has opened it. Nobody else finds it.
+    pub(crate) owner: Option<Owner>,
     pub(crate) link: LinkKey,
     pub(crate) negotiation: Negotiation,
     /// Its streams by number, the ended ones that can be fetched included.
@@ -62,11 +65,19 @@ pub(crate) struct Session {
 
 impl Session {
     /// A session whose client has asked for it with these params.
-    pub(crate) fn new(id: Box<str>, link: LinkKey, params: Option<&[u8]>, now: Instant, seed: u64) -> Self {
+    pub(crate) fn new(
+        id: Box<str>,
+        owner: Option<Owner>,
+        link: LinkKey,
+        params: Option<&[u8]>,
+        now: Instant,
+        seed: u64,
+    ) -> Self {
         let mut negotiation = Negotiation::new(Sides { client: None, server: None });
         negotiation.saw_initialize(Framing::Line, params);
         Self {
             id,
+            owner,
             link,
             negotiation,
             streams: BTreeMap::new(),
@@ -121,6 +132,7 @@ impl Session {
         });
         let streams = self.streams.len() * size_of::<(u64, StreamKey)>();
         size_of::<Self>()
+            + self.owner.as_ref().map_or(0, |owner| owner.name().len())
             + self.subscribed()
             + streams
             + self.ended.capacity() * size_of::<StreamKey>()
@@ -130,7 +142,7 @@ impl Session {
     /// Feeds what decides its future into a hasher, but for its link and which streams are ended or listen.
     pub(crate) fn hash_state(&self, now: Instant, state: &mut impl Hasher) {
         self.dialect().name.hash(state);
-        (&self.id, self.next_stream, self.replies, now.since(self.idle_since)).hash(state);
+        (&self.id, &self.owner, self.next_stream, self.replies, now.since(self.idle_since)).hash(state);
         self.streams.keys().for_each(|number| number.hash(state));
         self.subscriptions.hash(state);
     }

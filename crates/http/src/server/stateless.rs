@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use http::{HeaderValue, StatusCode};
+use http::StatusCode;
 use rescind_proto::{
     dialect::{Dialect, HttpForm, mcp},
     error_code,
@@ -15,8 +15,9 @@ use rescind_proto::{
 
 use super::{
     HttpServer, HttpServerConfig, LinkInput, LinkKey, ReplyKey, Stateless, StreamKey,
-    credentials::{Credentials, Unauthorized},
+    credentials::Unauthorized,
     head::Head,
+    owner::Asker,
     posted::{Meta, Posted, line, unreadable},
     refusal::Refusal,
     stream::Stream,
@@ -26,8 +27,8 @@ use crate::mirror::{NAMED, tools::Tools};
 /// What stateless requests share.
 #[derive(Clone, Debug)]
 pub(crate) struct Shared {
-    /// A link for each `Authorization`; one for all where nobody signs in.
-    pub(crate) links: HashMap<Credentials, LinkKey, FixedState>,
+    /// A link for each person; one for all where nobody is told apart.
+    pub(crate) links: HashMap<Asker, LinkKey, FixedState>,
     pub(crate) era: Era,
 }
 
@@ -92,7 +93,7 @@ impl Shared {
 #[derive(Clone, Debug)]
 pub(crate) struct Held {
     pub(crate) reply: ReplyKey,
-    pub(crate) credentials: Credentials,
+    pub(crate) asker: Asker,
     body: Bytes,
     dialect: &'static Dialect,
 }
@@ -108,7 +109,7 @@ impl Held {
     }
 
     fn bytes(&self) -> usize {
-        self.body.len() + self.credentials.as_ref().map_or(0, HeaderValue::len)
+        self.body.len() + self.asker.heap_bytes()
     }
 }
 
@@ -123,7 +124,7 @@ impl HttpServer {
             self.joint_link(now);
         } else if let Era::Unknown = self.shared.era {
             // Without room for that, clients ask when they come.
-            let _ = self.ask_era(now, &None);
+            let _ = self.ask_era(now, &Asker::default());
         }
     }
 
@@ -135,13 +136,13 @@ impl HttpServer {
         posted: &Posted<'_>,
         dialect: &'static Dialect,
     ) -> Result<(), Refusal> {
-        let Posted { credentials, body, frame, meta } = posted;
+        let Posted { asker, body, frame, meta } = posted;
         if let Era::Legacy = self.shared.era {
             return Err(no_stateless());
         }
         match frame {
             Frame::Request(request) => {
-                let link = self.known_stateless_link(credentials).and_then(|link| self.links.get(&link));
+                let link = self.known_stateless_link(asker).and_then(|link| self.links.get(&link));
                 check_mirrors(head, request, meta, link.and_then(|link| link.tools.as_deref()))?;
             }
             Frame::Notification(_) => {}
@@ -151,7 +152,7 @@ impl HttpServer {
             }
         }
         if let Era::Unknown | Era::Asked(..) = self.shared.era {
-            return self.hold(now, reply, credentials, body, dialect);
+            return self.hold(now, reply, asker, body, dialect);
         }
         self.pass_stateless(now, reply, posted, dialect)
     }
@@ -169,7 +170,7 @@ impl HttpServer {
             // A cancel names a request by an id that others may have, too: here closing the stream cancels (MCP-H05).
             Frame::Notification(notification) if notification.method == dialect.cancel.method => {}
             Frame::Notification(_) => {
-                let link = self.stateless_link(now, posted.credentials)?;
+                let link = self.stateless_link(now, posted.asker)?;
                 self.check_room(now, link, 0)?;
                 self.push_input(link, LinkInput::Message(line(posted.body, Vec::new())));
             }
@@ -192,7 +193,7 @@ impl HttpServer {
         if self.is_draining {
             return Err(self.overloaded("no further request is taken now").of(&request.id));
         }
-        let link = self.stateless_link(now, posted.credentials).map_err(|refusal| refusal.of(&request.id))?;
+        let link = self.stateless_link(now, posted.asker).map_err(|refusal| refusal.of(&request.id))?;
         self.check_room(now, link, 1).map_err(|refusal| refusal.of(&request.id))?;
         let stream = StreamKey(self.allocate_key());
         self.insert_stream(now, reply, stream, Stream::new(link, dialect, None));
@@ -205,7 +206,7 @@ impl HttpServer {
         &mut self,
         now: Instant,
         reply: ReplyKey,
-        credentials: &Credentials,
+        asker: &Asker,
         body: &[u8],
         dialect: &'static Dialect,
     ) -> Result<(), Refusal> {
@@ -213,7 +214,7 @@ impl HttpServer {
             return Err(self.overloaded("no further request is taken now"));
         }
         if let Era::Unknown = self.shared.era {
-            self.ask_era(now, credentials)?;
+            self.ask_era(now, asker)?;
         }
         if let Some(question) = self.shared.question() {
             self.check_rest(now, question.link)?;
@@ -223,14 +224,14 @@ impl HttpServer {
             return Err(self.overloaded("the server has not said yet which revision it speaks"));
         }
         if let Era::Asked(question) = &mut self.shared.era {
-            question.held.push(Held { reply, credentials: credentials.clone(), body: body.to_vec().into(), dialect });
+            question.held.push(Held { reply, asker: asker.clone(), body: body.to_vec().into(), dialect });
         }
         Ok(())
     }
 
     /// Asks the server which era it speaks.
-    pub(crate) fn ask_era(&mut self, now: Instant, credentials: &Credentials) -> Result<(), Refusal> {
-        let link = self.stateless_link(now, credentials)?;
+    pub(crate) fn ask_era(&mut self, now: Instant, asker: &Asker) -> Result<(), Refusal> {
+        let link = self.stateless_link(now, asker)?;
         let id = self.ask_program(link, "server/discover", |out| out.extend_from_slice(DISCOVER.as_bytes()));
         if !self.is_resting(link) {
             self.ask.arm(now, link);
@@ -249,8 +250,7 @@ impl HttpServer {
                     return Err(no_stateless());
                 }
                 let frame = frame::parse(&held.body).map_err(|malformed| unreadable(&malformed))?;
-                let credentials = &held.credentials;
-                let posted = Posted { credentials, body: &held.body, meta: Meta::of(&frame), frame };
+                let posted = Posted { asker: &held.asker, body: &held.body, meta: Meta::of(&frame), frame };
                 server.pass_stateless(now, held.reply, &posted, held.dialect)
             });
         }
@@ -258,6 +258,11 @@ impl HttpServer {
             for link in self.shared.links.values().copied().collect::<Vec<_>>() {
                 self.end_link(now, link);
             }
+        } else if self.config.access.has_owners()
+            && let Some(link) = self.shared.links.get(&Asker::default()).copied()
+        {
+            // It was opened to ask, and is nobody's.
+            self.end_link(now, link);
         }
     }
 
@@ -273,8 +278,8 @@ impl HttpServer {
         let asked = self.links.get(&question.link).and_then(|link| link.credentials.clone());
         for held in question.held {
             self.go_on(held.reply, |server| {
-                if held.credentials != asked {
-                    return server.hold(now, held.reply, &held.credentials, &held.body, held.dialect);
+                if held.asker.credentials != asked {
+                    return server.hold(now, held.reply, &held.asker, &held.body, held.dialect);
                 }
                 let refusal = unauthorized.refusal();
                 Err(match frame::parse(&held.body) {

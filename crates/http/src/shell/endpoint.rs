@@ -22,7 +22,7 @@ use rescind_proto::time::Instant;
 use tokio::{sync::Notify, task::JoinSet};
 
 use super::link::{self, HttpLink};
-use crate::server::{HttpServer, HttpServerConfig, HttpServerEvent, LinkKey, ReplyKey};
+use crate::server::{HttpServer, HttpServerConfig, HttpServerEvent, LinkKey, Owner, ReplyKey};
 
 /// An endpoint of Streamable HTTP: serves HTTP requests, and opens links for what is to answer them.
 ///
@@ -41,6 +41,8 @@ pub struct OpenedLink {
     pub session: Option<Box<str>>,
     /// To whom belongs what is said on it at first, where clients sign in at the server behind.
     pub credentials: Credentials,
+    /// Whose it is; `None` if owners share it, or are not told apart.
+    pub owner: Option<Owner>,
 }
 
 /// A page of the server behind that a client needs to sign in there
@@ -159,6 +161,7 @@ struct NewLink {
     key: LinkKey,
     session: Option<Box<str>>,
     credentials: Credentials,
+    owner: Option<Owner>,
 }
 
 impl Endpoint {
@@ -195,8 +198,8 @@ impl Endpoint {
 
     /// The next link that is to be served; drop it to refuse it.
     pub async fn accept(&self) -> OpenedLink {
-        let NewLink { key, session, credentials } = poll_fn(|cx| self.poll_opened(cx)).await;
-        OpenedLink { link: HttpLink::new(self.clone(), key), session, credentials }
+        let NewLink { key, session, credentials, owner } = poll_fn(|cx| self.poll_opened(cx)).await;
+        OpenedLink { link: HttpLink::new(self.clone(), key), session, credentials, owner }
     }
 
     /// The next page of the server behind that is to be given. None is wanted unless
@@ -402,9 +405,9 @@ impl State {
             let waker = match event {
                 HttpServerEvent::ReplyReady(key) => self.replies.remove(&key),
                 HttpServerEvent::InputReady(key) => self.links.remove(&key),
-                HttpServerEvent::Opened { link: key, session, credentials } => {
+                HttpServerEvent::Opened { link: key, session, credentials, owner } => {
                     let credentials = link::credentials(credentials);
-                    self.opened.push_back(NewLink { key, session, credentials });
+                    self.opened.push_back(NewLink { key, session, credentials, owner });
                     self.acceptor.take()
                 }
                 HttpServerEvent::PageWanted { reply, path } => {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::{Method, Response};
-use rescind_http::server::{HttpServerConfig, LinkKey, MAX_PAGE, ReplyKey, Sessions, Stateless};
+use rescind_http::server::{Access, HttpServerConfig, LinkKey, MAX_PAGE, ReplyKey, Sessions, Stateless};
 use serde_json::{Value, json};
 
 use crate::rig::*;
@@ -67,10 +67,9 @@ fn two_people_never_share_a_link_and_one_does_with_himself() {
 /// Elsewhere nobody's header is looked at, and all share one link.
 #[test]
 fn elsewhere_nothing_of_it_is_passed_on() {
-    let token = Some("open-sesame".into());
     let shared = HttpServerConfig { sessions: Sessions::SharedLink, ..passing() };
-    for config in [config(), HttpServerConfig { token, ..passing() }, shared] {
-        let has_token = config.token.is_some();
+    for config in [config(), HttpServerConfig { access: Access::token("open-sesame"), ..passing() }, shared] {
+        let has_token = !matches!(config.access, Access::Open);
         let mut rig = Rig::with(config);
         let people = if has_token { ["Bearer open-sesame"; 2] } else { ["Bearer ann", "Bearer bob"] };
         let keys = people.map(|who| call_of(&mut rig, who, "1"));

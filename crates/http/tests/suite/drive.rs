@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, time::Duration};
 
 use http::{HeaderName, HeaderValue, Method, Request};
 use rescind_http::server::{
-    BodyChunk, HttpServer, HttpServerConfig, HttpServerEvent, LinkInput, LinkKey, ReplyBody, ReplyKey, Sessions,
-    Stateless,
+    Access, Bearers, BodyChunk, HttpServer, HttpServerConfig, HttpServerEvent, LinkInput, LinkKey, ReplyBody, ReplyKey,
+    Sessions, Stateless,
 };
 use rescind_proto::{id::RequestId, link::CancelFate, time::Instant};
 use rescind_testkit::sim::{
@@ -48,7 +48,7 @@ struct Driver {
     known: Vec<String>,
     /// Ids of events that clients have seen.
     events: Vec<String>,
-    /// To whom belongs what each link says next, where that is passed on.
+    /// To whom belongs what each link says next, where people have links of their own.
     people: Option<BTreeMap<LinkKey, Option<HeaderValue>>>,
 }
 
@@ -58,8 +58,7 @@ fn babble(chooser: &mut ByteChooser<'_>) {
     let Some(config) = config(chooser) else { return };
     let mut driver = Driver {
         most: config.most_held(),
-        people: (config.passes_authorization && config.token.is_none() && config.sessions == Sessions::OwnLink)
-            .then(BTreeMap::new),
+        people: is_told_apart(&config).then(BTreeMap::new),
         server: HttpServer::new(config),
         now: Instant::ORIGIN,
         sessions: 0,
@@ -74,11 +73,25 @@ fn babble(chooser: &mut ByteChooser<'_>) {
     driver.end();
 }
 
+/// Whether nobody's message may be on another's link.
+fn is_told_apart(config: &HttpServerConfig) -> bool {
+    let is_told = match config.access {
+        Access::Open => config.passes_authorization,
+        Access::Token(_) => false,
+        Access::Owners(_) => true,
+    };
+    is_told && config.sessions == Sessions::OwnLink
+}
+
 fn config(chooser: &mut impl Chooser) -> Option<HttpServerConfig> {
     Some(HttpServerConfig {
         path: [None, Some("/mcp".into())].into_iter().nth(chooser.choose(2)?)?,
         hosts: [None, Some(vec!["localhost".into()])].into_iter().nth(chooser.choose(2)?)?,
-        token: [None, None, None, Some("t".into())].into_iter().nth(chooser.choose(4)?)?,
+        access: match chooser.choose(4)? {
+            0 | 1 => Access::Open,
+            2 => Access::Owners(Bearers::read("t t\nu u").ok()?),
+            _ => Access::token("t"),
+        },
         stateless: [Stateless::Served, Stateless::Refused, Stateless::Ask, Stateless::Joined][chooser.choose(4)?],
         stream_after: Duration::from_millis(100 * chooser.choose(3)? as u64),
         keep_alive: Duration::from_millis(100 * chooser.choose(8)? as u64),
@@ -361,8 +374,10 @@ impl Driver {
         }
         while let Some(event) = self.server.poll_event() {
             match event {
-                HttpServerEvent::Opened { link, credentials, .. } => {
+                HttpServerEvent::Opened { link, credentials, owner, .. } => {
                     self.links.push(link);
+                    let shown = owner.and_then(|owner| HeaderValue::try_from(format!("Bearer {}", owner.name())).ok());
+                    let credentials = shown.or(credentials);
                     self.people.as_mut().map(|people| people.insert(link, credentials));
                 }
                 HttpServerEvent::PageWanted { reply, .. } => self.server.handle_page(reply, Err("there is none")),

@@ -1,7 +1,7 @@
 //! Who may ask, and for what: origin, host, token, path, method, types.
 
 use http::Method;
-use rescind_http::server::{HttpServerConfig, ReplyKey};
+use rescind_http::server::{Access, HttpServerConfig, ReplyKey};
 
 use crate::rig::*;
 
@@ -67,7 +67,7 @@ fn names_that_are_not_served_are_refused() {
 
 #[test]
 fn without_the_token_nothing_is_served() {
-    let mut rig = Rig::with(HttpServerConfig { token: Some("secret".into()), ..config() });
+    let mut rig = Rig::with(HttpServerConfig { access: Access::token("secret"), ..config() });
     for (authorization, status) in [
         ("Bearer secret", 400),
         ("bearer secret", 400),
@@ -93,7 +93,7 @@ fn without_the_token_nothing_is_served() {
 
 #[test]
 fn a_page_may_ask_what_it_may_do_before_it_has_a_token() {
-    let mut rig = Rig::with(HttpServerConfig { token: Some("secret".into()), ..config() });
+    let mut rig = Rig::with(HttpServerConfig { access: Access::token("secret"), ..config() });
     let preflight = |rig: &mut Rig, origin: &str| -> ReplyKey {
         rig.send(&Method::OPTIONS, "/mcp", &[("origin", origin), ("access-control-request-method", "POST")], "")
     };

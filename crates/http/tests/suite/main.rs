@@ -17,6 +17,7 @@ mod heads;
 mod ids;
 mod joined;
 mod modern;
+mod owner;
 mod questions;
 mod restarts;
 mod resuming;

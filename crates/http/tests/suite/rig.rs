@@ -23,6 +23,10 @@ pub(crate) struct Rig {
     pub(crate) opened: Vec<(LinkKey, Option<Box<str>>)>,
     /// Those with which each of these was opened.
     pub(crate) credentials: Vec<Option<String>>,
+    /// Whose each of these is.
+    pub(crate) owners: Vec<Option<String>>,
+    /// What every request has as `Authorization`, unless it says otherwise.
+    pub(crate) authorization: Option<String>,
     /// Pages that are wanted.
     pub(crate) pages: Vec<(ReplyKey, String)>,
     /// Methods of what programs said to nobody.
@@ -105,6 +109,8 @@ impl Rig {
             now: Instant::ORIGIN,
             opened: Vec::new(),
             credentials: Vec::new(),
+            owners: Vec::new(),
+            authorization: None,
             pages: Vec::new(),
             dropped: Vec::new(),
             ready: Vec::new(),
@@ -126,9 +132,10 @@ impl Rig {
     pub(crate) fn drain(&mut self) {
         while let Some(event) = self.server.poll_event() {
             match event {
-                HttpServerEvent::Opened { link, session, credentials } => {
+                HttpServerEvent::Opened { link, session, credentials, owner } => {
                     self.opened.push((link, session));
                     self.credentials.push(credentials.map(|value| value.to_str().unwrap().to_owned()));
+                    self.owners.push(owner.map(|owner| owner.name().to_owned()));
                 }
                 HttpServerEvent::PageWanted { reply, path } => self.pages.push((reply, path.into())),
                 HttpServerEvent::ReplyReady(key) => self.ready.push(key),
@@ -148,6 +155,10 @@ impl Rig {
         let mut request = Request::builder().method(method).uri(uri);
         for (name, value) in headers {
             request = request.header(*name, http::HeaderValue::from_bytes(value.as_bytes()).unwrap());
+        }
+        let is_silent = headers.iter().all(|(name, _)| *name != "authorization");
+        if let Some(authorization) = self.authorization.as_deref().filter(|_| is_silent) {
+            request = request.header("authorization", authorization);
         }
         let (head, ()) = request.body(()).unwrap().into_parts();
         let key = self.server.handle_request(self.now, &head, body.as_bytes());

@@ -1,0 +1,53 @@
+//! Whose a request is.
+
+use core::fmt;
+use std::sync::Arc;
+
+use super::credentials::Credentials;
+
+/// Whose sessions and requests are kept apart from all others': a name from the operator's list, or the subject of a token
+/// that an issuer has signed ([`Access`](super::Access)).
+///
+/// It is shown to the operator. It is no secret, and says nothing of the token.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Owner(Arc<str>);
+
+/// The longest name of an owner, in bytes: each session keeps one.
+pub(crate) const MAX_OWNER: usize = 512;
+
+impl Owner {
+    /// The owner of this name; `None` if it is empty or has more than 512 bytes.
+    #[must_use]
+    pub fn new(name: &str) -> Option<Self> {
+        (1..=MAX_OWNER).contains(&name.len()).then(|| Self(name.into()))
+    }
+
+    /// The name. It may come from an issuer: clean it before it is printed.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Owner").field(&&*self.0).finish()
+    }
+}
+
+/// Who asks, as far as is known here. Requests outside a session share a link only with those of the same.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Asker {
+    /// As his token says; `None` where all who may ask are one.
+    pub(crate) owner: Option<Owner>,
+    /// What he shows to the server behind, where that is to judge it.
+    pub(crate) credentials: Credentials,
+}
+
+impl Asker {
+    /// Bytes of memory that it takes beside itself.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let owner = self.owner.as_ref().map_or(0, |owner| owner.name().len());
+        owner + self.credentials.as_ref().map_or(0, http::HeaderValue::len)
+    }
+}
