@@ -228,12 +228,17 @@ impl Service {
 
     /// Opens a session of this revision.
     pub fn open_session(&self, revision: &str) -> Session {
+        self.open_session_with(revision, &[])
+    }
+
+    /// Opens a session of this revision with requests that have these headers, too.
+    pub fn open_session_with(&self, revision: &str, headers: &[(&str, &str)]) -> Session {
         let mut connection = self.connect();
         let params = format!(
             r#"{{"protocolVersion":"{revision}","capabilities":{{}},"clientInfo":{{"name":"test","version":"1"}}}}"#
         );
         let greeting = format!(r#"{{"jsonrpc":"2.0","id":"hello","method":"initialize","params":{params}}}"#);
-        connection.post(&[], &greeting);
+        connection.post(headers, &greeting);
         let mut server = self.accept();
         server.expect(&greeting);
         let answer = format!(
@@ -245,7 +250,8 @@ impl Service {
         let id = head.header("mcp-session-id").unwrap_or_else(|| self.transcript.fail("no session")).to_owned();
         assert_eq!(connection.message(&head), answer);
         let session = Session { id, server };
-        let (_, head) = self.post(&session.headers(), r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+        let all = [&session.headers(), headers].concat();
+        let (_, head) = self.post(&all, r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
         assert_eq!(head.status, 202);
         let mut session = session;
         session.server.expect(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
