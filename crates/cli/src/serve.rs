@@ -1,12 +1,14 @@
 //! `rescind serve --listen ADDRESS [flags] COMMAND…`: MCP over HTTP in front of a server on stdio.
 
+mod access;
+
 use std::{
     ffi::OsString,
     fs,
     io::{self, Write},
     net::SocketAddr,
     panic::resume_unwind,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::ExitCode,
     rc::Rc,
     time::Duration,
@@ -15,7 +17,7 @@ use std::{
 use clap::Args;
 use rescind::relay::{self, LinkClient};
 use rescind_http::{
-    server::{HttpServerConfig, Sessions, Stateless},
+    server::{Access, HttpServerConfig, Sessions, Stateless},
     shell::{Endpoint, Listener, ListenerConfig, OpenedLink, Pool},
 };
 use rescind_proto::relay::SettingNames;
@@ -25,6 +27,7 @@ use tokio::{
     task::{JoinSet, LocalSet},
 };
 
+use self::access::{AccessArguments, Granted};
 use crate::{
     duration,
     failure::Failure,
@@ -58,10 +61,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PATH", default_value = "/mcp", value_parser = path)]
     path: String,
 
-    /// Serve only requests that have the token in the first line of FILE (`Authorization: Bearer TOKEN`). Beyond loopback,
-    /// a service without it is open to everyone who can reach it
-    #[arg(long, value_name = "FILE")]
-    token_file: Option<PathBuf>,
+    #[command(flatten)]
+    access: AccessArguments,
 
     /// A name under which clients reach the service, as in the header Host. By default on loopback: localhost, 127.0.0.1
     /// and [::1]; elsewhere any. May be repeated
@@ -112,9 +113,9 @@ pub(crate) struct Arguments {
     link: LinkArguments,
 
     /// Stand in front of an MCP server that is reached over HTTP at URL, in place of a COMMAND. Each session has a session
-    /// of its own there, or with --shared all have one, with --pool N. What clients send as Authorization is passed on, and what the server
-    /// says about that comes back, so that they can sign in there; not with --shared, --pool or --token-file, nor if --header or
-    /// --header-env gives an Authorization
+    /// of its own there, or with --shared all have one, with --pool N. What clients send as Authorization is passed on, and
+    /// what the server says about that comes back, so that they can sign in there; not with --shared, --pool, --token-file or
+    /// --owners, nor if --header or --header-env gives an Authorization
     #[arg(long, value_name = "URL", conflicts_with = "command")]
     upstream: Option<String>,
 
@@ -183,12 +184,13 @@ async fn serve(arguments: Arguments) -> Result<(), Failure> {
     if let Some(folder) = record {
         fs::create_dir_all(folder).map_err(|error| Failure::new(folder.display(), error, "name another folder"))?;
     }
-    // With a token of ours, the header is for us; and people who share a session there cannot be told apart.
-    let takes_credentials = arguments.token_file.is_none() && !arguments.is_shared();
+    // With tokens of ours, the header is for us; and people who share a session there cannot be told apart.
+    let takes_credentials = arguments.access.is_open() && !arguments.is_shared();
     let signs_in = upstream.as_ref().filter(|upstream| takes_credentials && upstream.takes_credentials());
     let discovery = signs_in.map(|upstream| upstream.discovery(path)).transpose()?;
-    let config = endpoint_config(&arguments, discovery.is_some())?;
-    let is_open = config.token.is_none() && !listen.ip().is_loopback();
+    let Granted { access, warning } = arguments.access.grant()?;
+    let config = endpoint_config(&arguments, access, discovery.is_some());
+    let is_open = arguments.access.is_open() && !listen.ip().is_loopback();
     let mut interrupts = Interrupts::listen("rescind serve")?;
     let listener = TcpListener::bind(listen).await.map_err(|error| {
         let hint = "choose another address or port; port 0 is any free one";
@@ -204,10 +206,11 @@ async fn serve(arguments: Arguments) -> Result<(), Failure> {
     say(&format!("listening on http://{address}{path}"));
     if is_open {
         report(
-            "warning: everyone who can reach this address can use the server\nhint: give --token-file FILE, or listen on \
-             127.0.0.1",
+            "warning: everyone who can reach this address can use the server\nhint: give --token-file FILE or --owners FILE, or \
+             listen on 127.0.0.1",
         );
     }
+    warning.iter().for_each(|warning| report(warning));
 
     // What is at a URL has started, and may not be reachable yet.
     if upstream.is_none() {
@@ -321,9 +324,8 @@ async fn run_link(arguments: Rc<Arguments>, upstream: Option<Remote>, opened: Op
 /// The time for an answer to come as a whole, where clients sign in at the server: its status cannot be said later.
 const STATUS_WITHIN: Duration = Duration::from_secs(1);
 
-fn endpoint_config(arguments: &Arguments, passes_authorization: bool) -> Result<HttpServerConfig, Failure> {
-    let Arguments { listen, path, token_file, host, allow_origin, idle, keep_alive, max_sessions, link, .. } =
-        arguments;
+fn endpoint_config(arguments: &Arguments, access: Access, passes_authorization: bool) -> HttpServerConfig {
+    let Arguments { listen, path, host, allow_origin, idle, keep_alive, max_sessions, link, .. } = arguments;
     let shared = arguments.is_shared();
     let loopback = || LOOPBACK.map(Into::into).to_vec();
     let hosts = match (listen.ip().is_loopback(), &**host) {
@@ -332,13 +334,13 @@ fn endpoint_config(arguments: &Arguments, passes_authorization: bool) -> Result<
         (false, named) => Some(named.to_vec()),
     };
     let defaults = HttpServerConfig::default();
-    Ok(HttpServerConfig {
+    HttpServerConfig {
         path: Some((**path).into()),
         passes_authorization,
         stream_after: if passes_authorization { STATUS_WITHIN } else { defaults.stream_after },
         hosts,
         origins: allow_origin.clone(),
-        token: token_file.as_deref().map(read_token).transpose()?,
+        access,
         stateless: match (shared, link.bridge) {
             (true, _) => Stateless::Joined,
             (false, true) => Stateless::Served,
@@ -352,19 +354,7 @@ fn endpoint_config(arguments: &Arguments, passes_authorization: bool) -> Result<
         max_message: link.max_message,
         seed: link::seed(),
         ..defaults
-    })
-}
-
-/// The token in the first line of a file.
-fn read_token(file: &Path) -> Result<Box<str>, Failure> {
-    let text = fs::read_to_string(file)
-        .map_err(|error| Failure::new(file.display(), error, "name a file whose first line is the token"))?;
-    let token = text.lines().next().unwrap_or_default().trim();
-    if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-        let hint = "write a token of visible ASCII into its first line, such as the output of: openssl rand -hex 32";
-        return Err(Failure::new(file.display(), "has no token in its first line", hint));
     }
-    Ok(token.into())
 }
 
 fn path(text: &str) -> Result<String, String> {

@@ -5,6 +5,7 @@ mod connected;
 mod hundred;
 mod lifecycle;
 mod network;
+mod owners;
 mod pool;
 mod remote;
 mod shared;

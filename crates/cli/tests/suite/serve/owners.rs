@@ -1,0 +1,199 @@
+//! `rescind serve --owners`: what one owner has begun, another can neither see nor stop.
+
+use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
+
+use rescind_testkit::puppet::{Connection, Service};
+
+use super::{LEGACY, MIRRORS, MODERN};
+use crate::shim::{
+    self, PROGRAM,
+    words::{cancelled, request, request_with, result},
+};
+
+const ANN: (&str, &str) = ("authorization", "Bearer ann-secret");
+const ANN_RENEWED: (&str, &str) = ("authorization", "Bearer ann-renewed");
+const BOB: (&str, &str) = ("authorization", "Bearer bob-secret");
+
+/// The list; the token of bob is there as its digest.
+const LIST: &str = concat!(
+    "# who may\nann ann-secret\nann ann-renewed\n",
+    "bob sha256:9f03ef1533a68d2f506f81ef463c1183a82a6bd40e45613f36e6fe1889cf1b99\n"
+);
+
+fn write(folder: &Path, text: &str, mode: u32) -> String {
+    let path = folder.join("owners");
+    fs::write(&path, text).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+fn serve(folder: &Path) -> Service {
+    let list = write(folder, LIST, 0o600);
+    let record = folder.join("recordings").to_str().unwrap().to_owned();
+    Service::start(PROGRAM, ["--owners", &list, "--record", &record])
+}
+
+/// A call outside a session of somebody.
+fn ask_modern(service: &Service, who: (&str, &str)) -> Connection {
+    let mut connection = service.connect();
+    connection.post(&[&MIRRORS[..], &[who]].concat(), &request_with("1", "tools/list", MODERN));
+    connection
+}
+
+const MARKER: &str = r#"{"jsonrpc":"2.0","method":"marker"}"#;
+
+#[test]
+fn another_can_do_nothing_to_the_work_in_a_session_and_its_owner_stops_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = serve(folder.path());
+    let mut ann = service.open_session_with(LEGACY, &[ANN]);
+    let session = ("mcp-session-id", ann.id.clone());
+    let of = |who| [("mcp-session-id", &*session.1), who];
+    let mut calls = ["1", "2"].map(|id| {
+        let mut call = service.connect();
+        call.post(&of(ANN), &request(id, "tools/call"));
+        ann.server.expect(&request(id, "tools/call"));
+        assert_eq!(call.head().status, 200);
+        (call.event().unwrap().id, call)
+    });
+    let last = calls[0].0.clone();
+    let behind = ("last-event-id", &*last);
+
+    // Each way to touch it, and with each the same as for a session that there never was.
+    let statuses = |id: &str| {
+        let of_bob = [("mcp-session-id", id), BOB];
+        let mut answers = Vec::new();
+        for message in [&request("9", "ping"), &cancelled("1"), &result("1", "{}"), &request("1", "tools/call")] {
+            let (mut connection, head) = service.post(&of_bob, message);
+            answers.push((head.status, connection.body()));
+        }
+        for headers in [&of_bob[..], &[of_bob[0], BOB, behind]] {
+            let mut connection = service.connect();
+            connection.get(headers);
+            let head = connection.head();
+            answers.push((head.status, connection.body()));
+        }
+        let mut connection = service.connect();
+        connection.send("DELETE", &of_bob, "");
+        let head = connection.head();
+        answers.push((head.status, connection.body()));
+        answers
+    };
+    let missing = statuses("no-such-session");
+    assert!(missing.iter().all(|(status, _)| *status == 404), "{missing:?}");
+    assert_eq!(statuses(&ann.id), missing);
+
+    // Her server was told none of it, and her work goes on.
+    assert_eq!(service.post(&of(ANN), MARKER).1.status, 202);
+    ann.server.expect(MARKER);
+    ann.server.send(&result("1", "{}"));
+    assert_eq!(calls[0].1.event().unwrap().data, result("1", "{}"));
+
+    // Her own cancel stops the other call, under another token of hers.
+    let (_, head) = service.post(&of(ANN_RENEWED), &cancelled("2"));
+    assert_eq!((head.status, head.header("rescind-cancel")), (202, Some("delivered")));
+    ann.server.expect(&cancelled("2"));
+    calls[1].1.expect_end();
+
+    let mut end = service.connect();
+    end.send("DELETE", &of(ANN), "");
+    assert_eq!(end.head().status, 204);
+    ann.server.expect_end();
+}
+
+#[test]
+fn owners_have_processes_of_their_own_outside_a_session() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = serve(folder.path());
+    let mut calls = Vec::new();
+    let mut asked = service.take_asked();
+    calls.push(ask_modern(&service, ANN));
+    asked.send(&result("1", r#"{"supportedVersions":["2026-07-28"]}"#));
+    // It was only asked, and serves nobody.
+    asked.expect_end();
+    let mut servers = vec![service.accept()];
+    servers[0].expect(&request_with("1", "tools/list", MODERN));
+    calls.push(ask_modern(&service, BOB));
+    servers.push(service.accept());
+    servers[1].expect(&request_with("1", "tools/list", MODERN));
+
+    drop(calls.pop());
+    let told = servers[1].receive();
+    assert!(told.contains("notifications/cancelled") && told.contains(r#""requestId":1"#), "{told}");
+    servers[0].send(&result("1", r#""for ann""#));
+    let head = calls[0].head();
+    assert_eq!(calls[0].message(&head), result("1", r#""for ann""#));
+
+    // Another token of hers is hers.
+    let mut call = ask_modern(&service, ANN_RENEWED);
+    servers[0].expect(&request_with("2", "tools/list", MODERN));
+    drop(call);
+    let told = servers[0].receive();
+    assert!(told.contains("notifications/cancelled") && told.contains(r#""requestId":2"#), "{told}");
+    call = service.connect();
+    call.post(&MIRRORS, &request_with("1", "tools/list", MODERN));
+    let head = call.head();
+    assert_eq!((head.status, head.header("www-authenticate")), (401, Some("Bearer")));
+}
+
+#[test]
+fn tokens_stand_in_no_list_no_recording_and_no_word() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut service = serve(folder.path());
+    let mut ann = service.open_session_with(LEGACY, &[ANN]);
+    let mut call = service.connect();
+    call.post(&[("mcp-session-id", &*ann.id), ANN], &request("1", "tools/call"));
+    ann.server.expect(&request("1", "tools/call"));
+    let listed = |flags: &[&str]| {
+        let mut command = Command::new(PROGRAM);
+        let output = command.args(flags).env("RESCIND_RUNTIME_DIR", &service.sockets).output().unwrap();
+        String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+    };
+    let mut said = vec![listed(&["ps"]), listed(&["ps", "--sessions", "--json"])];
+    assert!(said[0].contains("tools/call"), "{}", said[0]);
+    service.shim.kill(rustix::process::Signal::TERM);
+    service.shim.kill(rustix::process::Signal::TERM);
+    ann.server.exit(0);
+    service.shim.expect_exit(0);
+    said.push(String::from_utf8(service.shim.stderr.rest()).unwrap());
+    for recording in fs::read_dir(folder.path().join("recordings")).unwrap() {
+        said.push(fs::read_to_string(recording.unwrap().path()).unwrap());
+    }
+    assert!(said.len() >= 5, "{said:?}");
+    for text in said {
+        assert!(!text.contains("-secret"), "{text}");
+    }
+}
+
+#[test]
+fn a_list_that_others_can_read_is_warned_of() {
+    let folder = tempfile::tempdir().unwrap();
+    for (text, mode, is_exposed) in
+        [("ann secret", 0o644, true), ("ann secret", 0o600, false), (LIST.lines().last().unwrap(), 0o644, false)]
+    {
+        let list = write(folder.path(), text, mode);
+        let mut service = Service::start(PROGRAM, ["--owners", &list]);
+        service.shim.kill(rustix::process::Signal::TERM);
+        service.take_asked().exit(0);
+        service.shim.expect_exit(0);
+        let said = String::from_utf8(service.shim.stderr.rest()).unwrap();
+        assert_eq!(said.contains("others on this machine can read the tokens"), is_exposed, "{text} {mode:o}: {said}");
+    }
+}
+
+#[test]
+fn what_is_no_list_and_flags_that_contradict_it_are_refused_in_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let list = write(folder.path(), "ann secret\nbob secret\n", 0o600);
+    let serve = |flags: &[&str]| shim::run_to_end(&[&["serve", "--listen", "127.0.0.1:0"], flags, &["cat"]].concat());
+    let (said, code) = serve(&["--owners", &list]);
+    assert_eq!(code, 2);
+    assert!(said.starts_with(&format!("error: {list}: line 2 has the token of line 1\nhint: ")), "{said}");
+    assert!(!said.contains("secret"), "{said}");
+    assert_eq!(serve(&["--owners", "/nowhere/owners"]).1, 2);
+    for other in [&["--token-file", &list][..], &["--shared"]] {
+        let (said, code) = serve(&[&["--owners", &*list], other].concat());
+        assert_eq!(code, 2);
+        assert!(said.contains("cannot be used with"), "{said}");
+    }
+}
