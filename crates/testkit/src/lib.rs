@@ -9,3 +9,4 @@ pub mod puppet;
 pub mod relay_rig;
 pub mod sim;
 pub mod tamper;
+pub mod tokens;
