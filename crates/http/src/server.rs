@@ -22,6 +22,7 @@ mod discovery;
 mod fate;
 mod head;
 mod input;
+mod issuer;
 mod joint;
 mod lane;
 mod link;
@@ -59,6 +60,10 @@ pub use access::{Access, TokenDigest};
 pub use bearers::{Bearers, BearersError, LineFault};
 pub use config::{HttpServerConfig, Sessions, Stateless};
 pub use discovery::MAX_PAGE;
+pub use issuer::{
+    Issuer, IssuerError,
+    key_set::{KeySet, KeySetError},
+};
 pub use link::LinkInput;
 pub use owner::Owner;
 pub use placement::{Candidate, Load, place};
@@ -66,6 +71,7 @@ pub use reply::{BodyChunk, ReplyBody};
 
 use back_off::BackOff;
 use head::{Head, SESSION};
+use issuer::keyring::Keyring;
 use joint::Joint;
 use lane::Lane;
 use link::{Link, LinkUse};
@@ -114,6 +120,8 @@ pub enum HttpServerEvent {
         /// Its path.
         path: Box<str>,
     },
+    /// The keys of the [issuer](Access::Issuer) are wanted, for [`handle_keys`](HttpServer::handle_keys).
+    KeysWanted,
     /// There is a head, or more of a body, for this response.
     ReplyReady(ReplyKey),
     /// There is input for this link.
@@ -144,6 +152,8 @@ pub struct HttpServer {
     joint: Joint,
     /// What sessions have asked the program for that they share, as JSON: how much it is to say in its log.
     log_level: Option<Bytes>,
+    /// What is known of the keys by which tokens are judged.
+    keyring: Keyring,
     /// When the program of several clients may be started.
     back_off: BackOff,
     /// Links whose program may not be started yet, by when it may.
@@ -191,6 +201,7 @@ impl HttpServer {
             shared: Shared::new(&config),
             joint: Joint::Closed,
             log_level: None,
+            keyring: Keyring::new(),
             back_off: BackOff::default(),
             resting: BTreeSet::new(),
             cancels: HashMap::with_hasher(FixedState::with_seed(config.seed)),
@@ -239,6 +250,7 @@ impl HttpServer {
         if self.shared.question().is_some() {
             self.learn_era(now, false);
         }
+        self.handle_keys(now, None);
         for link in self.links.keys().copied().collect::<Vec<_>>() {
             self.end_link(now, link);
         }
@@ -280,7 +292,20 @@ impl HttpServer {
     pub fn handle_request(&mut self, now: Instant, head: &Parts, body: &[u8]) -> ReplyKey {
         self.compact_timers();
         let key = ReplyKey(self.allocate_key());
-        let head = Head::read(head, &self.config);
+        match self.waits_for_keys(now, key, head, body) {
+            Ok(true) => _ = self.replies.insert(key, Reply::new(false, None)),
+            Ok(false) => self.take_in(now, key, head, body),
+            Err(refusal) => {
+                self.replies.insert(key, Reply::new(false, None));
+                self.refuse(key, refusal);
+            }
+        }
+        key
+    }
+
+    /// Takes in a request of which can be judged who asks.
+    fn take_in(&mut self, now: Instant, key: ReplyKey, head: &Parts, body: &[u8]) {
+        let head = Head::read(head, &self.config, &self.keyring);
         let origin = head.as_ref().ok().and_then(|head| head.origin.cloned());
         let takes_events = head.as_ref().is_ok_and(|head| head.takes_events);
         self.replies.insert(key, Reply::new(takes_events, origin));
@@ -297,13 +322,16 @@ impl HttpServer {
                     Ok(())
                 }
                 head::Verb::Discover(path) => self.want_page(key, path),
+                head::Verb::Describe => {
+                    self.describe(key);
+                    Ok(())
+                }
             }
         });
         if let Err(refusal) = done {
             self.refuse(key, refusal);
         }
         self.report_reply(key);
-        key
     }
 
     /// Takes in a request whose body is longer than the longest message.
@@ -437,6 +465,7 @@ impl HttpServer {
             self.link_upkeep.next(),
             self.ask.next(),
             self.fates.next(),
+            self.keyring.due.next(),
             self.resting.first().map(|(at, _)| *at),
         ];
         lanes.into_iter().flatten().min()
@@ -467,6 +496,9 @@ impl HttpServer {
             if awaits_fate(&self.replies, key) {
                 self.tell_fate(key, CancelFate::Unknown);
             }
+        }
+        while let Some(asked_at) = self.keyring.due.pop(now) {
+            self.give_up_keys(now, asked_at);
         }
         while let Some(key) = self.link_upkeep.pop(now) {
             self.keep_up_link(now, key);

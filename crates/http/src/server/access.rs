@@ -7,7 +7,12 @@ use rescind_proto::error_code;
 use ring::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 use subtle::ConstantTimeEq;
 
-use super::{bearers::Bearers, owner::Owner, refusal::Refusal};
+use super::{
+    bearers::Bearers,
+    issuer::{Issuer, keyring::Keyring},
+    owner::Owner,
+    refusal::Refusal,
+};
 
 /// Who may use a server, and who is told apart there.
 ///
@@ -23,6 +28,8 @@ pub enum Access {
     Token(TokenDigest),
     /// The owners in this list, each by a token of theirs.
     Owners(Bearers),
+    /// The subjects of the tokens that this issuer has signed.
+    Issuer(Issuer),
 }
 
 impl Access {
@@ -37,22 +44,36 @@ impl Access {
     pub const fn has_owners(&self) -> bool {
         match self {
             Self::Open | Self::Token(_) => false,
-            Self::Owners(_) => true,
+            Self::Owners(_) | Self::Issuer(_) => true,
         }
     }
 
     /// Establishes whose a request is, or refuses it.
-    pub(crate) fn check(&self, headers: &HeaderMap) -> Result<Option<Owner>, Refusal> {
+    pub(crate) fn check(&self, headers: &HeaderMap, keyring: &Keyring) -> Result<Option<Owner>, Refusal> {
         if let Self::Open = self {
             return Ok(None);
         }
-        let Some(token) = bearer(headers)? else { return Err(unauthorized(HeaderValue::from_static("Bearer"))) };
+        let Some(token) = bearer(headers)? else { return Err(self.wanted()) };
         let established = match self {
             Self::Open => Some(None),
             Self::Token(known) => known.is_of(token).then_some(None),
             Self::Owners(bearers) => bearers.owner(token).map(Some),
+            Self::Issuer(issuer) => return issuer.judge(keyring, token).map(Some),
         };
         established.ok_or_else(|| unauthorized(HeaderValue::from_static(r#"Bearer error="invalid_token""#)))
+    }
+
+    /// Refuses a request without a token.
+    fn wanted(&self) -> Refusal {
+        match self {
+            Self::Issuer(issuer) => issuer.wanted(),
+            Self::Open | Self::Token(_) | Self::Owners(_) => unauthorized(HeaderValue::from_static("Bearer")),
+        }
+    }
+
+    /// Whether this is the path of the page that says how to sign in here.
+    pub(crate) fn is_page(&self, path: &str, endpoint: Option<&str>) -> bool {
+        matches!(self, Self::Issuer(issuer) if issuer.is_page(path, endpoint))
     }
 }
 
@@ -62,7 +83,7 @@ fn unauthorized(challenge: HeaderValue) -> Refusal {
 }
 
 /// The bearer token of a request; `None` if it has none. One that has two may be another's to someone who reads the other.
-fn bearer(headers: &HeaderMap) -> Result<Option<&[u8]>, Refusal> {
+pub(crate) fn bearer(headers: &HeaderMap) -> Result<Option<&[u8]>, Refusal> {
     let mut values = headers.get_all(header::AUTHORIZATION).iter();
     let value = values.next().map_or(&b""[..], HeaderValue::as_bytes);
     if values.next().is_some() {

@@ -6,6 +6,7 @@ use super::{
     access::Access,
     credentials::MAX_CREDENTIALS,
     discovery::{MAX_PAGE, MAX_PAGES},
+    issuer::keyring::MAX_KEYRING,
     joint::MAX_SUBSCRIBED,
     modern_only::MAX_LIST,
     owner::MAX_OWNER,
@@ -105,6 +106,7 @@ impl HttpServerConfig {
         let (credentials, pages) =
             if self.passes_credentials() { (2 * (MAX_CREDENTIALS + REQUEST), MAX_PAGES * MAX_PAGE) } else { (0, 0) };
         let owner = if self.access.has_owners() { 2 * (MAX_OWNER + REQUEST) } else { 0 };
+        let waiting_for_keys = if matches!(self.access, Access::Issuer(_)) { self.max_input + MAX_KEYRING } else { 0 };
         let reply = STREAM + 2 * (self.max_unsent + 2 * (self.max_message + STREAM));
         let subscribed = 2 * MAX_SUBSCRIBED;
         // One link for all stateless requests, and one that sessions may share, whose handshake is kept.
@@ -114,6 +116,7 @@ impl HttpServerConfig {
             + 2 * self.max_input
             + self.max_message
             + MAX_LIST
+            + waiting_for_keys
             + pages
     }
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use rescind_proto::error_code;
 
-use super::{HttpServer, HttpServerEvent, ReplyKey, refusal::Refusal};
+use super::{Access, HttpServer, HttpServerEvent, ReplyKey, refusal::Refusal};
 
 /// The names of those pages (RFC 9728, RFC 8414, OpenID Connect Discovery).
 const PAGES: [&str; 3] = ["oauth-protected-resource", "oauth-authorization-server", "openid-configuration"];
@@ -38,6 +38,14 @@ impl HttpServer {
         self.pages.insert(key);
         self.report(HttpServerEvent::PageWanted { reply: key, path: path.into() });
         Ok(())
+    }
+
+    /// Says how to sign in here.
+    pub(crate) fn describe(&mut self, key: ReplyKey) {
+        let Access::Issuer(issuer) = &self.config.access else { return };
+        if let Some(reply) = self.replies.get_mut(&key) {
+            reply.message(StatusCode::OK, issuer.page().clone());
+        }
     }
 
     /// Takes in a page of the server behind, of [`MAX_PAGE`] bytes at most; `Err` says why there is none.

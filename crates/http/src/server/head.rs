@@ -4,7 +4,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header, request::Parts};
 use rescind_proto::error_code;
 
-use super::{HttpServerConfig, credentials, discovery, owner::Asker, refusal::Refusal};
+use super::{HttpServerConfig, credentials, discovery, issuer::keyring::Keyring, owner::Asker, refusal::Refusal};
 use crate::mirror::tools::Param;
 
 /// The header that names a session.
@@ -28,8 +28,10 @@ pub(crate) enum Verb<'a> {
     Delete,
     /// To say what a browser's page may ask for.
     Options,
-    /// To fetch the page at this path, which says how to sign in.
+    /// To fetch the page at this path of the server behind, which says how to sign in.
     Discover(&'a str),
+    /// To fetch the page that says how to sign in here.
+    Describe,
 }
 
 /// What the machine looks at of a head.
@@ -50,7 +52,7 @@ pub(crate) struct Head<'a> {
 
 impl<'a> Head<'a> {
     /// Reads a head, and refuses what may not ask here.
-    pub(crate) fn read(parts: &'a Parts, config: &HttpServerConfig) -> Result<Self, Refusal> {
+    pub(crate) fn read(parts: &'a Parts, config: &HttpServerConfig, keyring: &Keyring) -> Result<Self, Refusal> {
         let Parts { method, uri, headers, .. } = parts;
         let origin = headers.get(header::ORIGIN);
         check_host(uri, headers, config)?;
@@ -58,12 +60,14 @@ impl<'a> Head<'a> {
             check_origin(origin, config)?;
         }
         let passes = config.passes_credentials();
-        let is_page = passes && discovery::is_page(uri.path());
+        let describes = config.access.is_page(uri.path(), config.path.as_deref());
+        let is_page = describes || passes && discovery::is_page(uri.path());
         if !is_page && config.path.as_deref().is_some_and(|path| path != uri.path()) {
             let text = format!("there is no such path; the endpoint is {}", config.path.as_deref().unwrap_or_default());
             return Err(Refusal::new(StatusCode::NOT_FOUND, error_code::INVALID_REQUEST, text));
         }
         let verb = match *method {
+            Method::GET if describes => Verb::Describe,
             Method::GET if is_page => Verb::Discover(uri.path()),
             Method::POST if !is_page => Verb::Post,
             Method::GET => Verb::Get,
@@ -71,8 +75,11 @@ impl<'a> Head<'a> {
             Method::OPTIONS => Verb::Options,
             _ => return Err(not_allowed("only POST, GET and DELETE are served")),
         };
-        // A browser sends no credentials with its question whether it may ask.
-        let owner = if verb == Verb::Options { None } else { config.access.check(headers)? };
+        // A browser sends no credentials with its question whether it may ask, and nobody has any before he has read how.
+        let owner = match verb {
+            Verb::Options | Verb::Describe => None,
+            Verb::Post | Verb::Get | Verb::Delete | Verb::Discover(_) => config.access.check(headers, keyring)?,
+        };
         let text = |name| only(headers, &name);
         if verb == Verb::Post {
             check_content(headers)?;

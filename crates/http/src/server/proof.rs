@@ -112,6 +112,8 @@ impl HttpServer {
             + self.ask.len()
             + self.fates.len()
             + self.pages.len()
+            + self.keyring.due.len()
+            + self.keyring.waiting()
             + self.resting.len();
         let tables =
             self.links.len() + self.sessions.len() + self.session_ids.len() + self.streams.len() + self.replies.len();
@@ -146,6 +148,7 @@ impl HttpServer {
             + streams
             + replies
             + timers
+            + self.keyring.held()
             + waiting
             + self.events.capacity() * size_of::<HttpServerEvent>()
     }
@@ -211,6 +214,7 @@ impl HttpServer {
         hash_lane(&self.ask, now, state, is_asked);
         self.resting.iter().for_each(|(at, link)| (at.since(now), self.rank_of_link(*link)).hash(state));
         self.back_off.hash_state(now, state);
+        self.keyring.hash_state(now, state);
         self.log_level.hash(state);
         self.modern_only.as_ref().map(ModernOnly::list).hash(state);
         (self.is_draining, &self.session_id, self.events.len()).hash(state);

@@ -10,7 +10,7 @@ use std::{
     future::poll_fn,
     sync::{Arc, Mutex, PoisonError, Weak},
     task::{Context, Poll, Waker},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
@@ -22,7 +22,7 @@ use rescind_proto::time::Instant;
 use tokio::{sync::Notify, task::JoinSet};
 
 use super::link::{self, HttpLink};
-use crate::server::{HttpServer, HttpServerConfig, HttpServerEvent, LinkKey, Owner, ReplyKey};
+use crate::server::{HttpServer, HttpServerConfig, HttpServerEvent, KeySet, LinkKey, Owner, ReplyKey};
 
 /// An endpoint of Streamable HTTP: serves HTTP requests, and opens links for what is to answer them.
 ///
@@ -92,6 +92,9 @@ struct State {
     dropped: Dropped,
     pages: VecDeque<(ReplyKey, Box<str>)>,
     fetcher: Option<Waker>,
+    /// The keys of the issuer are wanted.
+    wants_keys: bool,
+    keeper: Option<Waker>,
     /// When the clock will wake the machine.
     armed: Option<Instant>,
     /// Those to be woken; empty between steps.
@@ -182,6 +185,8 @@ impl Endpoint {
             dropped: Dropped::default(),
             pages: VecDeque::new(),
             fetcher: None,
+            wants_keys: false,
+            keeper: None,
             armed: None,
             woken: Woken::default(),
         };
@@ -215,6 +220,29 @@ impl Endpoint {
         })
         .await;
         WantedPage { path, endpoint: self.clone(), reply, is_answered: false }
+    }
+
+    /// Waits until the keys of the issuer are wanted ([`Access::Issuer`](crate::server::Access)), for
+    /// [`supply_keys`](Self::supply_keys).
+    pub async fn wanted_keys(&self) {
+        poll_fn(|cx| {
+            let mut state = self.shared.lock();
+            if std::mem::take(&mut state.wants_keys) {
+                return Poll::Ready(());
+            }
+            state.keeper = Some(cx.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Supplies the keys of the issuer, wanted or not; `None` says that they could not be fetched, and those that are known
+    /// stay.
+    pub fn supply_keys(&self, keys: Option<KeySet>) {
+        self.shared.step(|state, now| {
+            state.wants_keys = false;
+            state.server.handle_keys(now, keys);
+        });
     }
 
     /// Serves each link in a task of its own, with the [`Builder`] or `mcp::Server` that `describe` makes: one for each
@@ -296,6 +324,11 @@ impl Endpoint {
                 && let Ok(id) = random_id()
             {
                 server.supply_session_id(id);
+            }
+            if server.needs_time() {
+                let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+                // A clock that stands before 1970 judges nothing.
+                server.supply_time(time.unwrap_or(Duration::MAX));
             }
             server.handle_request(now, head, body)
         })
@@ -413,6 +446,10 @@ impl State {
                 HttpServerEvent::PageWanted { reply, path } => {
                     self.pages.push_back((reply, path));
                     self.fetcher.take()
+                }
+                HttpServerEvent::KeysWanted => {
+                    self.wants_keys = true;
+                    self.keeper.take()
                 }
                 HttpServerEvent::Dropped { link: _, method } => self.dropped.add(method),
             };

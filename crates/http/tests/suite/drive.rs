@@ -78,7 +78,7 @@ fn is_told_apart(config: &HttpServerConfig) -> bool {
     let is_told = match config.access {
         Access::Open => config.passes_authorization,
         Access::Token(_) => false,
-        Access::Owners(_) => true,
+        Access::Owners(_) | Access::Issuer(_) => true,
     };
     is_told && config.sessions == Sessions::OwnLink
 }
@@ -381,7 +381,10 @@ impl Driver {
                     self.people.as_mut().map(|people| people.insert(link, credentials));
                 }
                 HttpServerEvent::PageWanted { reply, .. } => self.server.handle_page(reply, Err("there is none")),
-                HttpServerEvent::ReplyReady(_) | HttpServerEvent::InputReady(_) | HttpServerEvent::Dropped { .. } => {}
+                HttpServerEvent::KeysWanted
+                | HttpServerEvent::ReplyReady(_)
+                | HttpServerEvent::InputReady(_)
+                | HttpServerEvent::Dropped { .. } => {}
             }
         }
         self.server.check_invariants();

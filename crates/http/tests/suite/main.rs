@@ -15,6 +15,7 @@ mod explore;
 mod fates;
 mod heads;
 mod ids;
+mod issuer;
 mod joined;
 mod modern;
 mod owner;

@@ -27,6 +27,8 @@ pub(crate) struct Rig {
     pub(crate) owners: Vec<Option<String>>,
     /// What every request has as `Authorization`, unless it says otherwise.
     pub(crate) authorization: Option<String>,
+    /// How often keys were wanted.
+    pub(crate) keys_wanted: usize,
     /// Pages that are wanted.
     pub(crate) pages: Vec<(ReplyKey, String)>,
     /// Methods of what programs said to nobody.
@@ -111,6 +113,7 @@ impl Rig {
             credentials: Vec::new(),
             owners: Vec::new(),
             authorization: None,
+            keys_wanted: 0,
             pages: Vec::new(),
             dropped: Vec::new(),
             ready: Vec::new(),
@@ -137,6 +140,7 @@ impl Rig {
                     self.credentials.push(credentials.map(|value| value.to_str().unwrap().to_owned()));
                     self.owners.push(owner.map(|owner| owner.name().to_owned()));
                 }
+                HttpServerEvent::KeysWanted => self.keys_wanted += 1,
                 HttpServerEvent::PageWanted { reply, path } => self.pages.push((reply, path.into())),
                 HttpServerEvent::ReplyReady(key) => self.ready.push(key),
                 HttpServerEvent::InputReady(_) => {}

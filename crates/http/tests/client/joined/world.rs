@@ -516,6 +516,7 @@ impl World {
                 HttpServerEvent::InputReady(link) => links.push(link),
                 HttpServerEvent::ReplyReady(_)
                 | HttpServerEvent::PageWanted { .. }
+                | HttpServerEvent::KeysWanted
                 | HttpServerEvent::Dropped { .. } => {}
             }
         }

@@ -565,7 +565,7 @@ impl HttpWorld {
                         }
                     }
                 }
-                HttpServerEvent::Dropped { .. } | HttpServerEvent::PageWanted { .. } => {}
+                HttpServerEvent::Dropped { .. } | HttpServerEvent::PageWanted { .. } | HttpServerEvent::KeysWanted => {}
             }
         }
         match self.model.links.iter().position(|link| !link.expects.is_empty()) {
