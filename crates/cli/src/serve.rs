@@ -114,8 +114,8 @@ pub(crate) struct Arguments {
 
     /// Stand in front of an MCP server that is reached over HTTP at URL, in place of a COMMAND. Each session has a session
     /// of its own there, or with --shared all have one, with --pool N. What clients send as Authorization is passed on, and
-    /// what the server says about that comes back, so that they can sign in there; not with --shared, --pool, --token-file or
-    /// --owners, nor if --header or --header-env gives an Authorization
+    /// what the server says about that comes back, so that they can sign in there; not with --shared, --pool, --token-file,
+    /// --owners or --issuer, nor if --header or --header-env gives an Authorization
     #[arg(long, value_name = "URL", conflicts_with = "command")]
     upstream: Option<String>,
 
@@ -188,7 +188,7 @@ async fn serve(arguments: Arguments) -> Result<(), Failure> {
     let takes_credentials = arguments.access.is_open() && !arguments.is_shared();
     let signs_in = upstream.as_ref().filter(|upstream| takes_credentials && upstream.takes_credentials());
     let discovery = signs_in.map(|upstream| upstream.discovery(path)).transpose()?;
-    let Granted { access, warning } = arguments.access.grant()?;
+    let Granted { access, keys, warning } = arguments.access.grant()?;
     let config = endpoint_config(&arguments, access, discovery.is_some());
     let is_open = arguments.access.is_open() && !listen.ip().is_loopback();
     let mut interrupts = Interrupts::listen("rescind serve")?;
@@ -206,7 +206,7 @@ async fn serve(arguments: Arguments) -> Result<(), Failure> {
     say(&format!("listening on http://{address}{path}"));
     if is_open {
         report(
-            "warning: everyone who can reach this address can use the server\nhint: give --token-file FILE or --owners FILE, or \
+            "warning: everyone who can reach this address can use the server\nhint: give --token-file, --owners or --issuer, or \
              listen on 127.0.0.1",
         );
     }
@@ -220,6 +220,10 @@ async fn serve(arguments: Arguments) -> Result<(), Failure> {
     if let (Some(discovery), [endpoint]) = (discovery, pool.members()) {
         let endpoint = endpoint.clone();
         helpers.spawn_local(async move { match discovery.serve(endpoint).await {} });
+    }
+    // With owners there is one endpoint.
+    if let (Some(keys), [endpoint]) = (keys, pool.members()) {
+        helpers.spawn_local(access::fetch_keys(keys, endpoint.clone()));
     }
     let (news, mut heard) = mpsc::channel(1);
     for endpoint in pool.members() {

@@ -3,9 +3,15 @@
 use std::{fs, path::Path, path::PathBuf};
 
 use clap::Args;
-use rescind_http::server::{Access, Bearers};
+use rescind_http::{
+    server::{Access, Bearers, Issuer},
+    shell::{
+        Endpoint,
+        client::{ConnectConfig, IssuerKeys, IssuerKeysError},
+    },
+};
 
-use crate::failure::Failure;
+use crate::{failure::Failure, fleet::report, screen::clean};
 
 /// Who may use the service.
 #[derive(Debug, Args)]
@@ -21,12 +27,28 @@ pub(crate) struct AccessArguments {
     /// session have a server process for each owner. FILE is read once, when the service starts. Not with --shared or --pool
     #[arg(long, value_name = "FILE", conflicts_with_all = ["token_file", "shared", "pool"])]
     owners: Option<PathBuf>,
+
+    /// Serve only requests that have a token (JWT) of the issuer at URL for --audience, signed with RS256, ES256 or EdDSA,
+    /// and tell its subjects apart as --owners does. Its keys are fetched from where its page says (RFC 8414, OpenID Connect
+    /// Discovery). Clients without a token are told of the issuer (RFC 9728). Not with --shared or --pool
+    #[arg(long, value_name = "URL", requires = "audience", conflicts_with_all = ["token_file", "owners", "shared", "pool"])]
+    issuer: Option<String>,
+
+    /// The URL by which clients know the service, such as https://example.com/mcp: tokens must be for it
+    #[arg(long, value_name = "URL", requires = "issuer")]
+    audience: Option<String>,
+
+    /// A scope that tokens must have, beside being valid. May be repeated
+    #[arg(long, value_name = "SCOPE", requires = "issuer")]
+    scope: Vec<String>,
 }
 
 /// Who may use the service, as its files say.
 #[derive(Debug)]
 pub(crate) struct Granted {
     pub(crate) access: Access,
+    /// What fetches the keys by which tokens are judged, if they are signed.
+    pub(crate) keys: Option<IssuerKeys>,
     /// What the operator should know of these files.
     pub(crate) warning: Option<String>,
 }
@@ -34,18 +56,57 @@ pub(crate) struct Granted {
 impl AccessArguments {
     /// Whether anyone who reaches the service may use it; otherwise the header `Authorization` is for the service.
     pub(crate) const fn is_open(&self) -> bool {
-        self.token_file.is_none() && self.owners.is_none()
+        self.token_file.is_none() && self.owners.is_none() && self.issuer.is_none()
     }
 
-    /// Reads the files.
+    /// Reads the files, and what the flags say.
     pub(crate) fn grant(&self) -> Result<Granted, Failure> {
-        let granted = |access| Granted { access, warning: None };
+        if let (Some(issuer), Some(audience)) = (&self.issuer, &self.audience) {
+            return grant_issuer(issuer, audience, &self.scope);
+        }
         match (&self.token_file, &self.owners) {
-            (Some(file), _) => Ok(granted(Access::token(&read_token(file)?))),
+            (Some(file), _) => Ok(Granted::plain(Access::token(&read_token(file)?))),
             (None, Some(file)) => read_owners(file),
-            (None, None) => Ok(granted(Access::Open)),
+            (None, None) => Ok(Granted::plain(Access::Open)),
         }
     }
+}
+
+impl Granted {
+    const fn plain(access: Access) -> Self {
+        Self { access, keys: None, warning: None }
+    }
+}
+
+/// Has whatever keeps them from being fetched reported, once until it is something else.
+pub(crate) async fn fetch_keys(keys: IssuerKeys, endpoint: Endpoint) {
+    let mut last = String::new();
+    let report = |error: &IssuerKeysError| {
+        let words = clean(&error.to_string());
+        if words != last {
+            report(&format!(
+                "warning: --issuer: its keys cannot be fetched: {words}\nhint: until they are, requests get 503; it is tried \
+                 again when one comes"
+            ));
+            last = words;
+        }
+    };
+    let never = keys.serve(endpoint, report).await;
+    match never {}
+}
+
+/// Tokens of an issuer.
+fn grant_issuer(issuer: &str, audience: &str, scopes: &[String]) -> Result<Granted, Failure> {
+    let connect = ConnectConfig::default();
+    let keys = IssuerKeys::new(issuer, connect).map_err(|error| {
+        let hint = "name it as its tokens do (iss), such as https://login.example.com";
+        Failure::new(format_args!("--issuer {}", clean(issuer)), error, hint)
+    })?;
+    let known = Issuer::new(issuer, audience, scopes).map_err(|error| {
+        let hint = "write --issuer https://login.example.com --audience https://example.com/mcp --scope mcp";
+        Failure::new("--issuer, --audience, --scope", error, hint)
+    })?;
+    Ok(Granted { keys: Some(keys), ..Granted::plain(Access::Issuer(known)) })
 }
 
 /// The token in the first line of a file.
@@ -73,7 +134,7 @@ fn read_owners(file: &Path) -> Result<Granted, Failure> {
             file.display()
         )
     });
-    Ok(Granted { access: Access::Owners(bearers), warning })
+    Ok(Granted { warning, ..Granted::plain(Access::Owners(bearers)) })
 }
 
 #[cfg(unix)]

@@ -3,6 +3,7 @@
 mod cancel;
 mod connected;
 mod hundred;
+mod issuer;
 mod lifecycle;
 mod network;
 mod owners;
