@@ -5,6 +5,7 @@
 mod bounds;
 mod cancel;
 mod credentials;
+mod issuer_keys;
 mod joined;
 mod lost_sessions;
 mod mirrors;

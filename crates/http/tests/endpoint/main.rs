@@ -16,7 +16,7 @@ use rescind::{
     peer::{AnyError, CancelNotice, CauseCode, Context, Verdict},
 };
 use rescind_http::{
-    server::{HttpServerConfig, Stateless},
+    server::{Access, Bearers, HttpServerConfig, Stateless},
     shell::{Endpoint, Listener, ListenerConfig},
 };
 use rescind_testkit::puppet::{Connection, Transcript};
@@ -58,6 +58,10 @@ impl Drop for Working {
 
 impl Rig {
     fn start(is_mounted: bool) -> Self {
+        Self::with(is_mounted, Access::Open)
+    }
+
+    fn with(is_mounted: bool, access: Access) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let (sender, marks) = channel();
         let (observer, cancels) = channel();
@@ -84,7 +88,7 @@ impl Rig {
         };
         let address = runtime.block_on(async move {
             let path = (!is_mounted).then(|| "/mcp".into());
-            let config = HttpServerConfig { path, stateless: Stateless::Served, ..HttpServerConfig::default() };
+            let config = HttpServerConfig { path, access, stateless: Stateless::Served, ..HttpServerConfig::default() };
             let endpoint = Endpoint::new(config);
             let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = socket.local_addr().unwrap();
@@ -167,6 +171,31 @@ fn answer(connection: &mut Connection) -> String {
         if message.contains(r#""id""#) {
             return message;
         }
+    }
+}
+
+#[test]
+fn the_work_of_an_owner_is_stopped_by_nobody_else() {
+    for is_mounted in [false, true] {
+        let list = "ann token-of-ann\nbob token-of-bob";
+        let rig = Rig::with(is_mounted, Access::Owners(Bearers::read(list).unwrap()));
+        let [ann, bob] = ["Bearer token-of-ann", "Bearer token-of-bob"].map(|token| ("authorization", token));
+        let call = |who, name: &str| {
+            let mut connection = rig.connect();
+            connection.post(&[&MODERN_HEADERS[..], &[who]].concat(), &modern_call(name));
+            rig.expect_mark(&format!("started {name}"));
+            connection
+        };
+        let mut hers = call(ann, "hers");
+        // Under the id of hers; and then at once.
+        drop(call(bob, "his"));
+        rig.expect_mark("stopped his");
+        let mut other = rig.connect();
+        other.post(&MODERN_HEADERS, &modern_call("nobody's"));
+        assert_eq!(other.head().status, 401);
+        rig.finish.cancel();
+        rig.expect_mark("finished hers");
+        assert!(answer(&mut hers).contains("hers is done"));
     }
 }
 
