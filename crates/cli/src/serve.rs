@@ -306,8 +306,8 @@ async fn run_link(arguments: Rc<Arguments>, upstream: Option<Remote>, opened: Op
         let mut config = link.config(SETTING_NAMES);
         if let Some(bridge) = &mut config.bridge {
             bridge.is_shared = opened.session.is_none();
-            // A session is of one client.
-            bridge.may_ask = !bridge.is_shared;
+            // A session is of one client, and an owner's link of one person.
+            bridge.may_ask = opened.session.is_some() || opened.owner.is_some();
             // All share what clients of either era can do with it.
             bridge.serves_modern |= arguments.is_shared();
         }

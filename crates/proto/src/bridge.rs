@@ -510,7 +510,8 @@ impl Bridge {
             self.pass_to_client(&answer);
             return self.release(now);
         }
-        let hello = if self.config.is_shared { None } else { self.held.front().map(|held| held.body.clone()) };
+        let is_in_their_name = !self.config.is_shared || self.config.may_ask;
+        let hello = self.held.front().filter(|_| is_in_their_name).map(|held| held.body.clone());
         let (own, may_ask) = (self.calls.ask(Asked::Initialize), self.config.may_ask);
         self.write_line(|out| {
             let id = RequestId::integer(own);

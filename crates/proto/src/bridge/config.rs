@@ -12,9 +12,9 @@ pub struct BridgeConfig {
     /// Whether several clients are behind the link, of either era. Then the server is greeted in our own name, and asks
     /// nobody anything (D42).
     pub is_shared: bool,
-    /// Whether one client alone is behind the link, and nobody else, so that it can be asked what the server wants to know:
-    /// by the result of a call, or as a question, as its era has it. Without, the server is told that nobody can be asked
-    /// (D42).
+    /// Whether one client alone is behind the link, or those of one person, so that they can be asked what the server wants
+    /// to know: by the result of a call, or as a question, as their era has it. Without, the server is told that nobody can
+    /// be asked (D42).
     pub may_ask: bool,
     /// How long a client without a session may take to call again with what the server has asked; then the call is
     /// cancelled at the server.

@@ -543,6 +543,28 @@ fn a_late_result_that_asks_for_input_asks_nobody() {
     assert!(is_nothing_left(&mut rig));
 }
 
+/// Two clients of one person, whose calls come one after the other: each is asked for its own.
+#[test]
+fn the_clients_of_one_person_are_each_asked_for_their_own_call() {
+    let mut rig = rig(BridgeConfig { is_shared: true, ..may_ask() });
+    rig.from_client(&call(1));
+    rig.at_server();
+    rig.from_server(&error(OWN[0], NO_METHOD));
+    assert!(rig.at_server()[0].contains(r#""capabilities":{"sampling":{}"#));
+    rig.from_server(&result(OWN[1], GREETING));
+    rig.at_server();
+    let state = asked(&mut rig, 1);
+    rig.from_client(&call(2));
+    rig.at_server();
+    rig.from_server(&plain(71, "elicitation/create", QUESTION));
+    assert!(rig.at_server()[0].contains("several calls"), "whose it is cannot be told");
+    rig.from_client(&retry(3, &state, r#"{"1":{"action":"accept"}}"#));
+    assert_eq!(rig.at_server(), [result(70, r#"{"action":"accept"}"#)]);
+    rig.from_server(&result(OWN[2], "{}"));
+    assert_eq!(one(&mut rig)["id"], 3);
+    asked(&mut rig, 2);
+}
+
 #[test]
 fn where_others_could_be_asked_nobody_is() {
     let mut rig = rig(BridgeConfig { serves_modern: true, ..BridgeConfig::default() });
