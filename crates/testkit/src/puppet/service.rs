@@ -105,7 +105,7 @@ impl Service {
     #[must_use]
     pub fn shared<S: Into<OsString>>(program: &str, flags: impl IntoIterator<Item = S>) -> Self {
         let flags = std::iter::once("--shared".into()).chain(flags.into_iter().map(Into::into));
-        Self::joint(program, flags.collect::<Vec<OsString>>())
+        Self::unasked(program, flags.collect::<Vec<OsString>>())
     }
 
     /// `program serve --pool`: each of so many server processes has been sent `initialize`.
@@ -115,10 +115,16 @@ impl Service {
     /// If it does not start.
     #[must_use]
     pub fn pool(program: &str, processes: usize) -> Self {
-        Self::joint(program, ["--pool".to_owned(), processes.to_string()])
+        Self::unasked(program, ["--pool".to_owned(), processes.to_string()])
     }
 
-    fn joint<S: Into<OsString>>(program: &str, flags: impl IntoIterator<Item = S>) -> Self {
+    /// `program serve` with these flags, by which no server process is asked which era it speaks.
+    ///
+    /// # Panics
+    ///
+    /// If it does not start.
+    #[must_use]
+    pub fn unasked<S: Into<OsString>>(program: &str, flags: impl IntoIterator<Item = S>) -> Self {
         Self::open(program, flags, |orders| ["--".into(), puppet(program.as_ref()).into(), orders.into()])
     }
 

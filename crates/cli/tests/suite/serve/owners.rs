@@ -2,7 +2,9 @@
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
 
+use rescind_proto::json;
 use rescind_testkit::puppet::{Connection, Service};
+use serde_json::Value;
 
 use super::{LEGACY, MIRRORS, MODERN};
 use crate::shim::{
@@ -196,4 +198,55 @@ fn what_is_no_list_and_flags_that_contradict_it_are_refused_in_words() {
         assert_eq!(code, 2);
         assert!(said.contains("cannot be used with"), "{said}");
     }
+}
+
+/// A server with sessions, clients without: the question is the result of the call that it is for, and nobody else's.
+#[test]
+fn an_owner_is_asked_what_the_server_wants_to_know_for_his_call() {
+    let folder = tempfile::tempdir().unwrap();
+    let list = write(folder.path(), LIST, 0o600);
+    let service = Service::unasked(PROGRAM, ["--bridge", "--owners", &list]);
+    let meta = MODERN[1..MODERN.len() - 1].replace(r#"Capabilities":{}"#, r#"Capabilities":{"elicitation":{}}"#);
+    let call = |who, id: &str, members: &str| {
+        let mirrors = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/call"), ("mcp-name", "slow"), who];
+        let mut connection = service.connect();
+        connection.post(&mirrors, &request_with(id, "tools/call", &format!(r#"{{{meta},"name":"slow"{members}}}"#)));
+        connection
+    };
+    let mut ann = call(ANN, "1", "");
+    let mut server = service.accept();
+    let id = |message: &str| json::member(message.as_bytes(), "id").map(|id| String::from_utf8(id.to_vec()).unwrap());
+    let asked = server.receive();
+    assert!(asked.contains("server/discover"), "{asked}");
+    let none = format!(r#"{{"jsonrpc":"2.0","id":{},"error":{{"code":-32601,"message":"no"}}}}"#, id(&asked).unwrap());
+    server.send(&none);
+    let asked = server.receive();
+    assert!(asked.contains(r#""capabilities":{"elicitation":{}}"#), "{asked}");
+    let greeting = r#"{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"s","version":"1"}}"#;
+    server.send(&result(&id(&asked).unwrap(), greeting));
+    server.expect(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+    let known = id(&server.receive()).unwrap();
+    server.send(&request_with("70", "elicitation/create", r#"{"message":"Sure?","requestedSchema":{}}"#));
+    let head = ann.head();
+    let wanted: Value = serde_json::from_str(&ann.message(&head)).unwrap();
+    assert_eq!(wanted["result"]["inputRequests"]["1"]["params"]["message"], "Sure?", "{wanted}");
+
+    // The state is of no use to another, who has a server process of his own.
+    let state = &wanted["result"]["requestState"];
+    let answer = format!(r#","requestState":{state},"inputResponses":{{"1":{{"action":"accept"}}}}"#);
+    let mut bob = call(BOB, "1", &answer);
+    let mut his = service.accept();
+    let asked = his.receive();
+    his.send(&none.replace(&id(&none).unwrap(), &id(&asked).unwrap()));
+    let asked = his.receive();
+    his.send(&result(&id(&asked).unwrap(), greeting));
+    his.expect(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+    let head = bob.head();
+    assert_eq!(shim::error_of(&bob.message(&head), "1")["code"], -32602);
+
+    let mut ann = call(ANN, "2", &answer);
+    server.expect(&result("70", r#"{"action":"accept"}"#));
+    server.send(&result(&known, r#"{"content":[]}"#));
+    let head = ann.head();
+    assert_eq!(ann.message(&head), result("2", r#"{"resultType":"complete","content":[]}"#));
 }
