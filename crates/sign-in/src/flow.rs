@@ -11,7 +11,7 @@ use crate::{
     discovery::{self, Discovered},
     exchange::{self, Tokens},
     form::Form,
-    redirect::{self, Journey, Redirects, Verdict},
+    redirect::{self, Arrival, Journey, Redirects, Verdict},
 };
 
 /// What a sign-in needs of its surroundings.
@@ -25,12 +25,13 @@ pub(crate) struct World {
 }
 
 /// Signs in, as the person agrees to. `known` is an earlier sign-in, whose client serves again and whose scopes are kept.
+/// The browser waits for what comes of it, if it came back.
 pub(crate) async fn sign_in(
     world: &World,
     person: &dyn Person,
     challenge: &Challenge,
     known: Option<&Record>,
-) -> Result<Record, SignInError> {
+) -> Result<(Record, Option<Arrival>), SignInError> {
     let World { server, settings, http, .. } = world;
     let issuer = known.map(|known| &*known.issuer);
     let discovered = discovery::discover(&**http, server, challenge, issuer).await?;
@@ -43,7 +44,9 @@ pub(crate) async fn sign_in(
             // It was forgotten there.
             Err(error) if is_kept && error.is_refusal("invalid_client") => {}
             Err(error) => return Err(error),
-            Ok((client, tokens)) => return Ok(record(world, &discovered, client, tokens, scopes)),
+            Ok((client, tokens, arrival)) => {
+                return Ok((record(world, &discovered, client, tokens, scopes), arrival));
+            }
         }
     }
 }
@@ -75,7 +78,7 @@ async fn attempt(
     discovered: &Discovered,
     scopes: &Scopes,
     kept: Option<Client>,
-) -> Result<(Client, Tokens), SignInError> {
+) -> Result<(Client, Tokens, Option<Arrival>), SignInError> {
     let World { settings, http, .. } = world;
     let server = &discovered.authorization;
     let resource = discovered.resource.as_ref().map(|resource| &*resource.name);
@@ -86,7 +89,7 @@ async fn attempt(
         let client = client(world, discovered, redirect, scopes, kept).await?;
         let endpoints = (device, &server.token);
         let tokens = device::sign_in(&**http, person, endpoints, &client, resource, scopes).await?;
-        return Ok((client, tokens));
+        return Ok((client, tokens, None));
     }
     let listen = |error: std::io::Error| SignInError::Here(format!("cannot listen for the browser: {error}"));
     let redirects = listen_as(settings.redirect_port, kept.as_ref()).await.map_err(listen)?;
@@ -119,11 +122,13 @@ async fn attempt(
         return Err(SignInError::TooLate(settings.patience.as_secs() / 60));
     };
     // Nothing listens any more. The browser waits for what comes of it.
-    let tokens = exchange(world, discovered, &client, &redirect, (&query, &state, &verifier)).await;
-    if let Some(arrival) = arrival {
-        arrival.show(words(&tokens)).await;
+    match exchange(world, discovered, &client, &redirect, (&query, &state, &verifier)).await {
+        Ok(tokens) => Ok((client, tokens, arrival)),
+        Err(error) => {
+            show(arrival, Some(&error)).await;
+            Err(error)
+        }
     }
-    Ok((client, tokens?))
 }
 
 /// Has a redirect's code exchanged for tokens, if the redirect is right.
@@ -198,13 +203,15 @@ async fn pasted(person: &dyn Person, state: &Secret) -> Secret {
     }
 }
 
-/// What the person's browser shows in the end.
-fn words(tokens: &Result<Tokens, SignInError>) -> &'static str {
-    match tokens {
-        Ok(_) => "You are signed in. You can close this page.",
-        Err(SignInError::Denied) => "Access was denied, so you are not signed in. You can close this page.",
-        Err(_) => "You are not signed in: something went wrong. The program that opened this page says what.",
-    }
+/// Shows the person's browser what has come of it in the end.
+pub(crate) async fn show(arrival: Option<Arrival>, error: Option<&SignInError>) {
+    let Some(arrival) = arrival else { return };
+    let words = match error {
+        None => "You are signed in. You can close this page.",
+        Some(SignInError::Denied) => "Access was denied, so you are not signed in. You can close this page.",
+        Some(_) => "You are not signed in: something went wrong. The program that opened this page says what.",
+    };
+    arrival.show(words).await;
 }
 
 fn record(world: &World, discovered: &Discovered, client: Client, tokens: Tokens, asked: Scopes) -> Record {

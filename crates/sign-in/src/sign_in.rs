@@ -328,18 +328,25 @@ impl Inner {
     async fn ask(&self, person: &dyn Person, challenge: &Challenge) -> Result<Record, SignInError> {
         let (server, profile) = self.place();
         let known = self.vault.read(&server, &profile)?;
-        let record = match flow::sign_in(&self.world, person, challenge, known.as_ref()).await {
-            Ok(record) => record,
+        let (record, arrival) = match flow::sign_in(&self.world, person, challenge, known.as_ref()).await {
+            Ok(signed_in) => signed_in,
             Err(error) => {
                 self.state().failed = Some(error.clone()).filter(was_asked);
                 return Err(error);
             }
         };
-        let lock = self.vault.lock(&server, &profile).await?;
-        self.vault.write(&lock, &record)?;
+        let kept = self.keep(&server, &profile, &record).await.map_err(SignInError::from);
+        flow::show(arrival, kept.as_ref().err()).await;
+        kept.map(|()| record)
+    }
+
+    /// Keeps what a person has signed in for.
+    async fn keep(&self, server: &str, profile: &str, record: &Record) -> Result<(), VaultError> {
+        let lock = self.vault.lock(server, profile).await?;
+        self.vault.write(&lock, record)?;
         self.set(Some(record.clone()));
         self.state().given = Some(record.access.clone());
-        Ok(record)
+        Ok(())
     }
 
     /// What the server wants of somebody who is not signed in.
