@@ -39,6 +39,7 @@ mod route;
 mod session;
 mod stateless;
 mod stream;
+mod task_owners;
 
 use core::num::NonZero;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -82,6 +83,7 @@ use reply::Reply;
 use session::Session;
 use stateless::Shared;
 use stream::Stream;
+use task_owners::TaskOwners;
 
 /// Names an HTTP request and its response, as long as the machine lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -152,6 +154,10 @@ pub struct HttpServer {
     joint: Joint,
     /// What sessions have asked the program for that they share, as JSON: how much it is to say in its log.
     log_level: Option<Bytes>,
+    /// Answers in place of a program; empty between steps.
+    own_answers: Vec<(LinkKey, Vec<u8>)>,
+    /// Whose the tasks are of the program that sessions share.
+    task_owners: TaskOwners,
     /// What is known of the keys by which tokens are judged.
     keyring: Keyring,
     /// When the program of several clients may be started.
@@ -201,6 +207,8 @@ impl HttpServer {
             shared: Shared::new(&config),
             joint: Joint::Closed,
             log_level: None,
+            own_answers: Vec::new(),
+            task_owners: TaskOwners::new(config.seed),
             keyring: Keyring::new(),
             back_off: BackOff::default(),
             resting: BTreeSet::new(),

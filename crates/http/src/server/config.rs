@@ -12,6 +12,7 @@ use super::{
     owner::MAX_OWNER,
     posted::MAX_NAME,
     session::{MAX_ENDED, MAX_LISTENING},
+    task_owners::{MAX_TASK_ID, MAX_TASKS},
 };
 use crate::mirror::tools::MAX_NAMES;
 
@@ -99,13 +100,16 @@ impl HttpServerConfig {
     #[must_use]
     pub const fn most_held(&self) -> usize {
         let requests = self.max_in_flight * REQUEST;
-        let streams = (self.max_in_flight + MAX_ENDED + MAX_LISTENING) * STREAM;
+        let name = if self.access.has_owners() { MAX_OWNER } else { 0 };
+        let streams = (self.max_in_flight + MAX_ENDED + MAX_LISTENING) * (STREAM + name);
         // Buffers of queues are at most twice as long as what is in them.
         let input = 2 * (self.max_input + self.max_message + REQUEST);
         let kept = 2 * (self.max_kept + self.max_message + STREAM);
         let (credentials, pages) =
             if self.passes_credentials() { (2 * (MAX_CREDENTIALS + REQUEST), MAX_PAGES * MAX_PAGE) } else { (0, 0) };
         let owner = if self.access.has_owners() { 2 * (MAX_OWNER + REQUEST) } else { 0 };
+        let has_shared_tasks = self.access.has_owners() && matches!(self.sessions, Sessions::SharedLink);
+        let tasks = if has_shared_tasks { MAX_TASKS * (MAX_TASK_ID + MAX_OWNER + STREAM) } else { 0 };
         let waiting_for_keys = if matches!(self.access, Access::Issuer(_)) { self.max_input + MAX_KEYRING } else { 0 };
         let reply = STREAM + 2 * (self.max_unsent + 2 * (self.max_message + STREAM));
         let subscribed = 2 * MAX_SUBSCRIBED;
@@ -117,6 +121,7 @@ impl HttpServerConfig {
             + self.max_message
             + MAX_LIST
             + waiting_for_keys
+            + tasks
             + pages
     }
 }

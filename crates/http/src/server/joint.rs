@@ -308,10 +308,10 @@ impl HttpServer {
         }
     }
 
-    /// Passes on a session's request to the program that it shares, unless that is not to see it.
+    /// Passes on a session's request to the program that it shares, unless that is not to see it: then its answer is given
+    /// with [`give_own_answers`](Self::give_own_answers).
     pub(crate) fn open_joint_request(
         &mut self,
-        now: Instant,
         session: SessionKey,
         (link, stream): (LinkKey, StreamKey),
         body: &[u8],
@@ -321,7 +321,7 @@ impl HttpServer {
         self.note_level(request);
         let subscribed = self.subscribe(session, request);
         if let Subscribed::Passes = subscribed {
-            return self.open_request(link, stream, body, request, meta);
+            return self.open_of_owner((link, stream), body, request, meta);
         }
         let Some((id, _)) = self.enter_request(link, stream, body, request, meta) else { return };
         let mut answer = Vec::new();
@@ -332,7 +332,7 @@ impl HttpServer {
                 message::error(Some(&id), error_code::OVERLOADED, words, None, &mut answer);
             }
         }
-        self.handle_message(now, link, &answer);
+        self.own_answers.push((link, answer));
     }
 
     /// Notes what a session subscribes to. Every subscription is passed on, since a program takes the same one twice; that
@@ -368,13 +368,16 @@ impl HttpServer {
         notification: &Notification<'_>,
     ) {
         let method = &*notification.method;
+        let hearers = self.hearers(notification);
+        let is_for_all = hearers.is_none() && (FOR_ALL.contains(&method) || method == UPDATED);
         let sessions: Vec<SessionKey> = match &self.joint {
+            Joint::Open { .. } if let Some(hearers) = hearers => hearers,
             Joint::Open { .. } if FOR_ALL.contains(&method) => self.sessions.keys().copied().collect(),
             Joint::Open { .. } if method == UPDATED => self.subscribers(notification),
             Joint::Closed | Joint::Asked { .. } | Joint::Open { .. } => Vec::new(),
         };
         // Those outside a session hear of it on a subscription of theirs.
-        if sessions.is_empty() && !(self.joins_eras() && (FOR_ALL.contains(&method) || method == UPDATED)) {
+        if sessions.is_empty() && !(self.joins_eras() && is_for_all) {
             self.report(HttpServerEvent::Dropped { link, method: method.into() });
         }
         sessions.into_iter().for_each(|session| self.send_unasked(now, session, message));
@@ -390,7 +393,11 @@ impl HttpServer {
         };
         let found = are(&is_part);
         // The program spells it in another way: better one that was not asked for than one that is missing.
-        if found.is_empty() { are(&|session| !session.subscriptions.is_empty()) } else { found }
+        if found.is_empty() && !self.serves_owners_together() {
+            are(&|session| !session.subscriptions.is_empty())
+        } else {
+            found
+        }
     }
 }
 

@@ -149,6 +149,7 @@ impl HttpServer {
             + replies
             + timers
             + self.keyring.held()
+            + self.task_owners.held()
             + waiting
             + self.events.capacity() * size_of::<HttpServerEvent>()
     }
@@ -215,6 +216,7 @@ impl HttpServer {
         self.resting.iter().for_each(|(at, link)| (at.since(now), self.rank_of_link(*link)).hash(state));
         self.back_off.hash_state(now, state);
         self.keyring.hash_state(now, state);
+        self.task_owners.hash_state(state);
         self.log_level.hash(state);
         self.modern_only.as_ref().map(ModernOnly::list).hash(state);
         (self.is_draining, &self.session_id, self.events.len()).hash(state);

@@ -22,6 +22,7 @@ use super::{
     session::Session,
     stateless,
     stream::{Stream, Waiting},
+    task_owners,
 };
 
 impl HttpServer {
@@ -129,7 +130,8 @@ impl HttpServer {
         match frame {
             Frame::Request(request) => {
                 if let Some(stream) = self.open_stream(now, reply, session_key) {
-                    self.open_in_session(now, session_key, (link, stream), body, request, meta);
+                    self.open_in_session(session_key, (link, stream), body, request, meta);
+                    self.give_own_answers(now);
                 }
                 return Ok(());
             }
@@ -191,7 +193,7 @@ impl HttpServer {
                 Frame::Request(request) => {
                     stream = stream.or_else(|| self.open_stream(now, reply, session));
                     if let Some(stream) = stream {
-                        self.open_in_session(now, session, (link, stream), body, request, &Meta::of(frame));
+                        self.open_in_session(session, (link, stream), body, request, &Meta::of(frame));
                     }
                 }
                 Frame::Notification(notification) => {
@@ -203,7 +205,10 @@ impl HttpServer {
             }
         }
         match stream {
-            Some(stream) => self.begin(stream),
+            Some(stream) => {
+                self.begin(stream);
+                self.give_own_answers(now);
+            }
             None => {
                 if let Some(reply) = self.replies.get_mut(&reply) {
                     reply.empty(StatusCode::ACCEPTED);
@@ -216,7 +221,6 @@ impl HttpServer {
     /// Passes on a request of a session's client.
     fn open_in_session(
         &mut self,
-        now: Instant,
         session: SessionKey,
         (link, stream): (LinkKey, StreamKey),
         body: &[u8],
@@ -225,7 +229,15 @@ impl HttpServer {
     ) {
         match self.config.sessions {
             Sessions::OwnLink => self.open_request(link, stream, body, request, meta),
-            Sessions::SharedLink => self.open_joint_request(now, session, (link, stream), body, request, meta),
+            Sessions::SharedLink => self.open_joint_request(session, (link, stream), body, request, meta),
+        }
+    }
+
+    /// Gives the answers of requests that their program is not to see. They come when all that was sent with them is open,
+    /// since a stream ends with the last answer that it waits for.
+    pub(crate) fn give_own_answers(&mut self, now: Instant) {
+        for (link, answer) in core::mem::take(&mut self.own_answers) {
+            self.handle_message(now, link, &answer);
         }
     }
 
@@ -379,6 +391,7 @@ impl HttpServer {
         });
         link.requests.insert(link_id.clone(), stream_key);
         let lists_tools = request.method == "tools/list";
+        let lists_tasks = request.method == task_owners::LIST;
         let listens = stream.dialect.subscription.is_some_and(|form| form.method == request.method);
         if stream.waiting.is_empty() {
             // Most have one, and ten thousand of them may be open.
@@ -390,6 +403,7 @@ impl HttpServer {
             token,
             listens,
             lists_tools,
+            lists_tasks,
             input: None,
         });
         Some((link_id, edits))

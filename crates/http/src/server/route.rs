@@ -154,6 +154,12 @@ impl HttpServer {
             }
         }
         self.note_proof(now, stream_key, unauthorized.as_ref());
+        if let ResponseBody::Result(result) = response.body {
+            self.note_task(stream_key, result);
+            if waiting.lists_tasks {
+                edits.extend(self.own_tasks(stream_key, message, result));
+            }
+        }
         if waiting.lists_tools
             && let ResponseBody::Result(result) = response.body
             && self.streams.get(&stream_key).is_some_and(|stream| !stream.is_resumable())
@@ -312,6 +318,9 @@ impl HttpServer {
         };
         if ends {
             return self.handle_settled(now, link, &id);
+        }
+        if !self.may_hear(stream, json::member(message, "params")) {
+            return;
         }
         let client_id = stream.waiting.first().map(|waiting| text(&waiting.client_id));
         let edits = frame::span_of(message, raw).zip(client_id).into_iter().collect();

@@ -223,7 +223,7 @@ impl HttpServer {
         let key = StreamKey(self.allocate_key());
         let session = self.sessions.get_mut(&session_key)?;
         let place = Place { session: session_key, number: session.number(key) };
-        Some((key, Stream::new(session.link, session.dialect(), Some(place))))
+        Some((key, Stream::new(session.link, session.dialect(), session.owner.clone(), Some(place))))
     }
 
     /// Lets a response carry a stream.

@@ -196,8 +196,9 @@ impl HttpServer {
         let link = self.stateless_link(now, posted.asker).map_err(|refusal| refusal.of(&request.id))?;
         self.check_room(now, link, 1).map_err(|refusal| refusal.of(&request.id))?;
         let stream = StreamKey(self.allocate_key());
-        self.insert_stream(now, reply, stream, Stream::new(link, dialect, None));
-        self.open_request(link, stream, posted.body, request, &posted.meta);
+        self.insert_stream(now, reply, stream, Stream::new(link, dialect, posted.asker.owner.clone(), None));
+        self.open_of_owner((link, stream), posted.body, request, &posted.meta);
+        self.give_own_answers(now);
         Ok(())
     }
 

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use bytes::{Bytes, BytesMut};
 use rescind_proto::{dialect::Dialect, error_code, id::RequestId, message, time::Instant};
 
-use super::{LinkKey, ReplyKey, SessionKey, link::InputNumber};
+use super::{LinkKey, ReplyKey, SessionKey, link::InputNumber, owner::Owner};
 use crate::sse;
 
 /// The most bytes that are handed out at once.
@@ -20,6 +20,8 @@ const CHUNK: usize = 64 << 10;
 pub(crate) struct Stream {
     pub(crate) link: LinkKey,
     pub(crate) dialect: &'static Dialect,
+    /// Whose it is; `None` where nobody is told apart.
+    pub(crate) owner: Option<Owner>,
     /// The response that carries it now.
     pub(crate) reply: Option<ReplyKey>,
     /// Where it stands in its session; `None` where nothing can be resumed.
@@ -72,6 +74,8 @@ pub(crate) struct Waiting {
     pub(crate) listens: bool,
     /// It asks for the list of tools.
     pub(crate) lists_tools: bool,
+    /// It asks for the list of tasks.
+    pub(crate) lists_tasks: bool,
     /// Its place among what the program is to take; `None` if it is not to see it, or must (MCP-C03).
     pub(crate) input: Option<InputNumber>,
 }
@@ -116,10 +120,11 @@ pub(crate) enum Part {
 }
 
 impl Stream {
-    pub(crate) fn new(link: LinkKey, dialect: &'static Dialect, place: Option<Place>) -> Self {
+    pub(crate) fn new(link: LinkKey, dialect: &'static Dialect, owner: Option<Owner>, place: Option<Place>) -> Self {
         Self {
             link,
             dialect,
+            owner,
             reply: None,
             place,
             waiting: Vec::new(),
@@ -178,12 +183,13 @@ impl Stream {
     pub(crate) fn held(&self) -> usize {
         let waiting: usize = self.waiting.iter().map(Waiting::held).sum();
         let places = self.events.capacity() - self.events.len();
-        size_of::<Self>() + self.kept + places * size_of::<StreamEvent>() + waiting
+        let owner = self.owner.as_ref().map_or(0, |owner| owner.name().len());
+        size_of::<Self>() + owner + self.kept + places * size_of::<StreamEvent>() + waiting
     }
 
     /// Feeds what decides its future into a hasher, but for its link, its session and its response.
     pub(crate) fn hash_state(&self, now: Instant, state: &mut impl Hasher) {
-        (self.dialect.name, self.number(), self.has_begun, self.is_final, self.has_answered).hash(state);
+        (self.dialect.name, &self.owner, self.number(), self.has_begun, self.is_final, self.has_answered).hash(state);
         (self.ended.map(|ended| now.since(ended)), self.sent, self.next).hash(state);
         (self.gone, &self.gone_answers, self.gone_other, &self.waiting, &self.events).hash(state);
     }

@@ -26,5 +26,6 @@ mod rig;
 mod sessions;
 mod shared;
 mod subscriptions;
+mod task_owners;
 mod walks;
 mod world;

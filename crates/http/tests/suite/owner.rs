@@ -15,13 +15,13 @@ fn owned() -> HttpServerConfig {
     HttpServerConfig { access: Access::Owners(Bearers::read(LIST).unwrap()), ..config() }
 }
 
-fn shared() -> HttpServerConfig {
+pub(crate) fn shared() -> HttpServerConfig {
     HttpServerConfig { sessions: Sessions::SharedLink, stateless: Stateless::Joined, ..owned() }
 }
 
 impl Rig {
     /// The next requests are of the person with this token.
-    fn becomes(&mut self, token: &str) -> &mut Self {
+    pub(crate) fn becomes(&mut self, token: &str) -> &mut Self {
         self.authorization = Some(format!("Bearer {token}"));
         self
     }
@@ -47,7 +47,7 @@ impl Rig {
 }
 
 /// Opens a session of the person who has last become, where sessions share a link.
-fn join(rig: &mut Rig) -> Client {
+pub(crate) fn join(rig: &mut Rig) -> Client {
     let asks = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
         "protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}});
     let key = rig.post(&[], &asks.to_string());

@@ -76,6 +76,26 @@ pub(crate) fn about(id: &str, method: &str, uri: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"resources/{method}","params":{{"uri":"{uri}"}}}}"#)
 }
 
+/// The stream of a batch ends with its last answer, not with one that is given before the others are open.
+#[test]
+fn a_request_that_is_answered_here_ends_no_batch() {
+    let mut rig = Rig::with(shared());
+    let keys = [(); 2].map(|()| rig.post(&[], &initialize("1", "2025-03-26")));
+    let link = shakes(&mut rig, LEGACY);
+    let clients = keys.map(|key| client(&mut rig, key, link));
+    for client in &clients {
+        rig.post_to(client, &about("1", "subscribe", "a"));
+    }
+    rig.at(link);
+    let batch = rig.post_to(&clients[0], &format!("[{},{}]", about("2", "unsubscribe", "a"), call("3")));
+    let [only] = &rig.at(link)[..] else { panic!("not one message") };
+    let known = id_of(only);
+    rig.answer(link, &known, "done");
+    let answers = rig.read(batch).messages();
+    assert_eq!(answers, [r#"{"jsonrpc":"2.0","id":2,"result":{}}"#.to_owned(), result_of("3", "done")]);
+    rig.end();
+}
+
 #[test]
 fn one_handshake_opens_all_sessions_and_is_not_asked_for_again() {
     let mut rig = Rig::with(shared());

@@ -1,0 +1,230 @@
+//! Whose the tasks are of a program that serves several owners.
+//!
+//! The program knows nothing of owners, and has one list of tasks. A task is the owner's whose request was answered with its
+//! handle; for everybody else, and for ids that were never seen here, there is none (TASK-08). So whether another's task
+//! exists cannot be found out, and what is not known for certain belongs to nobody.
+
+use core::hash::{Hash, Hasher};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use rescind_proto::{
+    dialect::mcp,
+    error_code,
+    frame::{self, Notification, Request},
+    json, message,
+};
+
+use super::{
+    HttpServer, LinkKey, SessionKey, Sessions, StreamKey,
+    owner::Owner,
+    posted::{Edit, Meta},
+    stream::Stream,
+};
+
+/// The most tasks whose owners are remembered.
+pub(crate) const MAX_TASKS: usize = 16_384;
+
+/// The longest id of a task that is remembered, in bytes.
+pub(crate) const MAX_TASK_ID: usize = 256;
+
+pub(crate) const LIST: &str = "tasks/list";
+const STATUS: &str = "notifications/tasks/status";
+const LOG: &str = "notifications/message";
+
+/// Owners by their tasks.
+///
+/// Of too many tasks the oldest is forgotten of the owner who has most, so that nobody has another's forgotten. A task that
+/// is forgotten goes on, and cannot be asked about any more.
+#[derive(Clone, Debug)]
+pub(crate) struct TaskOwners {
+    owners: HashMap<Arc<str>, Owner, FixedState>,
+    /// The tasks of each, oldest first.
+    tasks: BTreeMap<Owner, VecDeque<Arc<str>>>,
+}
+
+impl TaskOwners {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { owners: HashMap::with_hasher(FixedState::with_seed(seed)), tasks: BTreeMap::new() }
+    }
+
+    /// Notes whose a task is. One that has an owner stays his.
+    fn insert(&mut self, id: &str, owner: &Owner) {
+        if id.len() > MAX_TASK_ID || self.owners.contains_key(id) {
+            return;
+        }
+        if self.owners.len() >= MAX_TASKS {
+            self.forget_one();
+        }
+        let id: Arc<str> = id.into();
+        // One name for all of his.
+        let owner = self.tasks.get_key_value(owner).map_or(owner, |(known, _)| known).clone();
+        self.owners.insert(Arc::clone(&id), owner.clone());
+        self.tasks.entry(owner).or_default().push_back(id);
+    }
+
+    fn forget_one(&mut self) {
+        let most = self.tasks.iter().max_by_key(|(_, tasks)| tasks.len()).map(|(owner, _)| owner.clone());
+        let Some(owner) = most else { return };
+        let Some(tasks) = self.tasks.get_mut(&owner) else { return };
+        if let Some(id) = tasks.pop_front() {
+            self.owners.remove(&id);
+        }
+        if tasks.is_empty() {
+            self.tasks.remove(&owner);
+        }
+    }
+
+    fn is_of(&self, id: &str, owner: Option<&Owner>) -> bool {
+        owner.is_some() && self.owners.get(id) == owner
+    }
+
+    /// Bytes of memory that it holds.
+    pub(crate) fn held(&self) -> usize {
+        let ids: usize = self.owners.keys().map(|id| id.len()).sum();
+        let names: usize = self.tasks.keys().map(|owner| owner.name().len()).sum();
+        let places: usize = self.tasks.values().map(|tasks| tasks.capacity() * size_of::<Arc<str>>()).sum();
+        let entries = self.owners.capacity() * size_of::<(Arc<str>, Owner)>();
+        ids + names + places + entries + self.tasks.len() * size_of::<(Owner, VecDeque<Arc<str>>)>()
+    }
+
+    /// Feeds what decides its future into a hasher.
+    pub(crate) fn hash_state(&self, state: &mut impl Hasher) {
+        self.tasks.hash(state);
+    }
+}
+
+impl HttpServer {
+    /// Whether one program serves several owners.
+    pub(crate) const fn serves_owners_together(&self) -> bool {
+        self.config.access.has_owners() && matches!(self.config.sessions, Sessions::SharedLink)
+    }
+
+    /// Passes a request on to a program that may serve several owners, unless it is about another's task: that is answered
+    /// as one that does not exist (TASK-07).
+    ///
+    /// Its answer is given with [`give_own_answers`](Self::give_own_answers).
+    pub(crate) fn open_of_owner(
+        &mut self,
+        (link, stream): (LinkKey, StreamKey),
+        body: &[u8],
+        request: &Request<'_>,
+        meta: &Meta<'_>,
+    ) {
+        if !self.serves_owners_together() || self.may_ask(stream, request) {
+            return self.open_request(link, stream, body, request, meta);
+        }
+        let Some((id, _)) = self.enter_request(link, stream, body, request, meta) else { return };
+        let mut answer = Vec::new();
+        message::error(Some(&id), error_code::INVALID_PARAMS, "unknown task", None, &mut answer);
+        self.own_answers.push((link, answer));
+    }
+
+    /// Whether a request is about no task in particular, or about one of its own owner.
+    fn may_ask(&self, stream: StreamKey, request: &Request<'_>) -> bool {
+        if !request.method.starts_with("tasks/") || request.method == LIST {
+            return true;
+        }
+        let owner = self.streams.get(&stream).and_then(|stream| stream.owner.as_ref());
+        let params = request.params.raw;
+        params.and_then(|params| only(params, "taskId")).is_some_and(|id| self.task_owners.is_of(&id, owner))
+    }
+
+    /// Notes whose task it is whose handle a result may be.
+    pub(crate) fn note_task(&mut self, stream: StreamKey, result: &[u8]) {
+        if !self.serves_owners_together() {
+            return;
+        }
+        let Some(owner) = self.streams.get(&stream).and_then(|stream| stream.owner.as_ref()) else { return };
+        // A program may give tasks of either dialect, whichever it greets in.
+        let forms = [&mcp::LATEST_LEGACY, &mcp::LATEST].into_iter().filter_map(|dialect| dialect.tasks);
+        for id in forms.filter_map(|form| form.handle(result)).filter_map(json::text) {
+            self.task_owners.insert(&id, owner);
+        }
+    }
+
+    /// What of a list of tasks is left out, since it is not the owner's. A page may become short; its cursor stays.
+    pub(crate) fn own_tasks(&self, stream: StreamKey, message: &[u8], result: &[u8]) -> Vec<Edit> {
+        if !self.serves_owners_together() {
+            return Vec::new();
+        }
+        let owner = self.streams.get(&stream).and_then(|stream| stream.owner.as_ref());
+        let is_own = |task: &&[u8]| only(task, "taskId").is_some_and(|id| self.task_owners.is_of(&id, owner));
+        let lists = json::members(result).into_iter().flatten().map_while(Result::ok);
+        lists
+            .filter(|member| member.key_is("tasks"))
+            .filter_map(|list| {
+                let tasks = json::elements(list.value).into_iter().flatten().map_while(Result::ok);
+                let own = tasks.filter(is_own).collect::<Vec<_>>().join(&b","[..]);
+                Some((frame::span_of(message, list.value)?, [&b"["[..], &own, b"]"].concat()))
+            })
+            .collect()
+    }
+
+    /// Whether a stream may be told this of a subscription: nothing of another's task.
+    pub(crate) fn may_hear(&self, stream: &Stream, params: Option<&[u8]>) -> bool {
+        if !self.serves_owners_together() {
+            return true;
+        }
+        let is_of_task = params.is_some_and(|params| json::member(params, "taskId").is_some());
+        let id = params.and_then(|params| only(params, "taskId"));
+        !is_of_task || id.is_some_and(|id| self.task_owners.is_of(&id, stream.owner.as_ref()))
+    }
+
+    /// The sessions that hear a notification which is one owner's; `None` if it is for whoever listens. What names no task
+    /// in a log may be about anyone, and is nobody's.
+    pub(crate) fn hearers(&self, notification: &Notification<'_>) -> Option<Vec<SessionKey>> {
+        if !self.serves_owners_together() {
+            return None;
+        }
+        let params = notification.params.raw.unwrap_or_default();
+        let id = match &*notification.method {
+            STATUS => only(params, "taskId"),
+            LOG => json::lookup(params, &["_meta", RELATED]).and_then(|related| only(related, "taskId")),
+            _ => return None,
+        };
+        let owner = id.and_then(|id| self.task_owners.owners.get(&*id));
+        let is_his = |session: &super::Session| owner.is_some() && session.owner.as_ref() == owner;
+        Some(self.sessions.iter().filter(|(_, session)| is_his(session)).map(|(key, _)| *key).collect())
+    }
+}
+
+/// Where in `_meta` a message names the task that it is about (TASK-10).
+const RELATED: &str = "io.modelcontextprotocol/related-task";
+
+/// The text of a member that stands there once. Of two, the program may read the other.
+fn only(object: &[u8], name: &str) -> Option<String> {
+    let mut found = json::members(object)?.filter(|member| member.as_ref().is_ok_and(|member| member.key_is(name)));
+    let first = found.next()?.ok()?.value;
+    if found.next().is_some() {
+        return None;
+    }
+    json::text(first).map(std::borrow::Cow::into_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_too_many_tasks_the_oldest_of_who_has_most_is_forgotten() {
+        let [ann, bob] = ["ann", "bob"].map(|name| Owner::new(name).unwrap());
+        let mut owners = TaskOwners::new(0);
+        owners.insert("hers", &ann);
+        for number in 0..2 * MAX_TASKS {
+            owners.insert(&format!("his {number}"), &bob);
+        }
+        assert_eq!(owners.owners.len(), MAX_TASKS);
+        assert!(owners.is_of("hers", Some(&ann)));
+        assert!(!owners.is_of("his 0", Some(&bob)) && owners.is_of(&format!("his {}", 2 * MAX_TASKS - 1), Some(&bob)));
+        // It is taken once, by the first.
+        owners.insert("hers", &bob);
+        assert!(owners.is_of("hers", Some(&ann)) && !owners.is_of("hers", Some(&bob)) && !owners.is_of("hers", None));
+        owners.insert(&"x".repeat(MAX_TASK_ID + 1), &ann);
+        assert_eq!(owners.owners.len(), MAX_TASKS);
+    }
+}
