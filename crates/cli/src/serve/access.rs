@@ -24,14 +24,15 @@ pub(crate) struct AccessArguments {
     /// Serve only requests that have a token in FILE, and tell the owners of tokens apart: none of them sees, resumes,
     /// cancels or ends what another has begun. Each line of FILE is an owner and a token of theirs, or `sha256:` and the
     /// SHA-256 of the token in hexadecimal digits in its place; lines that begin with # are left out. Requests outside a
-    /// session have a server process for each owner. FILE is read once, when the service starts. Not with --shared or --pool
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["token_file", "shared", "pool"])]
+    /// session have a server process for each owner, unless --shared is given. FILE is read once, when the service starts.
+    /// Not with --pool
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["token_file", "pool"])]
     owners: Option<PathBuf>,
 
     /// Serve only requests that have a token (JWT) of the issuer at URL for --audience, signed with RS256, ES256 or EdDSA,
     /// and tell its subjects apart as --owners does. Its keys are fetched from where its page says (RFC 8414, OpenID Connect
-    /// Discovery). Clients without a token are told of the issuer (RFC 9728). Not with --shared or --pool
-    #[arg(long, value_name = "URL", requires = "audience", conflicts_with_all = ["token_file", "owners", "shared", "pool"])]
+    /// Discovery). Clients without a token are told of the issuer (RFC 9728). Not with --pool
+    #[arg(long, value_name = "URL", requires = "audience", conflicts_with_all = ["token_file", "owners", "pool"])]
     issuer: Option<String>,
 
     /// The URL by which clients know the service, such as https://example.com/mcp: tokens must be for it

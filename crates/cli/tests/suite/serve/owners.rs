@@ -138,6 +138,57 @@ fn owners_have_processes_of_their_own_outside_a_session() {
     assert_eq!((head.status, head.header("www-authenticate")), (401, Some("Bearer")));
 }
 
+/// One process for all: her task is hers, and so is what it says of it.
+#[test]
+fn with_one_process_for_all_nobody_sees_or_stops_the_task_of_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let list = write(folder.path(), LIST, 0o600);
+    let service = Service::shared(PROGRAM, ["--owners", &list]);
+    let mut server = service.accept();
+    let greeting =
+        format!(r#"{{"protocolVersion":"{LEGACY}","capabilities":{{}},"serverInfo":{{"name":"s","version":"1"}}}}"#);
+    let id_of = |message: &str| -> String {
+        let id = rescind_proto::json::member(message.as_bytes(), "id").unwrap();
+        String::from_utf8(id.to_vec()).unwrap()
+    };
+    let asked = server.receive();
+    server.send(&result(&id_of(&asked), &greeting));
+    server.expect(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+    let open = |who| {
+        let params = format!(
+            r#"{{"protocolVersion":"{LEGACY}","capabilities":{{}},"clientInfo":{{"name":"c","version":"1"}}}}"#
+        );
+        let (_, head) = service.post(&[who], &request_with("1", "initialize", &params));
+        head.header("mcp-session-id").unwrap().to_owned()
+    };
+    let (hers, his) = (open(ANN), open(BOB));
+    let ask = |session: &str, who, method: &str| {
+        let mut connection = service.connect();
+        connection.post(&[("mcp-session-id", session), who], &request_with("5", method, r#"{"taskId":"task-1"}"#));
+        connection
+    };
+
+    let mut made = service.connect();
+    made.post(&[("mcp-session-id", &hers), ANN], &request_with("5", "tools/call", r#"{"name":"x","task":{}}"#));
+    let asked = server.receive();
+    server.send(&result(&id_of(&asked), r#"{"task":{"taskId":"task-1","status":"working"}}"#));
+    let head = made.head();
+    assert!(made.message(&head).contains("task-1"));
+
+    for method in ["tasks/get", "tasks/result", "tasks/cancel"] {
+        let mut refused = ask(&his, BOB, method);
+        let head = refused.head();
+        assert_eq!(shim::error_of(&refused.message(&head), "5")["code"], -32602, "{method}");
+    }
+    // Her own cancel is the next thing that the process hears.
+    let mut cancelled = ask(&hers, ANN_RENEWED, "tasks/cancel");
+    let asked = server.receive();
+    assert!(asked.contains("tasks/cancel") && asked.contains("task-1"), "{asked}");
+    server.send(&result(&id_of(&asked), r#"{"taskId":"task-1","status":"cancelled"}"#));
+    let head = cancelled.head();
+    assert!(cancelled.message(&head).contains("cancelled"));
+}
+
 #[test]
 fn tokens_stand_in_no_list_no_recording_and_no_word() {
     let folder = tempfile::tempdir().unwrap();
@@ -193,11 +244,9 @@ fn what_is_no_list_and_flags_that_contradict_it_are_refused_in_words() {
     assert!(said.starts_with(&format!("error: {list}: line 2 has the token of line 1\nhint: ")), "{said}");
     assert!(!said.contains("secret"), "{said}");
     assert_eq!(serve(&["--owners", "/nowhere/owners"]).1, 2);
-    for other in [&["--token-file", &list][..], &["--shared"]] {
-        let (said, code) = serve(&[&["--owners", &*list], other].concat());
-        assert_eq!(code, 2);
-        assert!(said.contains("cannot be used with"), "{said}");
-    }
+    let (said, code) = serve(&["--owners", &list, "--token-file", &list]);
+    assert_eq!(code, 2);
+    assert!(said.contains("cannot be used with"), "{said}");
 }
 
 /// A server with sessions, clients without: the question is the result of the call that it is for, and nobody else's.
