@@ -206,8 +206,8 @@ async fn serve(arguments: Arguments) -> Result<(), Failure> {
     say(&format!("listening on http://{address}{path}"));
     if is_open {
         report(
-            "warning: everyone who can reach this address can use the server\nhint: give --token-file, --owners or --issuer, or \
-             listen on 127.0.0.1",
+            "warning: everyone who can reach this address can use the server\nhint: give --token-file, --owners or \
+             --issuer, or listen on 127.0.0.1",
         );
     }
     warning.iter().for_each(|warning| report(warning));

@@ -1,7 +1,7 @@
 //! A list of owners and their bearer tokens, as an operator writes it.
 
 use core::fmt;
-use std::collections::{BTreeMap, btree_map::Entry};
+use std::collections::BTreeMap;
 
 use super::{access::TokenDigest, owner::Owner};
 
@@ -9,8 +9,15 @@ use super::{access::TokenDigest, owner::Owner};
 #[derive(Clone)]
 pub struct Bearers {
     /// Looking a digest up may take longer the more of it is right: but nobody can tell a token from its digest.
-    owners: BTreeMap<TokenDigest, Owner>,
+    bearers: BTreeMap<TokenDigest, Bearer>,
     has_plain: bool,
+}
+
+#[derive(Clone)]
+struct Bearer {
+    owner: Owner,
+    /// Where the token stands.
+    line: usize,
 }
 
 impl Bearers {
@@ -22,12 +29,10 @@ impl Bearers {
     ///
     /// A line is something else, two lines have one token, or there is no owner. The error repeats no token.
     pub fn read(text: &str) -> Result<Self, BearersError> {
-        let mut owners = BTreeMap::new();
-        let (mut lines, mut has_plain) = (BTreeMap::new(), false);
-        for (number, line) in text.strip_prefix('\u{feff}').unwrap_or(text).lines().enumerate() {
-            let line_number = number + 1;
-            let refused = |fault| BearersError::Line { line: line_number, fault };
-            let mut words = line.split_whitespace();
+        let (mut bearers, mut has_plain) = (BTreeMap::new(), false);
+        for (text, line) in text.strip_prefix('\u{feff}').unwrap_or(text).lines().zip(1..) {
+            let refused = |fault| BearersError::Line { line, fault };
+            let mut words = text.split_whitespace();
             let Some(name) = words.next().filter(|name| !name.starts_with('#')) else { continue };
             let (Some(token), None) = (words.next(), words.next()) else { return Err(refused(LineFault::Words)) };
             let is_plain_name = !name.chars().any(char::is_control);
@@ -40,13 +45,11 @@ impl Bearers {
                 }
                 None => return Err(refused(LineFault::Token)),
             };
-            match lines.entry(digest) {
-                Entry::Occupied(earlier) => return Err(refused(LineFault::Repeated(*earlier.get()))),
-                Entry::Vacant(vacant) => _ = vacant.insert(line_number),
+            if let Some(earlier) = bearers.insert(digest, Bearer { owner, line }) {
+                return Err(refused(LineFault::Repeated(earlier.line)));
             }
-            owners.insert(digest, owner);
         }
-        if owners.is_empty() { Err(BearersError::Empty) } else { Ok(Self { owners, has_plain }) }
+        if bearers.is_empty() { Err(BearersError::Empty) } else { Ok(Self { bearers, has_plain }) }
     }
 
     /// Whether a token itself stood in the list, which nobody else may read then.
@@ -57,13 +60,13 @@ impl Bearers {
 
     /// Whose token this is.
     pub(crate) fn owner(&self, token: &[u8]) -> Option<Owner> {
-        self.owners.get(&TokenDigest::of(token)).cloned()
+        self.bearers.get(&TokenDigest::of(token)).map(|bearer| bearer.owner.clone())
     }
 }
 
 impl fmt::Debug for Bearers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Bearers").field("tokens", &self.owners.len()).finish_non_exhaustive()
+        f.debug_struct("Bearers").field("tokens", &self.bearers.len()).finish_non_exhaustive()
     }
 }
 

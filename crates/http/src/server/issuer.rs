@@ -4,8 +4,6 @@ pub(crate) mod jwt;
 pub(crate) mod key_set;
 pub(crate) mod keyring;
 
-use core::fmt;
-
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, Uri, header};
 use rescind_proto::{error_code, json};
@@ -43,8 +41,8 @@ pub enum IssuerError {
     /// It is not named by a URL.
     #[error("the issuer is not the URL of a server")]
     Issuer,
-    /// The audience is not a URL, or has a fragment.
-    #[error("the audience is not a URL without a fragment")]
+    /// The audience is not a URL, or has a query or a fragment.
+    #[error("the audience is not the URL of a server, without query and fragment")]
     Audience,
     /// A scope is empty or has characters that no scope has.
     #[error("a scope is one word of visible ASCII without quotes and backslashes")]
@@ -124,11 +122,14 @@ impl Issuer {
 /// When a client may come again who came before the keys, in seconds.
 const RETRY_AFTER: u64 = 5;
 
-/// A URL with a host, in characters that may stand in quotes.
+/// A URL with a host, without query and fragment, in characters that may stand in quotes.
 fn url(text: &str) -> Option<Uri> {
     let url: Uri = text.parse().ok()?;
-    let is_url = matches!(url.scheme_str(), Some("http" | "https")) && url.host().is_some_and(|host| !host.is_empty());
-    (is_url && text.bytes().all(|byte| is_plain(byte) && byte != b'#')).then_some(url)
+    let authority = url.authority().map_or("", |authority| authority.as_str());
+    let is_of_server = matches!(url.scheme_str(), Some("http" | "https"))
+        && url.host().is_some_and(|host| !host.is_empty())
+        && !authority.contains('@');
+    (is_of_server && text.bytes().all(|byte| is_plain(byte) && byte != b'#' && byte != b'?')).then_some(url)
 }
 
 const fn is_plain(byte: u8) -> bool {
@@ -147,12 +148,6 @@ fn page(issuer: &str, audience: &str, scopes: &[Box<str>]) -> Bytes {
     }
     out.extend_from_slice(if scopes.is_empty() { b"}" } else { b"]}" });
     out.into()
-}
-
-impl fmt::Display for Issuer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.issuer)
-    }
 }
 
 #[cfg(test)]
@@ -191,6 +186,8 @@ mod tests {
             ("/a", good, &none, IssuerError::Issuer),
             (good, "api://x", &none, IssuerError::Audience),
             (good, "https://a.example/#x", &none, IssuerError::Audience),
+            (good, "https://a.example?x=/y", &none, IssuerError::Audience),
+            (good, "https://a:b@a.example/", &none, IssuerError::Audience),
             (good, "https://a.example/\"x", &none, IssuerError::Audience),
             (good, "", &none, IssuerError::Audience),
             (good, good, &["a b"], IssuerError::Scope),

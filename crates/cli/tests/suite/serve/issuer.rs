@@ -231,7 +231,7 @@ fn flags_that_contradict_each_other_are_refused_in_words() {
         ),
         (
             ["--issuer", "https://as.test", "--audience", "mcp"],
-            "error: --issuer, --audience, --scope: the audience is not a URL",
+            "error: --issuer, --audience, --scope: the audience is not the URL of a server",
         ),
     ] {
         let (said, code) = serve(&flags);
