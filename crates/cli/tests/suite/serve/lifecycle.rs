@@ -132,9 +132,13 @@ fn a_service_with_a_token_serves_those_who_have_it() {
     fs::write(&file, "open-sesame\n").unwrap();
     let service = Service::start(PROGRAM, ["--token-file", file.to_str().unwrap()]);
     let greeting = request("1", "initialize");
-    for headers in [&[][..], &[("authorization", "Bearer open-says-me")], &[("authorization", "Basic open-sesame")]] {
+    for (headers, challenge) in [
+        (&[][..], "Bearer"),
+        (&[("authorization", "Bearer open-says-me")], r#"Bearer error="invalid_token""#),
+        (&[("authorization", "Basic open-sesame")], "Bearer"),
+    ] {
         let (_, head) = service.post(headers, &greeting);
-        assert_eq!((head.status, head.header("www-authenticate")), (401, Some("Bearer")));
+        assert_eq!((head.status, head.header("www-authenticate")), (401, Some(challenge)));
     }
     let mut call = service.connect();
     call.post(&[("authorization", "Bearer open-sesame")], &greeting);
