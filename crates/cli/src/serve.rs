@@ -3,12 +3,14 @@
 mod access;
 
 use std::{
+    convert::Infallible,
     ffi::OsString,
     fs,
     io::{self, Write},
     net::SocketAddr,
     panic::resume_unwind,
     path::PathBuf,
+    pin::Pin,
     process::ExitCode,
     rc::Rc,
     time::Duration,
@@ -141,6 +143,9 @@ const SETTING_NAMES: SettingNames = SettingNames {
     max_message: "see rescind serve --max-message",
     max_in_flight: "see rescind serve --max-in-flight",
 };
+
+/// Fetches what clients or the service want of others, for ever.
+type Fetching = Pin<Box<dyn Future<Output = Infallible>>>;
 
 /// The names of this machine, for itself.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];

@@ -208,7 +208,7 @@ impl HttpServer {
             joint: Joint::Closed,
             log_level: None,
             own_answers: Vec::new(),
-            task_owners: TaskOwners::new(config.seed),
+            task_owners: TaskOwners::new(task_owners::MAX_TASKS, config.seed),
             keyring: Keyring::new(),
             back_off: BackOff::default(),
             resting: BTreeSet::new(),

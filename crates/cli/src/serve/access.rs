@@ -1,6 +1,10 @@
 //! Who may use the service: the flags about it.
 
-use std::{fs, path::Path, path::PathBuf};
+use std::{
+    convert::Infallible,
+    fs,
+    path::{Path, PathBuf},
+};
 
 use clap::Args;
 use rescind_http::{
@@ -80,7 +84,7 @@ impl Granted {
 }
 
 /// Has whatever keeps them from being fetched reported, once until it is something else.
-pub(crate) async fn fetch_keys(keys: IssuerKeys, endpoint: Endpoint) {
+pub(crate) async fn fetch_keys(keys: IssuerKeys, endpoint: Endpoint) -> Infallible {
     let mut last = String::new();
     let report = |error: &IssuerKeysError| {
         let words = clean(&error.to_string());
@@ -92,8 +96,7 @@ pub(crate) async fn fetch_keys(keys: IssuerKeys, endpoint: Endpoint) {
             last = words;
         }
     };
-    let never = keys.serve(endpoint, report).await;
-    match never {}
+    keys.serve(endpoint, report).await
 }
 
 /// Tokens of an issuer.

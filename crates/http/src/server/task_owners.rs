@@ -5,10 +5,7 @@
 //! exists cannot be found out, and what is not known for certain belongs to nobody.
 
 use core::hash::{Hash, Hasher};
-use std::{
-    collections::{BTreeMap, VecDeque},
-    sync::Arc,
-};
+use std::{collections::VecDeque, sync::Arc};
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -38,18 +35,20 @@ const LOG: &str = "notifications/message";
 
 /// Owners by their tasks.
 ///
-/// Of too many tasks the oldest is forgotten of the owner who has most, so that nobody has another's forgotten. A task that
-/// is forgotten goes on, and cannot be asked about any more.
+/// An owner has at most as many places as are free; of more, his oldest is forgotten. So nobody has another's forgotten. A
+/// task that is forgotten goes on, and cannot be asked about any more.
 #[derive(Clone, Debug)]
 pub(crate) struct TaskOwners {
+    most: usize,
     owners: HashMap<Arc<str>, Owner, FixedState>,
-    /// The tasks of each, oldest first.
-    tasks: BTreeMap<Owner, VecDeque<Arc<str>>>,
+    /// The same, oldest first.
+    tasks: VecDeque<(Arc<str>, Owner)>,
 }
 
 impl TaskOwners {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self { owners: HashMap::with_hasher(FixedState::with_seed(seed)), tasks: BTreeMap::new() }
+    /// Remembers so many at most.
+    pub(crate) fn new(most: usize, seed: u64) -> Self {
+        Self { most, owners: HashMap::with_hasher(FixedState::with_seed(seed)), tasks: VecDeque::new() }
     }
 
     /// Notes whose a task is. One that has an owner stays his.
@@ -57,26 +56,17 @@ impl TaskOwners {
         if id.len() > MAX_TASK_ID || self.owners.contains_key(id) {
             return;
         }
-        if self.owners.len() >= MAX_TASKS {
-            self.forget_one();
-        }
-        let id: Arc<str> = id.into();
-        // One name for all of his.
-        let owner = self.tasks.get_key_value(owner).map_or(owner, |(known, _)| known).clone();
-        self.owners.insert(Arc::clone(&id), owner.clone());
-        self.tasks.entry(owner).or_default().push_back(id);
-    }
-
-    fn forget_one(&mut self) {
-        let most = self.tasks.iter().max_by_key(|(_, tasks)| tasks.len()).map(|(owner, _)| owner.clone());
-        let Some(owner) = most else { return };
-        let Some(tasks) = self.tasks.get_mut(&owner) else { return };
-        if let Some(id) = tasks.pop_front() {
+        let mut own = self.tasks.iter().enumerate().filter(|(_, (_, one))| one == owner).map(|(place, _)| place);
+        let oldest = own.next();
+        let taken = oldest.iter().len() + own.count();
+        if let Some(place) = oldest.filter(|_| taken >= self.most - self.tasks.len())
+            && let Some((id, _)) = self.tasks.remove(place)
+        {
             self.owners.remove(&id);
         }
-        if tasks.is_empty() {
-            self.tasks.remove(&owner);
-        }
+        let id: Arc<str> = id.into();
+        self.owners.insert(Arc::clone(&id), owner.clone());
+        self.tasks.push_back((id, owner.clone()));
     }
 
     fn is_of(&self, id: &str, owner: Option<&Owner>) -> bool {
@@ -85,11 +75,8 @@ impl TaskOwners {
 
     /// Bytes of memory that it holds.
     pub(crate) fn held(&self) -> usize {
-        let ids: usize = self.owners.keys().map(|id| id.len()).sum();
-        let names: usize = self.tasks.keys().map(|owner| owner.name().len()).sum();
-        let places: usize = self.tasks.values().map(|tasks| tasks.capacity() * size_of::<Arc<str>>()).sum();
-        let entries = self.owners.capacity() * size_of::<(Arc<str>, Owner)>();
-        ids + names + places + entries + self.tasks.len() * size_of::<(Owner, VecDeque<Arc<str>>)>()
+        let texts: usize = self.tasks.iter().map(|(id, owner)| id.len() + owner.name().len()).sum();
+        texts + (self.owners.capacity() + self.tasks.capacity()) * size_of::<(Arc<str>, Owner)>()
     }
 
     /// Feeds what decides its future into a hasher.
@@ -211,20 +198,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_too_many_tasks_the_oldest_of_who_has_most_is_forgotten() {
+    fn an_owner_has_as_many_tasks_as_are_free_and_never_one_of_anothers_forgotten() {
         let [ann, bob] = ["ann", "bob"].map(|name| Owner::new(name).unwrap());
-        let mut owners = TaskOwners::new(0);
+        let mut owners = TaskOwners::new(16, 0);
         owners.insert("hers", &ann);
-        for number in 0..2 * MAX_TASKS {
-            owners.insert(&format!("his {number}"), &bob);
-        }
-        assert_eq!(owners.owners.len(), MAX_TASKS);
+        let most = 8;
+        (0..=most).for_each(|number| owners.insert(&format!("his {number}"), &bob));
+        assert_eq!(owners.owners.len(), most + 1);
         assert!(owners.is_of("hers", Some(&ann)));
-        assert!(!owners.is_of("his 0", Some(&bob)) && owners.is_of(&format!("his {}", 2 * MAX_TASKS - 1), Some(&bob)));
+        assert!(!owners.is_of("his 0", Some(&bob)) && owners.is_of(&format!("his {most}"), Some(&bob)));
         // It is taken once, by the first.
         owners.insert("hers", &bob);
         assert!(owners.is_of("hers", Some(&ann)) && !owners.is_of("hers", Some(&bob)) && !owners.is_of("hers", None));
         owners.insert(&"x".repeat(MAX_TASK_ID + 1), &ann);
-        assert_eq!(owners.owners.len(), MAX_TASKS);
+        owners.insert("another of hers", &ann);
+        assert_eq!((owners.owners.len(), owners.tasks.len()), (most + 2, most + 2));
     }
 }
