@@ -35,8 +35,8 @@ const LOG: &str = "notifications/message";
 
 /// Owners by their tasks.
 ///
-/// An owner has at most as many places as are free; of more, his oldest is forgotten. So nobody has another's forgotten. A
-/// task that is forgotten goes on, and cannot be asked about any more.
+/// An owner has at most as many places as are free; of more, his oldest is forgotten. So nobody has another's forgotten, but
+/// where there are more owners than places. A task that is forgotten goes on, and cannot be asked about any more.
 #[derive(Clone, Debug)]
 pub(crate) struct TaskOwners {
     most: usize,
@@ -59,9 +59,9 @@ impl TaskOwners {
         let mut own = self.tasks.iter().enumerate().filter(|(_, (_, one))| one == owner).map(|(place, _)| place);
         let oldest = own.next();
         let taken = oldest.iter().len() + own.count();
-        if let Some(place) = oldest.filter(|_| taken >= self.most - self.tasks.len())
-            && let Some((id, _)) = self.tasks.remove(place)
-        {
+        let free = self.most.saturating_sub(self.tasks.len());
+        let makes_room = if free == 0 { oldest.or(Some(0)) } else { oldest.filter(|_| taken >= free) };
+        if let Some((id, _)) = makes_room.and_then(|place| self.tasks.remove(place)) {
             self.owners.remove(&id);
         }
         let id: Arc<str> = id.into();
@@ -213,5 +213,9 @@ mod tests {
         owners.insert(&"x".repeat(MAX_TASK_ID + 1), &ann);
         owners.insert("another of hers", &ann);
         assert_eq!((owners.owners.len(), owners.tasks.len()), (most + 2, most + 2));
+        for number in 0..100 {
+            owners.insert(&format!("of {number}"), &Owner::new(&format!("owner {number}")).unwrap());
+            assert!(owners.tasks.len() <= 16 && owners.owners.len() == owners.tasks.len());
+        }
     }
 }
