@@ -39,6 +39,7 @@ mod route;
 mod session;
 mod stateless;
 mod stream;
+mod strict;
 mod task_owners;
 
 use core::num::NonZero;

@@ -21,6 +21,7 @@ use super::{
     owner::Owner,
     posted::{Edit, Meta},
     stream::Stream,
+    strict::{Ambiguous, elements, only, only_text, text},
 };
 
 /// The most tasks whose owners are remembered.
@@ -118,7 +119,7 @@ impl HttpServer {
         }
         let owner = self.streams.get(&stream).and_then(|stream| stream.owner.as_ref());
         let params = request.params.raw;
-        params.and_then(|params| only(params, "taskId")).is_some_and(|id| self.task_owners.is_of(&id, owner))
+        params.and_then(|params| only_text(params, "taskId")).is_some_and(|id| self.task_owners.is_of(&id, owner))
     }
 
     /// Notes whose task it is whose handle a result may be.
@@ -140,16 +141,17 @@ impl HttpServer {
             return Vec::new();
         }
         let owner = self.streams.get(&stream).and_then(|stream| stream.owner.as_ref());
-        let is_own = |task: &&[u8]| only(task, "taskId").is_some_and(|id| self.task_owners.is_of(&id, owner));
-        let lists = json::members(result).into_iter().flatten().map_while(Result::ok);
-        lists
-            .filter(|member| member.key_is("tasks"))
-            .filter_map(|list| {
-                let tasks = json::elements(list.value).into_iter().flatten().map_while(Result::ok);
-                let own = tasks.filter(is_own).collect::<Vec<_>>().join(&b","[..]);
-                Some((frame::span_of(message, list.value)?, [&b"["[..], &own, b"]"].concat()))
-            })
-            .collect()
+        let is_own = |task: &&[u8]| only_text(task, "taskId").is_some_and(|id| self.task_owners.is_of(&id, owner));
+        let (span, own) = match only(result, "tasks") {
+            Ok(None) => return Vec::new(),
+            Ok(Some(list)) => {
+                let own: Vec<&[u8]> = elements(list).into_iter().filter(is_own).collect();
+                (frame::span_of(message, list), [b"[", &*own.join(&b","[..]), b"]"].concat())
+            }
+            // Two lists.
+            Err(Ambiguous) => (frame::span_of(message, result), br#"{"tasks":[]}"#.to_vec()),
+        };
+        span.map(|span| (span, own)).into_iter().collect()
     }
 
     /// Whether a stream may be told this of a subscription: nothing of another's task.
@@ -157,9 +159,11 @@ impl HttpServer {
         if !self.serves_owners_together() {
             return true;
         }
-        let is_of_task = params.is_some_and(|params| json::member(params, "taskId").is_some());
-        let id = params.and_then(|params| only(params, "taskId"));
-        !is_of_task || id.is_some_and(|id| self.task_owners.is_of(&id, stream.owner.as_ref()))
+        match params.map_or(Ok(None), |params| only(params, "taskId")) {
+            Ok(None) => true,
+            Ok(Some(id)) => text(id).is_some_and(|id| self.task_owners.is_of(&id, stream.owner.as_ref())),
+            Err(Ambiguous) => false,
+        }
     }
 
     /// The sessions that hear a notification which is one owner's; `None` if it is for whoever listens. What names no task
@@ -170,8 +174,8 @@ impl HttpServer {
         }
         let params = notification.params.raw.unwrap_or_default();
         let id = match &*notification.method {
-            STATUS => only(params, "taskId"),
-            LOG => json::lookup(params, &["_meta", RELATED]).and_then(|related| only(related, "taskId")),
+            STATUS => only_text(params, "taskId"),
+            LOG => json::lookup(params, &["_meta", RELATED]).and_then(|related| only_text(related, "taskId")),
             _ => return None,
         };
         let owner = id.and_then(|id| self.task_owners.owners.get(&*id));
@@ -182,16 +186,6 @@ impl HttpServer {
 
 /// Where in `_meta` a message names the task that it is about (TASK-10).
 const RELATED: &str = "io.modelcontextprotocol/related-task";
-
-/// The text of a member that stands there once. Of two, the program may read the other.
-fn only(object: &[u8], name: &str) -> Option<String> {
-    let mut found = json::members(object)?.filter(|member| member.as_ref().is_ok_and(|member| member.key_is(name)));
-    let first = found.next()?.ok()?.value;
-    if found.next().is_some() {
-        return None;
-    }
-    json::text(first).map(std::borrow::Cow::into_owned)
-}
 
 #[cfg(test)]
 mod tests {

@@ -1,18 +1,21 @@
 //! A signed token (JWT): read strictly, verified before anything that it claims is looked at.
 
 use core::fmt;
-use std::{borrow::Cow, time::Duration};
+use std::time::Duration;
 
-use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 use rescind_proto::json;
 
-use super::{
-    super::owner::Owner,
-    key_set::{Algorithm, KeySet},
+use super::key_set::{Algorithm, KeySet};
+use crate::server::{
+    owner::Owner,
+    strict::{decode, only, text, texts},
 };
 
 /// The longest token, in bytes.
 const MAX_TOKEN: usize = 16 << 10;
+
+/// What a token may call itself.
+const KINDS: [&str; 3] = ["jwt", "at+jwt", "application/at+jwt"];
 
 /// How far the clocks of the issuer and of this machine may be apart.
 const LEEWAY: Duration = Duration::from_secs(60);
@@ -65,34 +68,23 @@ pub(crate) struct Jwt<'a> {
 impl<'a> Jwt<'a> {
     pub(crate) fn read(token: &'a [u8]) -> Result<Self, TokenFault> {
         let malformed = TokenFault::Malformed;
+        let mut dots = token.iter().enumerate().filter(|(_, byte)| **byte == b'.').map(|(at, _)| at);
+        let (Some(first), Some(second), None) = (dots.next(), dots.next(), dots.next()) else { return Err(malformed) };
         if token.len() > MAX_TOKEN {
             return Err(malformed);
         }
-        let dots = || token.iter().enumerate().filter(|(_, byte)| **byte == b'.').map(|(at, _)| at);
-        let (Some(first), Some(second), None) = (dots().next(), dots().nth(1), dots().nth(2)) else {
-            return Err(malformed);
-        };
-        let decode = |part: &[u8]| BASE64_URL_SAFE_NO_PAD.decode(part).map_err(|_| malformed);
-        let header = decode(&token[..first])?;
+        let [header, claims, signature] =
+            [&token[..first], &token[first + 1..second], &token[second + 1..]].map(decode);
+        let (Some(header), Some(claims), Some(signature)) = (header, claims, signature) else { return Err(malformed) };
         let header = Claims::of(&header)?;
-        let text = |name| match header.only(name)? {
-            Some(raw) => json::text(raw).map(Some).ok_or(malformed),
-            None => Ok(None),
-        };
-        let algorithm = text("alg")?.as_deref().and_then(Algorithm::by_name).ok_or(TokenFault::Kind)?;
-        let kinds = ["jwt", "at+jwt", "application/at+jwt"];
-        let is_known = |kind: &str| kinds.iter().any(|known| known.eq_ignore_ascii_case(kind));
+        let [algorithm, kind, kid] = ["alg", "typ", "kid"].map(|name| header.text(name));
+        let algorithm = algorithm?.as_deref().and_then(Algorithm::by_name).ok_or(TokenFault::Kind)?;
+        let is_known = |kind: String| KINDS.iter().any(|known| known.eq_ignore_ascii_case(&kind));
         // What it says is critical is not known here, whatever it is (RFC 7515, 4.1.11).
-        if header.only("crit")?.is_some() || text("typ")?.is_some_and(|kind| !is_known(&kind)) {
+        if header.only("crit")?.is_some() || !kind?.is_none_or(is_known) {
             return Err(TokenFault::Kind);
         }
-        Ok(Self {
-            algorithm,
-            kid: text("kid")?.map(Cow::into_owned),
-            signed: &token[..second],
-            signature: decode(&token[second + 1..])?,
-            claims: decode(&token[first + 1..second])?,
-        })
+        Ok(Self { algorithm, kid: kid?, signed: &token[..second], signature, claims })
     }
 
     /// Whether it may be signed by a key that is newer than these.
@@ -128,14 +120,11 @@ impl<'a> Claims<'a> {
     }
 
     fn only(&self, name: &str) -> Result<Option<&'a [u8]>, TokenFault> {
-        let mut found = None;
-        for member in json::members(self.0).ok_or(TokenFault::Malformed)? {
-            let member = member.map_err(|_| TokenFault::Malformed)?;
-            if member.key_is(name) && found.replace(member.value).is_some() {
-                return Err(TokenFault::Malformed);
-            }
-        }
-        Ok(found)
+        only(self.0, name).map_err(|_| TokenFault::Malformed)
+    }
+
+    fn text(&self, name: &str) -> Result<Option<String>, TokenFault> {
+        self.only(name)?.map(|raw| text(raw).ok_or(TokenFault::Malformed)).transpose()
     }
 
     fn time(&self, name: &str) -> Result<Option<f64>, TokenFault> {
@@ -144,14 +133,11 @@ impl<'a> Claims<'a> {
 
     /// Whose the token is, if it is what it must be at this time of day (since 1970).
     pub(crate) fn owner(&self, expected: &Expected<'_>, now: Duration) -> Result<Owner, TokenFault> {
-        let is = |raw: &[u8], wanted: &str| json::text(raw).is_some_and(|text| text == wanted);
-        if !self.only("iss")?.is_some_and(|raw| is(raw, expected.issuer)) {
+        if self.only("iss")?.and_then(text).as_deref() != Some(expected.issuer) {
             return Err(TokenFault::Issuer);
         }
-        let audience = self.only("aud")?.ok_or(TokenFault::Audience)?;
-        let is_among = json::elements(audience)
-            .is_some_and(|mut all| all.any(|one| one.is_ok_and(|raw| is(raw, expected.audience))));
-        if !is_among && !is(audience, expected.audience) {
+        let audiences = self.only("aud")?.map_or_else(Vec::new, texts);
+        if !audiences.iter().any(|audience| audience == expected.audience) {
             return Err(TokenFault::Audience);
         }
         let (now, leeway) = (now.as_secs_f64(), LEEWAY.as_secs_f64());
@@ -161,20 +147,18 @@ impl<'a> Claims<'a> {
         if self.time("nbf")?.is_some_and(|from| from - leeway > now) {
             return Err(TokenFault::NotYet);
         }
-        let subject = self.only("sub")?.and_then(json::text).ok_or(TokenFault::Subject)?;
+        let subject = self.only("sub")?.and_then(text).ok_or(TokenFault::Subject)?;
         Owner::new(&subject).ok_or(TokenFault::Subject)
     }
 
-    /// Whether all of these scopes are granted: in `scope` as words (RFC 9068), or in `scp` as words or a list.
+    /// Whether all of these scopes are granted: in `scope` (RFC 9068) or `scp`, as words or as a list.
     pub(crate) fn has_scopes(&self, wanted: &[Box<str>]) -> Result<bool, TokenFault> {
-        let mut granted: Vec<String> = Vec::new();
+        let mut granted = Vec::new();
         for raw in [self.only("scope")?, self.only("scp")?].into_iter().flatten() {
-            let list = json::elements(raw).into_iter().flatten().filter_map(Result::ok).filter_map(json::text);
-            granted.extend(list.map(Cow::into_owned));
-            let words = json::text(raw).unwrap_or_default();
-            granted.extend(words.split(' ').map(ToOwned::to_owned));
+            granted.extend(texts(raw));
         }
-        Ok(wanted.iter().all(|scope| granted.iter().any(|one| **one == **scope)))
+        let is_granted = |scope: &Box<str>| granted.iter().any(|words| words.split(' ').any(|word| word == &**scope));
+        Ok(wanted.iter().all(is_granted))
     }
 }
 

@@ -3,11 +3,12 @@
 use core::fmt;
 use std::sync::Arc;
 
-use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 use rescind_proto::json;
 use ring::signature::{
     ECDSA_P256_SHA256_FIXED, ED25519, RSA_PKCS1_2048_8192_SHA256, RsaPublicKeyComponents, UnparsedPublicKey,
 };
+
+use crate::server::strict::{decode, elements, text, texts};
 
 /// The most keys that are kept, the first ones. Issuers have two or three.
 const MAX_KEYS: usize = 64;
@@ -76,8 +77,9 @@ impl KeySet {
     ///
     /// It is none, or none of its keys can be used.
     pub fn read(document: &[u8]) -> Result<Self, KeySetError> {
-        let listed = json::member(document, "keys").and_then(json::elements).ok_or(KeySetError::Malformed)?;
-        let keys: Vec<PublicKey> = listed.map_while(Result::ok).filter_map(PublicKey::read).take(MAX_KEYS).collect();
+        let listed =
+            json::member(document, "keys").filter(|keys| keys.starts_with(b"[")).ok_or(KeySetError::Malformed)?;
+        let keys: Vec<PublicKey> = elements(listed).into_iter().filter_map(PublicKey::read).take(MAX_KEYS).collect();
         if keys.is_empty() { Err(KeySetError::Empty) } else { Ok(Self(keys.into())) }
     }
 
@@ -106,9 +108,9 @@ impl KeySet {
 impl PublicKey {
     /// Reads one; `None` if it is for something else.
     fn read(raw: &[u8]) -> Option<Self> {
-        let text = |name| json::member(raw, name).and_then(json::text);
-        let bytes = |name| BASE64_URL_SAFE_NO_PAD.decode(&*text(name)?).ok();
-        let (material, algorithm) = match &*text("kty")? {
+        let said = |name| json::member(raw, name).and_then(text);
+        let bytes = |name| decode(said(name)?.as_bytes());
+        let (material, algorithm) = match &*said("kty")? {
             "RSA" => {
                 let plain = |name| -> Option<Vec<u8>> {
                     let digits: Vec<u8> = bytes(name)?;
@@ -120,22 +122,20 @@ impl PublicKey {
                 }
                 (Material::Rsa { modulus, exponent }, "RS256")
             }
-            "EC" if text("crv")? == "P-256" => {
+            "EC" if said("crv")? == "P-256" => {
                 let (x, y) = (bytes("x")?, bytes("y")?);
                 let point = (x.len() == 32 && y.len() == 32).then(|| [&[4][..], &x, &y].concat())?;
                 (Material::P256(point), "ES256")
             }
-            "OKP" if text("crv")? == "Ed25519" => {
+            "OKP" if said("crv")? == "Ed25519" => {
                 (Material::Ed25519(bytes("x").filter(|point| point.len() == 32)?), "EdDSA")
             }
             _ => return None,
         };
-        let is_for_this = text("alg").is_none_or(|named| named == algorithm)
-            && text("use").is_none_or(|purpose| purpose == "sig")
-            && json::member(raw, "key_ops").and_then(json::elements).is_none_or(|mut purposes| {
-                purposes.any(|purpose| purpose.is_ok_and(|raw| json::text(raw).is_some_and(|text| text == "verify")))
-            });
-        is_for_this.then(|| Self { kid: text("kid").map(Into::into), material })
+        let is_for_this = said("alg").is_none_or(|named| named == algorithm)
+            && said("use").is_none_or(|purpose| purpose == "sig")
+            && json::member(raw, "key_ops").is_none_or(|uses| texts(uses).iter().any(|purpose| purpose == "verify"));
+        is_for_this.then(|| Self { kid: said("kid").map(Into::into), material })
     }
 
     fn algorithm(&self) -> Algorithm {

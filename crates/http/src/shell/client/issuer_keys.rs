@@ -1,12 +1,12 @@
 //! The keys of an issuer, found through the page that it has about itself.
 
-use std::{convert::Infallible, time::Duration};
+use std::{convert::Infallible, fmt, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderValue, Request, StatusCode, Uri, header};
 use rescind_proto::json;
 
-use super::{ConnectConfig, ConnectError, Requests};
+use super::{ConnectConfig, Requests};
 use crate::{server::KeySet, shell::Endpoint};
 
 /// The longest page that is read, in bytes.
@@ -82,9 +82,8 @@ impl IssuerKeys {
     pub async fn fetch(&self) -> Result<KeySet, IssuerKeysError> {
         let keys = self.keys_url().await?;
         let page = self.get(&keys).await?;
-        let broken = |why: String| IssuerKeysError::Page { url: keys.to_string(), why };
-        let document = page.ok_or_else(|| broken("it is not there".to_owned()))?;
-        KeySet::read(&document).map_err(|error| broken(error.to_string()))
+        let document = page.ok_or_else(|| broken(&keys, &"it is not there"))?;
+        KeySet::read(&document).map_err(|error| broken(&keys, &error))
     }
 
     /// Where the issuer says that its keys are.
@@ -96,12 +95,11 @@ impl IssuerKeys {
             if named != *self.issuer {
                 return Err(IssuerKeysError::Another(named.chars().take(200).collect()));
             }
-            let broken = |why: &str| IssuerKeysError::Page { url: url.to_string(), why: why.to_owned() };
-            let keys = text("jwks_uri").ok_or_else(|| broken("it has no jwks_uri"))?;
-            let keys: Uri = keys.parse().map_err(|_| broken("its jwks_uri is not a URL"))?;
+            let keys = text("jwks_uri").ok_or_else(|| broken(&url, &"it has no jwks_uri"))?;
+            let keys: Uri = keys.parse().map_err(|_| broken(&url, &"its jwks_uri is not a URL"))?;
             // One on this machine is for an issuer on this machine.
             let is_asked = keys.scheme_str() == Some("https") || may_be_asked(&keys) && !is_secure(&self.url);
-            return if is_asked { Ok(keys) } else { Err(broken("its jwks_uri is not one of https")) };
+            return if is_asked { Ok(keys) } else { Err(broken(&url, &"its jwks_uri is not one of https")) };
         }
         Err(IssuerKeysError::NoPage)
     }
@@ -126,19 +124,21 @@ impl IssuerKeys {
 
     /// A page; `None` if there is none. Redirects are not followed: the issuer is who was named.
     async fn get(&self, url: &Uri) -> Result<Option<Bytes>, IssuerKeysError> {
-        let broken = |why: String| IssuerKeysError::Page { url: url.to_string(), why };
-        let requests =
-            Requests::new(url, self.connect.clone()).map_err(|error: ConnectError| broken(error.to_string()))?;
+        let requests = Requests::new(url, self.connect.clone()).map_err(|error| broken(url, &error))?;
         let mut request = Request::new(Bytes::new());
         *request.uri_mut() = url.clone();
         request.headers_mut().insert(header::ACCEPT, HeaderValue::from_static("application/json"));
-        let response = requests.send(request, MAX_PAGE).await.map_err(|error| broken(error.to_string()))?;
+        let response = requests.send(request, MAX_PAGE).await.map_err(|error| broken(url, &error))?;
         match response.status() {
             StatusCode::OK => Ok(Some(response.into_body())),
             status if status.is_client_error() => Ok(None),
-            status => Err(broken(format!("it answered {status}"))),
+            status => Err(broken(url, &format_args!("it answered {status}"))),
         }
     }
+}
+
+fn broken(url: &Uri, why: &dyn fmt::Display) -> IssuerKeysError {
+    IssuerKeysError::Page { url: url.to_string(), why: why.to_string() }
 }
 
 fn is_secure(url: &Uri) -> bool {
