@@ -3,14 +3,12 @@
 mod access;
 
 use std::{
-    convert::Infallible,
     ffi::OsString,
     fs,
     io::{self, Write},
     net::SocketAddr,
     panic::resume_unwind,
     path::PathBuf,
-    pin::Pin,
     process::ExitCode,
     rc::Rc,
     time::Duration,
@@ -144,9 +142,6 @@ const SETTING_NAMES: SettingNames = SettingNames {
     max_in_flight: "see rescind serve --max-in-flight",
 };
 
-/// Fetches what clients or the service want of others, for ever.
-type Fetching = Pin<Box<dyn Future<Output = Infallible>>>;
-
 /// The names of this machine, for itself.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
@@ -228,7 +223,8 @@ async fn serve(arguments: Arguments) -> Result<(), Failure> {
     }
     // With owners there is one endpoint.
     if let (Some(keys), [endpoint]) = (keys, pool.members()) {
-        helpers.spawn_local(access::fetch_keys(keys, endpoint.clone()));
+        let endpoint = endpoint.clone();
+        helpers.spawn_local(async move { match access::fetch_keys(keys, endpoint).await {} });
     }
     let (news, mut heard) = mpsc::channel(1);
     for endpoint in pool.members() {

@@ -58,8 +58,8 @@ pub struct HttpServerConfig {
     /// How long the server may take to say which era it speaks ([`Stateless::Ask`]), and for the handshake of a shared
     /// link ([`Sessions::SharedLink`]).
     pub ask_within: Duration,
-    /// Sessions at once, and, where people are told apart, those without one; one more is refused with 503. An owner has at
-    /// most as many of these places as are free, so that one more owner always finds one.
+    /// Sessions at once, and, where people are told apart, those without one; one more is refused with 503. An owner takes
+    /// another of these places only while fewer are his than are free: so nobody alone has more than half of them.
     pub max_sessions: usize,
     /// Requests in flight of one session, of all that share a link, and of all stateless ones together; one more is
     /// refused.

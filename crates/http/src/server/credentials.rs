@@ -117,7 +117,8 @@ impl HttpServer {
     /// Sees that there is a place for one more session, or for one more link of people without. The link that was idle for
     /// longest makes room.
     ///
-    /// An owner has at most as many places as are free. So whatever others take, one who has none finds one.
+    /// An owner takes another place only while fewer are his than are free. So nobody alone has more than half of them, and
+    /// the next no more than half of what is left.
     pub(crate) fn make_place(&mut self, now: Instant, asker: &Asker) -> Result<(), Refusal> {
         let people = if self.config.parts_people() { self.shared.links.len() } else { 0 };
         let free = self.config.max_sessions.saturating_sub(self.sessions.len() + people);

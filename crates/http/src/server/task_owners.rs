@@ -36,8 +36,8 @@ const LOG: &str = "notifications/message";
 
 /// Owners by their tasks.
 ///
-/// An owner has at most as many places as are free; of more, his oldest is forgotten. So nobody has another's forgotten, but
-/// where there are more owners than places. A task that is forgotten goes on, and cannot be asked about any more.
+/// An owner takes another place only while fewer are his than are free; else his oldest task is forgotten. So nobody alone
+/// has another's forgotten: it takes as many owners as there are places. A task that is forgotten goes on, and cannot be asked about any more.
 #[derive(Clone, Debug)]
 pub(crate) struct TaskOwners {
     most: usize,
