@@ -56,7 +56,7 @@ impl Access {
         let Some(token) = bearer(headers)? else { return Err(self.wanted()) };
         let established = match self {
             Self::Open => Some(None),
-            Self::Token(known) => known.is(&TokenDigest::of(token)).then_some(None),
+            Self::Token(known) => known.is_of(token).then_some(None),
             Self::Owners(bearers) => bearers.owner(token).map(Some),
             Self::Issuer(issuer) => return issuer.judge(keyring, token).map(Some),
         };
@@ -95,7 +95,7 @@ pub(crate) fn bearer(headers: &HeaderMap) -> Result<Option<&[u8]>, Refusal> {
 }
 
 /// What is kept of a bearer token: its SHA-256. Nothing of it is shown.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TokenDigest([u8; SHA256_OUTPUT_LEN]);
 
 impl TokenDigest {
@@ -122,9 +122,9 @@ impl TokenDigest {
         Some(Self(bytes))
     }
 
-    /// Whether it is this one; how long that takes says nothing of how much of it is right.
-    pub(crate) fn is(&self, other: &Self) -> bool {
-        self.0.ct_eq(&other.0).into()
+    /// Whether it is that of this token; how long that takes says nothing of how much of it is right.
+    fn is_of(&self, token: &[u8]) -> bool {
+        self.0.ct_eq(&Self::of(token).0).into()
     }
 }
 

@@ -1,19 +1,20 @@
 //! A list of owners and their bearer tokens, as an operator writes it.
 
 use core::fmt;
+use std::collections::BTreeMap;
 
 use super::{access::TokenDigest, owner::Owner};
 
 /// Owners by their tokens. It holds no token, and shows none.
 #[derive(Clone)]
 pub struct Bearers {
-    bearers: Vec<Bearer>,
+    /// Looking a digest up may take longer the more of it is right: but nobody can tell a token from its digest.
+    bearers: BTreeMap<TokenDigest, Bearer>,
     has_plain: bool,
 }
 
 #[derive(Clone)]
 struct Bearer {
-    digest: TokenDigest,
     owner: Owner,
     /// Where the token stands.
     line: usize,
@@ -28,7 +29,7 @@ impl Bearers {
     ///
     /// A line is something else, two lines have one token, or there is no owner. The error repeats no token.
     pub fn read(text: &str) -> Result<Self, BearersError> {
-        let (mut bearers, mut has_plain) = (Vec::<Bearer>::new(), false);
+        let (mut bearers, mut has_plain) = (BTreeMap::new(), false);
         for (text, line) in text.strip_prefix('\u{feff}').unwrap_or(text).lines().zip(1..) {
             let refused = |fault| BearersError::Line { line, fault };
             let mut words = text.split_whitespace();
@@ -44,10 +45,9 @@ impl Bearers {
                 }
                 None => return Err(refused(LineFault::Token)),
             };
-            if let Some(earlier) = bearers.iter().find(|earlier| earlier.digest == digest) {
+            if let Some(earlier) = bearers.insert(digest, Bearer { owner, line }) {
                 return Err(refused(LineFault::Repeated(earlier.line)));
             }
-            bearers.push(Bearer { digest, owner, line });
         }
         if bearers.is_empty() { Err(BearersError::Empty) } else { Ok(Self { bearers, has_plain }) }
     }
@@ -58,11 +58,9 @@ impl Bearers {
         self.has_plain
     }
 
-    /// Whose token this is. It is compared with all of them, so that the time says nothing of any.
+    /// Whose token this is.
     pub(crate) fn owner(&self, token: &[u8]) -> Option<Owner> {
-        let digest = TokenDigest::of(token);
-        let found = self.bearers.iter().filter(|bearer| bearer.digest.is(&digest)).last();
-        found.map(|bearer| bearer.owner.clone())
+        self.bearers.get(&TokenDigest::of(token)).map(|bearer| bearer.owner.clone())
     }
 }
 

@@ -157,8 +157,8 @@ impl<'a> Claims<'a> {
         for raw in [self.only("scope")?, self.only("scp")?].into_iter().flatten() {
             granted.extend(texts(raw));
         }
-        let is_granted = |scope: &Box<str>| granted.iter().any(|words| words.split(' ').any(|word| word == &**scope));
-        Ok(wanted.iter().all(is_granted))
+        let is_granted = |scope: &str| granted.iter().any(|words| words.split(' ').any(|word| word == scope));
+        Ok(wanted.iter().all(|scope| is_granted(scope)))
     }
 }
 
