@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import anyio
 import mcp_types as types
 from mcp import Client, MCPError, StdioServerParameters
+from pydantic import TypeAdapter
 from scenarios import Peer, command_line, did, message_handler, play, saw
 
 
@@ -21,9 +22,18 @@ class Python2(Peer):
         super().__init__(tasks)
         self.client = client
 
-    async def call(self, tool, arguments, on_progress, _token) -> str:
-        result = await self.client.call_tool(tool, arguments, progress_callback=on_progress)
+    async def call(self, tool, arguments, on_progress, _token, limit) -> str:
+        result = await self.client.call_tool(
+            tool, arguments, progress_callback=on_progress, read_timeout_seconds=limit
+        )
         return result.content[0].text
+
+    async def ask(self, method, params) -> dict:
+        request = types.Request[dict, str](method=method, params=params)
+        return await self.client.session.send_request(request, TypeAdapter(dict))
+
+    def offers_tasks(self) -> bool:
+        return getattr(self.client.server_capabilities, "tasks", None) is not None
 
     @asynccontextmanager
     async def subscribe(self):

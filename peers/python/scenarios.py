@@ -1,7 +1,11 @@
 """The scenarios of ../node/common/scenarios.mjs, once for both Python SDKs: client.py in python/ and python1/ make the peer.
 
 A peer has:
-  call(tool, arguments, on_progress, token)   the text of the result; `token` is what `cancelled` is given
+  call(tool, arguments, on_progress, token, limit)   the text of the result; `token` is what `cancelled` is given,
+                    `limit` is the client's own, in seconds
+  ask(method, params)                         the members of the result of any request
+  offers_tasks()                              whether the server has said that it makes tasks of calls (2025-11-25)
+  tells_limits                                whether the server hears of a call whose limit was over
   cancelled(token)                            tells the server of a cancel, where the SDK does not
   subscribe()                                 of 2026-07-28: a context of an async iterator of changes
   error(error)                                the members of the SDK's own error, or None if it is none
@@ -81,10 +85,11 @@ class Call:
         tool: str | None = None,
         quiet: bool = False,
         show: Callable[[str], str] = str,
+        limit: float | None = None,
         **options: object,
     ) -> None:
         did("call", call=label, behaviour=behaviour)
-        self.label, self.peer, self.quiet, self.show = label, peer, quiet, show
+        self.label, self.peer, self.quiet, self.show, self.limit = label, peer, quiet, show, limit
         self.scope, self.settled = anyio.CancelScope(), anyio.Event()
         self.ticks, self._tick = 0, anyio.Event()
         self.token: dict = {}
@@ -100,7 +105,7 @@ class Call:
         on_progress = None if self.quiet else self._progress
         try:
             with self.scope:
-                value = await self.peer.call(tool, arguments, on_progress, self.token)
+                value = await self.peer.call(tool, arguments, on_progress, self.token, self.limit)
                 saw("result", call=self.label, value=self.show(value), cancelled=self.scope.cancel_called)
             if self.scope.cancelled_caught:
                 saw("cancelled", call=self.label)
@@ -132,6 +137,8 @@ class Call:
 class Peer:
     """What an SDK's client.py makes of its SDK. Its tasks outlive its connection."""
 
+    tells_limits = True
+
     def __init__(self, tasks: anyio.abc.TaskGroup) -> None:
         self.tasks = tasks
 
@@ -141,7 +148,7 @@ class Peer:
     async def barrier(self) -> None:
         """Round trips: what was sent before them has been acted on, what was sent to us is here."""
         for _ in range(3):
-            await within("a round trip", lambda: self.call("echo", {}, None, {}))
+            await within("a round trip", lambda: self.call("echo", {}, None, {}, None))
 
 
 async def echo(peer: Peer, label: str) -> None:
@@ -241,6 +248,47 @@ async def late_answer(peer: Peer) -> None:
     await echo(peer, "after late")
 
 
+async def timeout(peer: Peer) -> None:
+    """The client's own limit. One that was over before the work had started shows nothing: then again, with a longer one."""
+    limit = 0.4
+    while not marked("timeout", "started"):
+        await Call(peer, "timeout", "waits", quiet=True, limit=limit).done()
+        limit *= 4
+    end = "stopped" if peer.tells_limits else "finished"
+    if not peer.tells_limits:
+        mark("timeout", "released")
+    await until("the end of timeout", lambda: marked("timeout", end))
+    await echo(peer, "after timeout")
+
+
+async def task(peer: Peer) -> None:
+    """A call becomes a task before a server that offers tasks. Where none are offered, a request of theirs is refused."""
+
+    async def step(label: str, method: str, params: dict) -> dict | None:
+        did("call", call=label, behaviour=method)
+        try:
+            result = await peer.ask(method, params)
+        except Exception as error:  # what the caller sees is the point, whatever it is
+            saw("error", call=label, **(peer.error(error) or {"message": repr(error)}))
+            return None
+        members = result.get("task", result)
+        saw("result", call=label, value=members.get("status"))
+        return members
+
+    if not peer.offers_tasks():
+        await step("task refused", "tasks/get", {"taskId": "none"})
+        return
+    call = {"name": "waits", "arguments": {"work": "task"}, "task": {"ttl": 600_000}}
+    created = await step("task", "tools/call", call)
+    if created is None:
+        return
+    await until("task to start", lambda: marked("task", "started"))
+    await step("task now", "tasks/get", {"taskId": created["taskId"]})
+    await step("task cancelled", "tasks/cancel", {"taskId": created["taskId"]})
+    await until("task to stop", lambda: marked("task", "stopped"))
+    await echo(peer, "after task")
+
+
 def _length(text: str) -> str:
     return f"{len(text)} letters"
 
@@ -281,6 +329,15 @@ async def closing(peer: Peer) -> None:
     await Call(peer, "closing", "waits", quiet=True).started()
 
 
+async def death(peer: Peer) -> None:
+    """Last on its connection: its server is killed with a call in flight."""
+    call = Call(peer, "death", "waits", quiet=True)
+    await call.started()
+    did("kill")
+    os.kill(marked("death", "started")["pid"], signal.SIGKILL)
+    await call.done()
+
+
 async def one(peer: Peer) -> None:
     """Played at once with `other`, each first on its connection: so the two calls have one id."""
     call = Call(peer, "one", "waits", quiet=True)
@@ -318,6 +375,9 @@ SCENARIOS = {
     "silent": silent,
     "ticking": ticking,
     "late-answer": late_answer,
+    "timeout": timeout,
+    "task": task,
+    "death": death,
     "large": large,
     "large-event": large_event,
     "asks": asks,

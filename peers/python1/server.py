@@ -1,4 +1,5 @@
-"""An MCP server on the official Python SDK 1.x whose tools do what ../node/common/work.mjs says: server.py [--http]"""
+"""An MCP server on the official Python SDK 1.x whose tools do what ../node/common/work.mjs says, with --newest as one that
+knows no later revision: server.py [--newest REVISION] [--http]"""
 
 import os
 import sys
@@ -13,6 +14,7 @@ from mcp.shared.message import SessionMessage
 
 sys.path.append(os.path.join(os.path.dirname(__file__), "../python"))
 from marks import mark  # noqa: E402
+from revisions import know_only  # noqa: E402
 from work import filled, listener, waits  # noqa: E402
 
 server = Server("rescind-peer", version="1.0.0")
@@ -123,6 +125,7 @@ async def serve_http() -> None:
 
 async def main() -> None:
     global answers
+    know_only(sys.argv)
     if "--http" in sys.argv:
         return await serve_http()
     async with stdio_server() as (read, write):

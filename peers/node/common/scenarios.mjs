@@ -6,6 +6,8 @@
 //   together(act)      what `act` sends leaves in one write
 //   closed             a promise: the connection has ended
 //   close()            the polite end
+//   ask(method, params)   a promise of the result of any request
+//   offersTasks()      whether the server has said that it makes tasks of calls (2025-11-25)
 //   subscribe()        a promise of { changed, close() }, where `changed` is a promise of the first change
 import { mark, marked, marks } from "./marks.mjs";
 import { did, saw, until, within } from "./observe.mjs";
@@ -158,6 +160,33 @@ export const httpScenarios = {
     await echo(peer, "after late");
   },
 
+  // The client's own limit. One that was over before the work had started shows nothing: then again, with a longer one.
+  async timeout(peer) {
+    for (let limit = 400; !marked("timeout", "started"); limit *= 4) {
+      await new Call(peer, "timeout", "waits", { quiet: true, limit }).done();
+    }
+    await until("timeout to stop", () => marked("timeout", "stopped"));
+    await echo(peer, "after timeout");
+  },
+
+  // A call becomes a task before a server that offers tasks. Where none are offered, a request of theirs is refused.
+  async task(peer) {
+    const step = (label, method, params, show) =>
+      new Call({ request: async () => show(await peer.ask(method, params)) }, label, method).done();
+    const status = (task) => task.status;
+    if (!peer.offersTasks()) return step("task refused", "tasks/get", { taskId: "none" }, status);
+    let taskId;
+    await step("task", "tools/call", { name: "waits", arguments: { work: "task" }, task: { ttl: 600_000 } }, ({ task }) => {
+      ({ taskId } = task);
+      return task.status;
+    });
+    await until("task to start", () => marked("task", "started"));
+    await step("task now", "tasks/get", { taskId }, status);
+    await step("task cancelled", "tasks/cancel", { taskId }, status);
+    await until("task to stop", () => marked("task", "stopped"));
+    await echo(peer, "after task");
+  },
+
   large: (peer) => filled(peer, "large", { quiet: true }),
   "large-event": (peer) => filled(peer, "large event", { report: 1 }),
 
@@ -182,6 +211,15 @@ export const httpScenarios = {
   // Last on its connection, which is closed with the call in flight.
   async closing(peer) {
     await new Call(peer, "closing", "waits", { quiet: true }).started();
+  },
+
+  // Last on its connection: its server is killed with a call in flight.
+  async death(peer) {
+    const call = new Call(peer, "death", "waits", { quiet: true });
+    await call.started();
+    did("kill");
+    process.kill(marked("death", "started").pid, "SIGKILL");
+    await call.done();
   },
 
   // These two are played at once, each first on its connection: so the two calls have one id.

@@ -2,7 +2,7 @@
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
-import { CreateMessageRequestSchema, ToolListChangedNotificationSchema } from "@modelcontextprotocol/sdk/types.js";
+import { CreateMessageRequestSchema, ResultSchema, ToolListChangedNotificationSchema } from "@modelcontextprotocol/sdk/types.js";
 import { setImmediate as turn } from "node:timers/promises";
 import { commandLine, did, saw } from "../common/observe.mjs";
 import { Call, echo, httpScenarios, play, scenarios } from "../common/scenarios.mjs";
@@ -22,11 +22,13 @@ client.setRequestHandler(CreateMessageRequestSchema, ({ params }) => {
 const peer = {
   async request(work, behaviour, options, signal, onTick) {
     const onprogress = onTick && (({ progress }) => onTick(progress));
-    const { tool = behaviour, ...rest } = options;
+    const { tool = behaviour, limit: timeout, ...rest } = options;
     const call = { name: tool, arguments: { work, ...rest } };
-    const { content } = await client.callTool(call, undefined, { signal, onprogress });
+    const { content } = await client.callTool(call, undefined, { signal, onprogress, timeout });
     return content[0].text;
   },
+  offersTasks: () => client.getServerCapabilities().tasks !== undefined,
+  ask: (method, params) => client.request({ method, params }, ResultSchema),
   async together(act) {
     const { stdin } = transport._process;
     stdin.cork();

@@ -1,17 +1,21 @@
-// An MCP server on the official TypeScript SDK 2.x, both eras or, by --modern, 2026-07-28 alone, whose tools do what
-// ../common/work.mjs says: server.mjs [--modern] [--http]
+// An MCP server on the official TypeScript SDK 2.x, both eras or, by --modern, 2026-07-28 alone, or, by --newest, as one
+// that knows no later revision, whose tools do what ../common/work.mjs says:
+// server.mjs [--modern | --newest REVISION] [--http]
 import { NodeStreamableHTTPServerTransport, toNodeHandler } from "@modelcontextprotocol/node";
 import { Server, classifyInboundRequest, createMcpHandler } from "@modelcontextprotocol/server";
 import { StdioServerTransport, serveStdio } from "@modelcontextprotocol/server/stdio";
 import { listen, sessions } from "../common/http.mjs";
+import { revisions } from "../common/revisions.mjs";
 import { behaviours, perform } from "../common/work.mjs";
 
 const isModern = process.argv.includes("--modern");
+const known = revisions(process.argv);
 const transport = new StdioServerTransport();
 
 /** The server of stdio, of one session, or of one request (2026-07-28). `tell` tells all who listen of a change. */
 function describe(tell) {
-  const server = new Server({ name: "rescind-peer", version: "1.0.0" }, { capabilities: { tools: { listChanged: true } } });
+  const options = { capabilities: { tools: { listChanged: true } }, ...(known && { supportedProtocolVersions: known }) };
+  const server = new Server({ name: "rescind-peer", version: "1.0.0" }, options);
   server.setRequestHandler("tools/list", () => ({
     tools: Object.entries(behaviours).map(([name, description]) => ({ name, description, inputSchema: { type: "object" } })),
   }));
@@ -61,7 +65,11 @@ function serveHttp() {
 }
 
 if (process.argv.includes("--http")) {
-  serveHttp();
+  if (known) listen(sessions(NodeStreamableHTTPServerTransport, () => describe()));
+  else serveHttp();
+} else if (known) {
+  process.stdin.on("end", () => process.exit(0));
+  await describe().connect(transport);
 } else {
   process.stdin.on("end", () => process.exit(0));
   serveStdio(() => describe(), { transport, legacy: isModern ? "reject" : "serve" });

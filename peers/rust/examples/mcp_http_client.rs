@@ -12,15 +12,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rescind_peers::{mark, marked, text};
+use rescind_peers::{mark, mark_of, marked, text};
 use rmcp::{
     ClientHandler, ErrorData, RoleClient, ServiceError, ServiceExt,
     model::{
-        CallToolRequestParams, CallToolResult, ClientCapabilities, ClientConfig, CreateMessageRequestParams,
-        CreateMessageResult, Implementation, ProgressNotificationParam, ProtocolVersion, SamplingMessage,
-        SubscriptionFilter,
+        CallToolRequest, CallToolRequestParams, CallToolResult, ClientCapabilities, ClientConfig, ClientRequest,
+        CreateMessageRequestParams, CreateMessageResult, CustomRequest, Implementation, ProgressNotificationParam,
+        ProtocolVersion, SamplingMessage, ServerResult, SubscriptionFilter,
     },
-    service::{ClientLifecycleMode, ClientServiceExt, NotificationContext, RequestContext, RunningService},
+    service::{
+        ClientLifecycleMode, ClientServiceExt, NotificationContext, PeerRequestOptions, RequestContext, RunningService,
+    },
     transport::StreamableHttpClientTransport,
 };
 use serde_json::{Value, json};
@@ -203,12 +205,22 @@ impl Player {
                 self.done(self.call("release", "release", json!({ "of": "late", "quiet": true }))).await;
                 self.echo("after late").await;
             }
+            "timeout" => self.timeout().await,
+            "task" => self.task().await,
             "large" => self.done(self.call("large", "fills", json!({ "size": LARGE, "quiet": true }))).await,
             "large-event" => self.done(self.call("large event", "fills", json!({ "size": LARGE, "report": 1 }))).await,
             "asks" => self.asks().await,
             "subscription" => self.subscription().await,
             "returns" => self.until("the refusal of a cancelled stream", || marked("wire", "refused")).await,
             "closing" => self.started(&self.waits("closing")).await,
+            "death" => {
+                let call = self.waits("death");
+                self.started(&call).await;
+                self.log.did("kill", Value::Null);
+                let started = mark_of("death", "started").unwrap_or_default();
+                started["pid"].as_u64().map(kill);
+                self.done(call).await;
+            }
             "one" => {
                 let call = self.waits("one");
                 self.until("both to start", || marked("one", "started") && marked("other", "started")).await;
@@ -228,6 +240,43 @@ impl Player {
                 kill_this_process();
             }
             _ => panic!("no scenario named {scenario}"),
+        }
+    }
+
+    /// The client's own limit. One that was over before the work had started shows nothing: then again, with a longer one.
+    async fn timeout(&self) {
+        let mut limit = Duration::from_millis(400);
+        while !marked("timeout", "started") {
+            self.log.did("call", json!({ "call": "timeout", "behaviour": "waits" }));
+            let params = params("timeout", "waits", json!({}));
+            let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+            let options = PeerRequestOptions::with_timeout(limit);
+            let outcome = match self.client.peer().send_cancellable_request(request, options).await {
+                Ok(asked) => asked.await_response().await,
+                Err(error) => Err(error),
+            };
+            self.report("timeout", outcome);
+            limit *= 4;
+        }
+        self.until("timeout to stop", || marked("timeout", "stopped")).await;
+        self.echo("after timeout").await;
+    }
+
+    /// The SDK has no tasks of sessions; a request of theirs is refused.
+    async fn task(&self) {
+        self.log.did("call", json!({ "call": "task refused", "behaviour": "tasks/get" }));
+        let request = CustomRequest::new("tasks/get", Some(json!({ "taskId": "none" })));
+        let outcome = self.client.peer().send_request(ClientRequest::CustomRequest(request)).await;
+        self.report("task refused", outcome);
+    }
+
+    fn report(&self, work: &str, outcome: Result<ServerResult, ServiceError>) {
+        match outcome {
+            Ok(result) => {
+                let result = serde_json::to_value(&result).unwrap_or_default();
+                self.log.saw("result", json!({ "call": work, "value": text(&result["content"][0], "text") }));
+            }
+            Err(error) => report(&self.log, work, Err(error)),
         }
     }
 
@@ -283,10 +332,13 @@ fn report(log: &Log, work: &str, outcome: Result<CallToolResult, ServiceError>) 
     }
 }
 
+fn kill(pid: u64) {
+    let _ = process::Command::new("kill").args(["-KILL", &pid.to_string()]).status();
+}
+
 /// As whoever kills a client does.
 fn kill_this_process() -> ! {
-    let this = process::id().to_string();
-    let _ = process::Command::new("kill").args(["-KILL", &this]).status();
+    kill(process::id().into());
     unreachable!("a process outlived its SIGKILL")
 }
 

@@ -9,7 +9,7 @@ mod table;
 mod way;
 mod work;
 
-pub use program::{led, mark, marked, obey, text};
+pub use program::{led, mark, mark_of, marked, obey, text};
 pub use raw::{Raw, answer, call, notification, request};
 pub use table::row;
 pub use way::{Io, Pipe, Way, both, connection};

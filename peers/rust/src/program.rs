@@ -25,12 +25,15 @@ pub fn mark(work: &str, event: &str, more: Value) {
 
 /// Whether there is a mark of `event` by `work`.
 pub fn marked(work: &str, event: &str) -> bool {
+    mark_of(work, event).is_some()
+}
+
+/// The first mark of `event` by `work`, if it is there.
+pub fn mark_of(work: &str, event: &str) -> Option<Value> {
     let marks = env::var_os("RESCIND_MARKS").and_then(|file| fs::read_to_string(file).ok()).unwrap_or_default();
     let whole = marks.rfind('\n').map_or("", |end| &marks[..end]);
-    whole.lines().any(|line| {
-        let line: Value = serde_json::from_str(line).unwrap_or_default();
-        line["work"] == work && line["event"] == event
-    })
+    let mut lines = whole.lines().map(|line| serde_json::from_str::<Value>(line).unwrap_or_default());
+    lines.find(|line| line["work"] == work && line["event"] == event)
 }
 
 /// The text under `name` in what a call was given.

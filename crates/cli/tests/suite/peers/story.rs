@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use rustix::process::{Pid, test_kill_process};
 use serde_json::Value;
 
 use super::recording::Recording;
@@ -143,6 +144,13 @@ impl Story {
             .filter(|mark| mark["event"] != "progress")
             .filter_map(|mark| mark["event"].as_str())
             .collect()
+    }
+
+    /// Whether `work` has stopped, or ended with its process.
+    pub(crate) fn is_over(&self, work: &str) -> bool {
+        let pid = self.marks_of(work).find_map(|mark| mark["pid"].as_i64()).and_then(|pid| i32::try_from(pid).ok());
+        let is_gone = pid.and_then(Pid::from_raw).is_some_and(|pid| test_kill_process(pid).is_err());
+        is_gone || self.events(work).contains(&"stopped")
     }
 
     /// Ticks that `work` marked.
