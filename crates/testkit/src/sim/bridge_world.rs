@@ -8,6 +8,7 @@ use core::{hash::Hash, time::Duration};
 
 use rescind_proto::{
     bridge::BridgeConfig,
+    dialect::{Dialect, mcp},
     framing::Framing,
     relay::{End, Relay, RelayConfig},
     side::Side,
@@ -34,48 +35,45 @@ pub struct Meeting {
     pub server_has_sessions: bool,
     /// The server knows 2026-07-28.
     pub server_is_modern: bool,
+    /// The revision of whoever has a session.
+    pub session: &'static Dialect,
     /// It begins when the server has the client's first call.
     is_open: bool,
 }
 
-/// Every pair of eras that can meet.
-pub const MEETINGS: [Meeting; 8] = [
+/// Every pair of policies that can meet; 2025-06-18 has those of 2024-11-05.
+pub const MEETINGS: [Meeting; 14] = [
     Meeting { name: "modern, legacy", ..MODERN_BEFORE_LEGACY },
-    Meeting {
-        name: "legacy, modern",
-        client_has_session: true,
-        server_has_sessions: false,
-        server_is_modern: true,
-        ..MODERN_BEFORE_LEGACY
-    },
+    LEGACY_BEFORE_MODERN,
     Meeting { name: "modern, modern", server_has_sessions: false, server_is_modern: true, ..MODERN_BEFORE_LEGACY },
-    Meeting { name: "legacy, legacy", client_has_session: true, ..MODERN_BEFORE_LEGACY },
-    Meeting { name: "both, legacy", client_has_session: true, is_mixed: true, ..MODERN_BEFORE_LEGACY },
-    Meeting {
-        name: "both, modern",
-        client_has_session: true,
-        is_mixed: true,
-        server_has_sessions: false,
-        server_is_modern: true,
-        is_open: false,
-    },
+    LEGACY_BEFORE_LEGACY,
+    Meeting { name: "both, legacy", is_mixed: true, ..LEGACY_BEFORE_LEGACY },
+    Meeting { name: "both, modern", is_mixed: true, ..LEGACY_BEFORE_MODERN },
+    Meeting { name: "modern, 2024-11-05", session: OLDEST, ..MODERN_BEFORE_LEGACY },
+    Meeting { name: "2024-11-05, modern", session: OLDEST, ..LEGACY_BEFORE_MODERN },
+    Meeting { name: "2024-11-05, 2024-11-05", session: OLDEST, ..LEGACY_BEFORE_LEGACY },
+    Meeting { name: "modern, 2025-03-26", session: BATCHES, ..MODERN_BEFORE_LEGACY },
+    Meeting { name: "2025-03-26, modern", session: BATCHES, ..LEGACY_BEFORE_MODERN },
+    Meeting { name: "2025-03-26, 2025-03-26", session: BATCHES, ..LEGACY_BEFORE_LEGACY },
     Meeting { name: "modern, legacy, met", is_open: true, ..MODERN_BEFORE_LEGACY },
-    Meeting {
-        name: "legacy, modern, met",
-        client_has_session: true,
-        server_has_sessions: false,
-        server_is_modern: true,
-        is_open: true,
-        ..MODERN_BEFORE_LEGACY
-    },
+    Meeting { name: "legacy, modern, met", is_open: true, ..LEGACY_BEFORE_MODERN },
 ];
 
-impl Meeting {
-    /// The two sides are of different eras, and one client alone is there.
-    const fn asks(&self) -> bool {
-        !self.is_mixed && self.client_has_session == self.server_is_modern
-    }
-}
+const OLDEST: &Dialect = &mcp::REVISION_2024_11_05;
+
+/// The one in which messages come in arrays, too.
+const BATCHES: &Dialect = &mcp::REVISION_2025_03_26;
+
+const LEGACY_BEFORE_MODERN: Meeting = Meeting {
+    name: "legacy, modern",
+    client_has_session: true,
+    server_has_sessions: false,
+    server_is_modern: true,
+    ..MODERN_BEFORE_LEGACY
+};
+
+const LEGACY_BEFORE_LEGACY: Meeting =
+    Meeting { name: "legacy, legacy", client_has_session: true, ..MODERN_BEFORE_LEGACY };
 
 const MODERN_BEFORE_LEGACY: Meeting = Meeting {
     name: "",
@@ -83,8 +81,35 @@ const MODERN_BEFORE_LEGACY: Meeting = Meeting {
     is_mixed: false,
     server_has_sessions: true,
     server_is_modern: false,
+    session: &mcp::LATEST_LEGACY,
     is_open: false,
 };
+
+impl Meeting {
+    /// The client has a session, and begins with the handshake.
+    #[must_use]
+    pub const fn greets(&self) -> bool {
+        self.client_has_session && !self.is_mixed && !self.is_open
+    }
+
+    /// The two sides are of different eras, one client alone is there, and nothing comes in arrays.
+    const fn asks(&self) -> bool {
+        !self.is_mixed && self.client_has_session == self.server_is_modern && !self.session.batches
+    }
+
+    fn revision(&self) -> &'static str {
+        self.session.name.trim_start_matches("mcp-")
+    }
+
+    /// Whether this side may say several things in one array (MCP-B01).
+    fn has_batches(&self, side: Side) -> bool {
+        self.session.batches
+            && match side {
+                Side::Client => self.client_has_session,
+                Side::Server => self.server_has_sessions,
+            }
+    }
+}
 
 /// One thing that can happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +130,10 @@ pub enum Action {
     Give(u8),
     /// It says no.
     Deny(u8),
+    /// What this side says from here on is put in an array.
+    Gather(Side),
+    /// That array is said.
+    Send(Side),
     /// The next timer is due.
     Timeout,
     /// The server dies.
@@ -129,6 +158,8 @@ struct Ask {
     answers: u8,
     /// Something of it was at the server when it was cancelled, or may have been.
     reached: bool,
+    /// It came in an array, and goes on in one: there it cannot be taken back.
+    is_member: bool,
     /// The first request of the same call: this one, unless it is a retry.
     root: usize,
     /// What the client is asked for it, and has not given.
@@ -197,7 +228,18 @@ pub struct BridgeWorld {
     left: Vec<usize>,
     shook_hands: bool,
     is_dead: bool,
+    /// The array that a side is making, and whether it has made one.
+    gathered: [Gathered; 2],
     transcript: Option<Vec<String>>,
+}
+
+/// A side's array. One is enough to show what becomes of its members.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Gathered {
+    Never,
+    /// So far.
+    Open(Vec<String>),
+    Sent,
 }
 
 const MOST_ASKS: usize = 3;
@@ -234,10 +276,11 @@ impl BridgeWorld {
             left: Vec::new(),
             shook_hands: false,
             is_dead: false,
+            gathered: [Gathered::Never, Gathered::Never],
             transcript: None,
         };
         if meeting.client_has_session {
-            let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}}, "clientInfo": {"name": "c", "version": "1"}});
+            let hello = json!({"protocolVersion": meeting.revision(), "capabilities": {"elicitation": {}}, "clientInfo": {"name": "c", "version": "1"}});
             world.say(Side::Client, &json!({"jsonrpc": "2.0", "id": "hello", "method": "initialize", "params": hello}));
         }
         if meeting.is_open {
@@ -265,7 +308,14 @@ impl BridgeWorld {
     }
 
     fn say(&mut self, from: Side, frame: &Value) {
-        let mut line = frame.to_string();
+        let line = frame.to_string();
+        match &mut self.gathered[from as usize] {
+            Gathered::Open(array) => array.push(line),
+            Gathered::Never | Gathered::Sent => self.send(from, line),
+        }
+    }
+
+    fn send(&mut self, from: Side, mut line: String) {
         if let Some(transcript) = &mut self.transcript {
             transcript.push(format!("{} -> {line}", from.as_str()));
         }
@@ -281,10 +331,16 @@ impl BridgeWorld {
             if let Some(transcript) = &mut self.transcript {
                 transcript.push(format!("          {frame} -> {}", to.as_str()));
             }
-            let frame = serde_json::from_str(&frame).map_err(|error| Broken(format!("{error}: {frame}")))?;
-            match to {
-                Side::Client => self.client_reads(&frame)?,
-                Side::Server => self.server_reads(&frame)?,
+            let frame: Value = serde_json::from_str(&frame).map_err(|error| Broken(format!("{error}: {frame}")))?;
+            let members = match frame {
+                Value::Array(members) if self.meeting.has_batches(to) => members,
+                frame => vec![frame],
+            };
+            for frame in members {
+                match to {
+                    Side::Client => self.client_reads(&frame)?,
+                    Side::Server => self.server_reads(&frame)?,
+                }
             }
         }
         Ok(())
@@ -312,7 +368,7 @@ impl BridgeWorld {
                 return Err(Broken("the handshake is answered twice".into()));
             }
             if frame.get("result").is_some() {
-                if frame["result"]["protocolVersion"] != "2025-11-25" {
+                if frame["result"]["protocolVersion"] != self.meeting.revision() {
                     return Err(Broken(format!("the handshake has no revision: {frame}")));
                 }
                 self.has_session = true;
@@ -492,7 +548,8 @@ impl BridgeWorld {
     }
 
     fn ask(&mut self, id: u8, era: Era, root: usize, more: &Value) {
-        let ask = Ask { id, era, is_cancelled: false, answers: 0, reached: false, root, wanted: None };
+        let ask =
+            Ask { id, era, is_cancelled: false, answers: 0, reached: false, is_member: false, root, wanted: None };
         self.asks.push(ask);
         let mut params = match era {
             Era::Legacy => json!({"ask": root}),
@@ -519,7 +576,7 @@ impl BridgeWorld {
         let body = match kind {
             _ if refuses || !knows => json!({"code": if knows { -32000 } else { -32601 }, "message": "no"}),
             Kind::Initialize => {
-                json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}})
+                json!({"protocolVersion": self.meeting.revision(), "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}})
             }
             Kind::Discover => {
                 json!({"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}})
@@ -540,29 +597,10 @@ impl BridgeWorld {
         match action {
             Action::Ask(id, era) => self.ask(id, era, self.asks.len(), &json!({})),
             Action::Cancel(id) => {
-                let has_left = |ask: usize, world: &Self| {
-                    let ask = world.asks[ask].root;
-                    let named = format!("\"ask\":{ask}");
-                    let begun = world.hops[Side::Server as usize].begun(world.relay.pending(Side::Server));
-                    world.work.iter().any(|work| work.kind == Kind::Call(ask))
-                        || begun.is_some_and(|frame| frame.contains(&named))
-                };
-                let waits = |ask: &Ask| ask.id == id && !ask.is_cancelled && ask.answers == 0;
-                if let Some(at) = self.asks.iter().rposition(waits) {
-                    let reached = has_left(at, self);
-                    self.stopped.push(self.asks[at].root);
-                    // An answer that has begun to leave still comes.
-                    let is_answered = self.hops[Side::Client as usize]
-                        .begun(self.relay.pending(Side::Client))
-                        .is_some_and(|frame| frame.contains(&format!("\"id\":{id},")));
-                    if !is_answered {
-                        self.asks[at].is_cancelled = true;
-                        self.asks[at].reached = reached;
-                    }
-                    let cancel =
-                        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}});
-                    self.say(Side::Client, &cancel);
+                if !matches!(self.gathered[Side::Client as usize], Gathered::Open(_)) {
+                    self.cancelled(id);
                 }
+                self.say(Side::Client, &cancel(id));
             }
             Action::Write(to, cut) => self.write(to, cut)?,
             Action::Want(at) => self.want(usize::from(at)),
@@ -570,6 +608,19 @@ impl BridgeWorld {
             Action::Deny(at) => self.give(usize::from(at), false),
             Action::Answer(at) => self.answer(usize::from(at), false),
             Action::Refuse(at) => self.answer(usize::from(at), true),
+            Action::Gather(side) => self.gathered[side as usize] = Gathered::Open(Vec::new()),
+            Action::Send(side) => {
+                if let Gathered::Open(array) = std::mem::replace(&mut self.gathered[side as usize], Gathered::Sent) {
+                    IDS.into_iter()
+                        .filter(|id| array.contains(&cancel(*id).to_string()))
+                        .for_each(|id| self.cancelled(id));
+                    for ask in self.asks.iter_mut().filter(|_| side == Side::Client && self.meeting.server_has_sessions)
+                    {
+                        ask.is_member |= array.iter().any(|member| member.contains(&format!("\"id\":{},", ask.id)));
+                    }
+                    self.send(side, format!("[{}]", array.join(",")));
+                }
+            }
             Action::Timeout => {
                 if let Some(due) = self.relay.poll_timeout() {
                     let asked = self.asks.iter().filter(|ask| matches!(ask.wanted, Some(Wanted::Result(..))));
@@ -584,6 +635,7 @@ impl BridgeWorld {
             Action::Die => {
                 self.is_dead = true;
                 self.work.clear();
+                self.gathered[Side::Server as usize] = Gathered::Sent;
                 self.relay.handle_eof(self.now, Side::Server, &End::Closed);
                 self.hops[Side::Server as usize].clear();
             }
@@ -592,9 +644,43 @@ impl BridgeWorld {
         Ok(())
     }
 
+    /// The client's newest request with this id is no longer wanted, and that is about to be said.
+    fn cancelled(&mut self, id: u8) {
+        let waits = |ask: &Ask| ask.id == id && !ask.is_cancelled && ask.answers == 0;
+        let Some(at) = self.asks.iter().rposition(waits) else { return };
+        let root = self.asks[at].root;
+        self.stopped.push(root);
+        let named = format!("\"ask\":{root}");
+        let begun = |side: Side| self.hops[side as usize].begun(self.relay.pending(side));
+        let is_work = self.work.iter().any(|work| work.kind == Kind::Call(root));
+        let reached =
+            is_work || self.asks[at].is_member || begun(Side::Server).is_some_and(|frame| frame.contains(&named));
+        // An answer that has begun to leave still comes, and so does one in an array, which is not taken apart.
+        let answer = format!("\"id\":{id},");
+        let waiting = String::from_utf8_lossy(self.relay.pending(Side::Client));
+        let is_in_array = waiting.lines().any(|line| line.starts_with('[') && line.contains(&answer));
+        if is_in_array || begun(Side::Client).is_some_and(|frame| frame.contains(&answer)) {
+            return;
+        }
+        self.asks[at].is_cancelled = true;
+        self.asks[at].reached = reached;
+    }
+
+    /// A handshake is in no array.
+    fn may_gather(&self, side: Side) -> bool {
+        match side {
+            Side::Client => self.has_session,
+            Side::Server => self.shook_hands && !self.is_dead,
+        }
+    }
+
     fn in_flight(&self, id: u8) -> bool {
         self.asks.iter().any(|ask| ask.id == id && ask.answers == 0)
     }
+}
+
+fn cancel(id: u8) -> Value {
+    json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}})
 }
 
 impl World for BridgeWorld {
@@ -613,7 +699,10 @@ impl World for BridgeWorld {
                 }
             }
         }
-        let waits = |id: u8| self.asks.iter().any(|ask| ask.id == id && !ask.is_cancelled && ask.answers == 0);
+        let is_gathered = |id: u8| matches!(&self.gathered[Side::Client as usize], Gathered::Open(array) if array.contains(&cancel(id).to_string()));
+        let waits = |id: u8| {
+            self.asks.iter().any(|ask| ask.id == id && !ask.is_cancelled && ask.answers == 0) && !is_gathered(id)
+        };
         out.extend(IDS.into_iter().filter(|id| waits(*id)).map(Action::Cancel));
         for side in Side::BOTH {
             if !self.relay.pending(side).is_empty() {
@@ -635,6 +724,13 @@ impl World for BridgeWorld {
                     out.push(Action::Give(at));
                 }
                 Some(Wanted::Result(..)) | None => {}
+            }
+        }
+        for side in Side::BOTH.into_iter().filter(|side| self.meeting.has_batches(*side)) {
+            match &self.gathered[side as usize] {
+                Gathered::Never if self.may_gather(side) => out.push(Action::Gather(side)),
+                Gathered::Open(array) if !array.is_empty() => out.push(Action::Send(side)),
+                Gathered::Never | Gathered::Open(_) | Gathered::Sent => {}
             }
         }
         if self.relay.poll_timeout().is_some() {
@@ -659,6 +755,12 @@ impl World for BridgeWorld {
         for _ in 0..MOST_ROUNDS {
             let mut moved = false;
             for side in Side::BOTH {
+                if matches!(&world.gathered[side as usize], Gathered::Open(array) if !array.is_empty()) {
+                    world.act(Action::Send(side))?;
+                    moved = true;
+                }
+            }
+            for side in Side::BOTH {
                 while !world.relay.pending(side).is_empty() {
                     world.act(Action::Write(side, Cut::All))?;
                     moved = true;
@@ -674,7 +776,7 @@ impl World for BridgeWorld {
                 let is_stopped = work.kind.call().is_some_and(|root| world.stopped.contains(&root));
                 !work.is_cancelled && !is_stopped && work.questions.is_empty()
             };
-            if let Some(at) = world.work.iter().position(is_free) {
+            if let Some(at) = world.work.iter().position(is_free).filter(|_| !moved) {
                 world.act(Action::Answer(u8::try_from(at).unwrap_or_default()))?;
                 moved = true;
             }
@@ -706,6 +808,7 @@ impl World for BridgeWorld {
             (&self.stopped, &self.left),
             self.shook_hands,
             self.is_dead,
+            &self.gathered,
         )
             .hash(&mut digest);
         digest.finish_wide()
