@@ -2,6 +2,7 @@
 scenario a function, each against a client and a server of its own."""
 
 import json
+import signal
 import sys
 import tempfile
 import threading
@@ -27,21 +28,32 @@ COLUMNS = {
 }
 
 
+HELLO = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": INFO}
+INITIALIZE = {"id": "init", "method": "initialize", "params": HELLO}
+INITIALIZED = {"method": "notifications/initialized"}
+
+
+def cancel(ident: object) -> dict:
+    return {"method": "notifications/cancelled", "params": {"requestId": ident, "reason": "the user gave up"}}
+
+
 class Rejected(Exception):
     """The client did not let the scenario begin; what it said."""
 
 
 class Bench:
-    """A server that has just been started, a client of it, and this end of the client's pipes."""
+    """A server that has just been started, a client of it, and this end of the client's pipes. The server may hold its answer
+    to the handshake back, or be stopped before the client is started."""
 
-    def __init__(self, contender: Contender, patience: float, era: str) -> None:
+    def __init__(self, contender: Contender, patience: float, era: str, holds: bool = False, stops: bool = False) -> None:
         self.patience = patience
         self.folder = tempfile.TemporaryDirectory(prefix="gateways-")
         folder = Path(self.folder.name)
         self.marks = Marks(folder / "marks")
         for name in ("server", "client", "remote"):
             (folder / name).mkdir(mode=0o700)
-        env = environment(folder, era) | {"MCP_REMOTE_CONFIG_DIR": str(folder / "remote")}
+        more = {"HOLD": "1"} if holds else {}
+        env = environment(folder, era, **more) | {"MCP_REMOTE_CONFIG_DIR": str(folder / "remote")}
         self.programs: list[Program] = []
         self.messages: list[dict] = []
         self.is_over = False  # the client closed its output
@@ -49,9 +61,12 @@ class Bench:
         try:
             address = folder / "address"
             server = [sys.executable, "-I", "-S", str(HERE / "server.py"), str(address)]
-            self.programs.append(Program(server, folder / "server", env))
+            self.server = Program(server, folder / "server", env)
+            self.programs.append(self.server)
             if not until(address.exists, STARTUP):
-                raise Rejected(f"the server did not start: {self.programs[0].words()[-400:]}")
+                raise Rejected(f"the server did not start: {self.server.words()[-400:]}")
+            if stops:
+                self.server.process.send_signal(signal.SIGSTOP)
             self.client = Program(contender.command(address.read_text()), folder / "client", env, pipes=True)
             self.programs.insert(0, self.client)
         except BaseException:
@@ -67,17 +82,23 @@ class Bench:
             program.end()
         self.folder.cleanup()
 
-    def send(self, message: dict) -> None:
+    def send(self, *messages: dict) -> None:
+        """In one write."""
+        lines = "".join(json.dumps({"jsonrpc": "2.0", **message}) + "\n" for message in messages)
         try:
-            self.client.process.stdin.write((json.dumps({"jsonrpc": "2.0", **message}) + "\n").encode())
+            self.client.process.stdin.write(lines.encode())
             self.client.process.stdin.flush()
         except OSError as error:
             raise Rejected(f"reads nothing: {error}") from error
 
     def answer(self, ident: object, patience: float) -> dict | None:
+        return self.message(lambda message: "method" not in message and message.get("id") == ident, patience)
+
+    def message(self, is_wanted: Callable[[dict], bool], patience: float) -> dict | None:
+        """The first such message that the client has said, or says within this time."""
+
         def found() -> dict | None:
-            answers = (message for message in self.messages if "method" not in message)
-            return next((message for message in answers if message.get("id") == ident), None)
+            return next(filter(is_wanted, self.messages), None)
 
         with self._changed:
             self._changed.wait_for(lambda: found() or self.is_over, patience)
@@ -93,11 +114,10 @@ class Bench:
         return "answered" + (" (isError)" if answer["result"].get("isError") else "")
 
     def initialize(self) -> None:
-        params = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": INFO}
-        self.send({"id": "init", "method": "initialize", "params": params})
+        self.send(INITIALIZE)
         if not (outcome := self.outcome("init", STARTUP)) == "answered":
             raise Rejected(f"initialize: {outcome}")
-        self.send({"method": "notifications/initialized"})
+        self.send(INITIALIZED)
 
     def discover(self) -> None:
         self.send({"id": "discover", "method": "server/discover", "params": self._modern({})})
@@ -107,16 +127,22 @@ class Bench:
 
     def call(self, ident: object, tool: str, work: str, modern: bool = False) -> dict:
         """Calls a tool, and waits for its work to start."""
-        params = {"name": tool, "arguments": {"work": work}}
-        self.send({"id": ident, "method": "tools/call", "params": self._modern(params) if modern else params})
+        self.send(self.request(ident, tool, work, modern))
         until(lambda: self.marks.found("started", work=work) or self.answer(ident, 0) or self.is_over, STARTUP)
         started = self.marks.found("started", work=work)
         if not started:
             raise Rejected(f"{tool}: {self.outcome(ident, 0)}")
         return started
 
+    def request(self, ident: object, tool: str, work: str, modern: bool) -> dict:
+        """A call that asks for progress if its tool reports any."""
+        params = {"name": tool, "arguments": {"text" if tool == "echo" else "work": work}}
+        if tool == "reports":
+            params["_meta"] = {"progressToken": "token"}
+        return {"id": ident, "method": "tools/call", "params": self._modern(params) if modern else params}
+
     def cancel(self, ident: object) -> None:
-        self.send({"method": "notifications/cancelled", "params": {"requestId": ident, "reason": "the user gave up"}})
+        self.send(cancel(ident))
 
     def stopped(self, work: str) -> bool:
         return bool(self.marks.wait("stopped", self.patience, work=work))
@@ -126,7 +152,7 @@ class Bench:
 
     def _modern(self, params: dict) -> dict:
         meta = {f"{META}protocolVersion": MODERN, f"{META}clientInfo": INFO, f"{META}clientCapabilities": {}}
-        return {**params, "_meta": meta}
+        return {**params, "_meta": {**meta, **params.get("_meta", {})}}
 
     def _read(self) -> None:
         for line in self.client.process.stdout:

@@ -221,6 +221,9 @@ def clients(rescind: Path) -> list[Contender]:
     def to_stdio(url: str) -> list[str]:
         return [node(), str(PROGRAMS / "node_modules/supergateway/dist/index.js"), "--streamableHttp", url]
 
+    def fastmcp_run(url: str) -> list[str]:
+        return [str(PEERS / "python-gateways/.venv/bin/fastmcp"), "run", url, "--no-banner", "--transport", "stdio"]
+
     def pypi(url: str) -> list[str]:
         return [str(PEERS / "python1/.venv/bin/mcp-proxy"), "--transport", "streamablehttp", url]
 
@@ -233,5 +236,11 @@ def clients(rescind: Path) -> list[Contender]:
         Contender("mcp-remote", npm(remote), [remote], mcp_remote),
         Contender("supergateway --streamableHttp", npm(package), [package], to_stdio),
         Contender("PyPI mcp-proxy", pip("python1", "mcp-proxy"), [PEERS / "python1/.venv/bin/mcp-proxy"], pypi),
+        Contender(
+            "fastmcp run",
+            pip("python-gateways", "fastmcp"),
+            [PEERS / "python-gateways/.venv/bin/fastmcp"],
+            fastmcp_run,
+        ),
         Rescind(rescind, run, "run", "--url"),
     ]

@@ -9,7 +9,10 @@ an argument of the call. RESCIND_ERA is `legacy`, `modern` or `both`, and each r
 - modern: a client that hangs up stops the work (MCP-H03); a notification is accepted and cancels nothing (MCP-H05).
 
 Tools: `echo` answers. `hang` opens its stream and works until it is stopped. `mute` does the same, and sends not even
-the head of its response. `cut` opens its stream and closes it without an answer, once it has started.
+the head of its response. `reports` is `hang` after one report of progress. `cut` opens its stream and closes it without
+an answer, once it has started. `half` sends half of its answer, and the rest when a file beside the marks releases it.
+
+With RESCIND_HOLD=1 the handshake is answered when it is released.
 """
 
 import json
@@ -18,6 +21,7 @@ import select
 import socket
 import sys
 import threading
+import time
 import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -49,7 +53,13 @@ def tool(name: str, argument: str) -> dict:
     return {"name": name, "description": f"the work of {name}", "inputSchema": schema}
 
 
-TOOLS = [tool("echo", "text"), *(tool(name, "work") for name in ("hang", "mute", "cut"))]
+TOOLS = [tool("echo", "text"), *(tool(name, "work") for name in ("hang", "mute", "cut", "reports", "half"))]
+
+
+def await_release(work: str) -> None:
+    """Until a file beside the marks is named after the work."""
+    while not os.path.exists(f"{os.environ['RESCIND_MARKS']}.{work}"):
+        time.sleep(TICK)
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -74,6 +84,8 @@ class Handler(BaseHTTPRequestHandler):
         version = (params.get("_meta") or {}).get(f"{META}protocolVersion")
         modern = ERA != "legacy" and (version is not None or (ident is None and header == MODERN))
         mark("post", method=method, id=ident, modern=modern, session=session, header=header, params=params)
+        if method in ("initialize", "server/discover") and os.environ.get("RESCIND_HOLD"):
+            await_release("handshake")
         if ident is None or method is None:
             self.notified(modern, session, method, params)
         elif modern and version != MODERN:
@@ -175,6 +187,11 @@ class Handler(BaseHTTPRequestHandler):
             self.connection.shutdown(socket.SHUT_RDWR)
             self.close_connection = True
             return
+        if name == "half":
+            self.answer_in_halves(ident, work, session is None)
+            return
+        if name == "reports":
+            self.report(params)
         closed = False
         while not stop.is_set():
             if closed:
@@ -188,6 +205,33 @@ class Handler(BaseHTTPRequestHandler):
         if name == "mute" and not closed:
             self.open_stream()
         self.close_connection = True
+
+    def report(self, params: dict) -> None:
+        """Says that the first of two steps is done."""
+        token = (params.get("_meta") or {}).get("progressToken")
+        params = {"progressToken": token, "progress": 1, "total": 2}
+        self.event({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+
+    def answer_in_halves(self, ident: object, work: str, modern: bool) -> None:
+        result = {"content": [{"type": "text", "text": work}], "isError": False}
+        result = {"resultType": "complete", **result} if modern else result
+        event = f"data: {json.dumps({'jsonrpc': '2.0', 'id': ident, 'result': result})}\n\n".encode()
+        half = len(event) // 2
+        self.wfile.write(event[:half])
+        self.wfile.flush()
+        mark("half", work=work)
+        await_release(work)
+        try:
+            self.wfile.write(event[half:])
+            self.wfile.flush()
+        except OSError:
+            mark("closed", work=work)
+        mark("answered", work=work)
+        self.close_connection = True
+
+    def event(self, message: dict) -> None:
+        self.wfile.write(f"data: {json.dumps(message)}\n\n".encode())
+        self.wfile.flush()
 
     def is_closed(self, patience: float) -> bool:
         """Whether the client closes its connection within this time."""
