@@ -13,6 +13,7 @@ from client import INFO, LEGACY, META, MODERN
 from contenders import HERE, Contender
 from marks import Marks, until
 from process import Program, environment
+from sign_in import Person
 from table import Cell
 
 STARTUP = 30.0  # seconds for a program to start, or to answer what needs no work
@@ -42,18 +43,22 @@ class Rejected(Exception):
 
 
 class Bench:
-    """A server that has just been started, a client of it, and this end of the client's pipes. The server may hold its answer
-    to the handshake back, or be stopped before the client is started."""
+    """A server that has just been started, a client of it, and this end of the client's pipes. By the stage, the server
+    is stopped before the client is started (`connecting`), holds back its answer to the handshake, or wants a token
+    (`sign_in`)."""
 
-    def __init__(self, contender: Contender, patience: float, era: str, holds: bool = False, stops: bool = False) -> None:
+    def __init__(self, contender: Contender, patience: float, era: str, stage: str = "") -> None:
         self.patience = patience
         self.folder = tempfile.TemporaryDirectory(prefix="gateways-")
         folder = Path(self.folder.name)
         self.marks = Marks(folder / "marks")
         for name in ("server", "client", "remote"):
             (folder / name).mkdir(mode=0o700)
-        more = {"HOLD": "1"} if holds else {}
+        more = {"handshake": {"HOLD": "1"}, "sign_in": {"SIGN_IN": "1"}}.get(stage, {})
         env = environment(folder, era, **more) | {"MCP_REMOTE_CONFIG_DIR": str(folder / "remote")}
+        self.person = Person(folder)
+        if stage == "sign_in":
+            env |= self.person.environment(folder)
         self.programs: list[Program] = []
         self.messages: list[dict] = []
         self.is_over = False  # the client closed its output
@@ -65,7 +70,7 @@ class Bench:
             self.programs.append(self.server)
             if not until(address.exists, STARTUP):
                 raise Rejected(f"the server did not start: {self.server.words()[-400:]}")
-            if stops:
+            if stage == "connecting":
                 self.server.process.send_signal(signal.SIGSTOP)
             self.client = Program(contender.command(address.read_text()), folder / "client", env, pipes=True)
             self.programs.insert(0, self.client)
@@ -78,6 +83,7 @@ class Bench:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.person.leave()
         for program in self.programs:
             program.end()
         self.folder.cleanup()

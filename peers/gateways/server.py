@@ -12,7 +12,8 @@ Tools: `echo` answers. `hang` opens its stream and works until it is stopped. `m
 the head of its response. `reports` is `hang` after one report of progress. `cut` opens its stream and closes it without
 an answer, once it has started. `half` sends half of its answer, and the rest when a file beside the marks releases it.
 
-With RESCIND_HOLD=1 the handshake is answered when it is released.
+With RESCIND_HOLD=1 the handshake is answered when it is released. With RESCIND_SIGN_IN=1 requests need a token, which the
+same server gives away.
 """
 
 import json
@@ -24,11 +25,16 @@ import threading
 import time
 import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parent))
+import sign_in  # noqa: E402
 
 LEGACY = ("2025-11-25", "2025-06-18", "2025-03-26")
 MODERN = "2026-07-28"
 META = "io.modelcontextprotocol/"
 ERA = os.environ.get("RESCIND_ERA", "both")
+SIGNS_IN = bool(os.environ.get("RESCIND_SIGN_IN"))
 PATH = "/mcp"
 TICK = 0.01  # seconds between two looks at a connection
 
@@ -70,8 +76,15 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        if SIGNS_IN and (grant := sign_in.granted(self.path, body)):
+            status, document = grant
+            self.reply(status, json.dumps(document).encode())
+            return
         if self.path != PATH:
             self.reject(404, None, -32000, "not here")
+            return
+        if SIGNS_IN and self.headers.get("Authorization") != f"Bearer {sign_in.TOKEN}":
+            self.reply(401, b"{}", {"WWW-Authenticate": sign_in.challenge(self.origin(), PATH)})
             return
         try:
             message = json.loads(body)
@@ -106,7 +119,16 @@ class Handler(BaseHTTPRequestHandler):
     def is_named(self, params: dict) -> bool:
         return "name" not in params or self.headers.get("Mcp-Name") == params["name"]
 
+    def origin(self) -> str:
+        return f"http://127.0.0.1:{self.server.server_address[1]}"
+
     def do_GET(self) -> None:
+        if SIGNS_IN and (document := sign_in.document(self.origin(), PATH, self.path)):
+            self.reply(200, json.dumps(document).encode())
+            return
+        if SIGNS_IN and (location := sign_in.redirect(self.path)):
+            self.reply(302, b"", {"Location": location})
+            return
         if self.path != PATH:
             self.reject(404, None, -32000, "not here")
             return

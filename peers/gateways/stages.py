@@ -5,17 +5,20 @@ import signal
 from collections.abc import Callable
 
 from before_server import INITIALIZE, INITIALIZED, STARTUP, Bench, Rejected
-from contenders import Contender
+from contenders import Contender, accepts
 from marks import until
+from sign_in import callback_port
 from table import Cell
 
 COLUMNS = {
     "connecting": "while connecting",
     "handshake": "before the session is open",
+    "sign_in": "during sign-in",
     "in_flight": "in flight",
     "progress": "after the first progress",
     "answer": "its answer is on its way",
     "closed": "stdin closes",
+    "sign_in_closed": "stdin closes during sign-in",
     "killed": "the client is killed",
 }
 
@@ -30,11 +33,20 @@ def goes_on(bench: Bench, modern: bool) -> bool:
     return bench.outcome("next", STARTUP) == "answered"
 
 
-def early(bench: Bench, modern: bool, let_go: Callable[[], None]) -> Cell:
-    """A call and its cancel, written behind the handshake, which is not answered yet. Then it is."""
+def ask_early(bench: Bench, modern: bool) -> None:
+    """A call, written behind the handshake, which is not answered yet."""
     call = bench.request(1, "hang", "early", modern)
     bench.send(*([] if modern else [INITIALIZE, INITIALIZED]), call)
+
+
+def early(bench: Bench, modern: bool, let_go: Callable[[], None]) -> Cell:
+    """An early call and its cancel. Then the server goes on."""
+    ask_early(bench, modern)
     bench.cancel(1)
+    return ends_early(bench, modern, let_go)
+
+
+def ends_early(bench: Bench, modern: bool, let_go: Callable[[], None]) -> Cell:
     let_go()
     if not modern and bench.outcome("init", STARTUP) != "answered":
         raise Rejected(f"initialize: {bench.outcome('init', 0)}")
@@ -61,6 +73,36 @@ def connecting(bench: Bench, modern: bool) -> Cell:
 def before_the_session(bench: Bench, modern: bool) -> Cell:
     """The server has read the handshake, and does not answer. A client of 2026-07-28 has none, its own client may."""
     return early(bench, modern, lambda: bench.marks.release("handshake"))
+
+
+def signing_in(bench: Bench, modern: bool) -> Cell:
+    """The server wants a sign-in, and the browser has opened. The cancel comes, and then the person signs in."""
+    ask_early(bench, modern)
+    port = invited(bench)
+    bench.cancel(1)
+    # In a session the handshake still waits for the person.
+    is_over = until(lambda: not accepts(port), bench.patience) if modern else not accepts(port)
+    cell = ends_early(bench, modern, bench.person.come_back)
+    cell.text += "; the sign-in ends" if is_over else "; the sign-in waits on"
+    return cell
+
+
+def invited(bench: Bench) -> int:
+    """Waits until the browser was opened; the port that it is to come back to."""
+    link = bench.person.invited(STARTUP)
+    port = link and callback_port(link)
+    if not port:
+        raise Rejected("no sign-in")
+    return port
+
+
+def input_ends_while_signing_in(bench: Bench, modern: bool) -> Cell:
+    """Whoever started the client is gone, and nobody signs in."""
+    ask_early(bench, modern)
+    invited(bench)
+    bench.client.process.stdin.close()
+    ended = until(lambda: not bench.client.is_running(), bench.patience)
+    return Cell("ends" if ended else "never ends", bool(ended))
 
 
 def in_flight(bench: Bench, modern: bool) -> Cell:
@@ -123,10 +165,12 @@ Stage = Callable[[Bench, bool], Cell]
 STAGES: dict[str, Stage] = {
     "connecting": connecting,
     "handshake": before_the_session,
+    "sign_in": signing_in,
     "in_flight": in_flight,
     "progress": after_progress,
     "answer": on_its_way,
     "closed": input_ends,
+    "sign_in_closed": input_ends_while_signing_in,
     "killed": killed,
 }
 
@@ -136,8 +180,7 @@ def measure(contender: Contender, patience: float, modern: bool) -> dict[str, Ce
     cells: dict[str, Cell] = {}
     for key, stage in STAGES.items():
         try:
-            held = {"holds": stage is before_the_session, "stops": stage is connecting}
-            with Bench(contender, patience, "both", **held) as bench:
+            with Bench(contender, patience, "both", key.removesuffix("_closed")) as bench:
                 cells[key] = stage(bench, modern)
         except (Rejected, OSError) as failure:
             cells[key] = Cell(str(failure), False)

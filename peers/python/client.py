@@ -17,6 +17,12 @@ async def sampling(_context: object, params: types.CreateMessageRequestParams) -
     return types.CreateMessageResult(model="none", role="assistant", content=answer)
 
 
+class Ask(types.Request[dict, str]):
+    """Any request; one of a task is named by the task, which is repeated in a header."""
+
+    name_param = "taskId"
+
+
 class Python2(Peer):
     def __init__(self, client: Client, tasks: anyio.abc.TaskGroup) -> None:
         super().__init__(tasks)
@@ -29,8 +35,7 @@ class Python2(Peer):
         return result.content[0].text
 
     async def ask(self, method, params) -> dict:
-        request = types.Request[dict, str](method=method, params=params)
-        return await self.client.session.send_request(request, TypeAdapter(dict))
+        return await self.client.session.send_request(Ask(method=method, params=params), TypeAdapter(dict))
 
     def offers_tasks(self) -> bool:
         return getattr(self.client.server_capabilities, "tasks", None) is not None

@@ -15,7 +15,7 @@ use std::thread;
 
 use self::cells::{COLUMNS, Cell, death, judge};
 use self::pair::Case;
-use super::play::{read, say, skip};
+use super::play::{PATIENCE_DIRECT, read, say, skip};
 use super::programs::Bench;
 use super::story::Story;
 
@@ -35,10 +35,13 @@ struct Seen {
 }
 
 impl Seen {
-    /// What is wrong, and all that was seen.
+    /// What is wrong and not known to be, or is known to be wrong and is not; and all that was seen.
     fn wrong(&self) -> Option<String> {
         let Self { case, cells, story } = self;
-        let wrong: Vec<_> = cells.iter().filter(|(_, cell)| cell.is_err()).collect();
+        let fault = |column: &str| {
+            COLUMNS.into_iter().find_map(|(name, scenario)| case.fault(scenario).filter(|_| name == column))
+        };
+        let wrong: Vec<_> = cells.iter().filter(|(column, cell)| cell.is_err() != fault(column).is_some()).collect();
         (!wrong.is_empty()).then(|| format!("{case:?}: {wrong:?}: {story}"))
     }
 }
@@ -85,7 +88,11 @@ fn play(case: Case) -> Seen {
     let way = laid.words.clone();
     let run = |name, scenarios: Vec<String>| {
         let words = [client.command(), scenarios, way.clone()].concat();
-        bench.start(name, bench.command(&words)).wait()
+        let mut command = bench.command(&words);
+        if case.fault(name).is_some() {
+            command.env("RESCIND_PATIENCE_MS", PATIENCE_DIRECT);
+        }
+        bench.start(name, command).wait()
     };
     let played: Vec<&str> = SCENARIOS.into_iter().filter(|scenario| case.plays(scenario)).collect();
     let ended = run("client", played.iter().map(|&scenario| scenario.to_owned()).collect());
@@ -95,7 +102,7 @@ fn play(case: Case) -> Seen {
     if let Some(outlives) = outlives.filter(|_| case.plays("closing")) {
         outlives.waits_for(|_| story().is_over("closing").then_some(()));
     }
-    let bereaved = run("bereaved", vec!["death".to_owned()]);
+    let bereaved = run("death", vec!["death".to_owned()]);
     let said = laid.said();
     for mut service in laid.between.into_iter().chain(laid.server) {
         let _ = service.child().kill();
@@ -114,13 +121,25 @@ fn play(case: Case) -> Seen {
 fn table(seen: &[(usize, Seen)]) -> String {
     let mut text = format!("\n{:15}{:12}{:15}{:12}{:17}", "client", "", "server", "", "way");
     COLUMNS.iter().for_each(|(column, _)| _ = write!(text, "{column:23}"));
-    for (_, Seen { case: Case { client, server, way }, cells, .. }) in seen {
+    let mut faults = Vec::new();
+    for (_, Seen { case, cells, .. }) in seen {
+        let Case { client, server, way } = case;
         let ends = [client.name(), client.newest.name(), server.name(), server.revisions()];
         let _ = write!(text, "\n{:15}{:12}{:15}{:12}{:17}", ends[0], ends[1], ends[2], ends[3], way.to_string());
-        for (column, _) in COLUMNS {
-            let word = cells.get(column).map_or("-", |cell| cell.as_ref().copied().unwrap_or("WRONG"));
+        for (column, scenario) in COLUMNS {
+            let wrong = case.fault(scenario).map_or("WRONG".to_owned(), |fault| {
+                let at = faults.iter().position(|known| *known == fault).unwrap_or_else(|| {
+                    faults.push(fault);
+                    faults.len() - 1
+                });
+                format!("WRONG {}", at + 1)
+            });
+            let word = cells.get(column).map_or("-", |cell| cell.as_ref().copied().unwrap_or(&wrong));
             let _ = write!(text, "{word:23}");
         }
+    }
+    for (at, fault) in (1..).zip(faults) {
+        let _ = write!(text, "\n{at}: {fault}");
     }
     text.push('\n');
     text

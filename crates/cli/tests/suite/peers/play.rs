@@ -22,7 +22,7 @@ pub(crate) const BOUND: Duration = Duration::from_secs(60);
 
 /// How long a client waits for what may never come. Without the shim much never comes, and nothing is
 /// asserted; through the shim it comes by its own event, however slow the machine.
-const PATIENCE_DIRECT: &str = "4000";
+pub(crate) const PATIENCE_DIRECT: &str = "4000";
 pub(crate) const PATIENCE_SHIM: &str = "25000";
 
 /// A scenario of `peers/README.md` with the two that play it.

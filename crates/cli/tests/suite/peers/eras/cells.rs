@@ -98,9 +98,10 @@ fn task(story: &Story, expected: Option<Task>) -> Cell {
     equal(story.outcomes("after task"), &["result echo"])
 }
 
-/// The server was killed: the call in flight ends with an error.
+/// The server was killed: the call in flight ends with an error, and not only when its client gives up.
 pub(super) fn death(story: &Story) -> Cell {
     equal(story.events("death"), &["started"])?;
+    equal(story.missed(), &[] as &[&str])?;
     let outcomes = story.outcomes("death");
     if matches!(&outcomes[..], [one] if one.starts_with("error")) {
         Ok("ok")
