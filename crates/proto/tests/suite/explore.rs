@@ -17,9 +17,10 @@ use rescind_proto::{
     side::Side,
 };
 use rescind_testkit::sim::{
-    bridge_world::{BridgeWorld, MEETINGS, Meeting},
+    bridge_world::BridgeWorld,
     chain_world::ChainWorld,
     explore::{Counts, explore},
+    meeting::{MEETINGS, Meeting},
     pair_world::PairWorld,
     relay_world::RelayWorld,
     scenes,

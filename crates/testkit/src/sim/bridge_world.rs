@@ -8,7 +8,6 @@ use core::{hash::Hash, time::Duration};
 
 use rescind_proto::{
     bridge::BridgeConfig,
-    dialect::{Dialect, mcp},
     framing::Framing,
     relay::{End, Relay, RelayConfig},
     side::Side,
@@ -19,97 +18,9 @@ use serde_json::{Value, json};
 use super::{
     digest::Digest,
     hop::{Cut, Hop},
+    meeting::Meeting,
     world::{Broken, World},
 };
-
-/// Who meets whom.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Meeting {
-    /// Its name.
-    pub name: &'static str,
-    /// The client begins with `initialize`.
-    pub client_has_session: bool,
-    /// The client's requests without a session follow it (several clients share the link).
-    pub is_mixed: bool,
-    /// The server knows `initialize`.
-    pub server_has_sessions: bool,
-    /// The server knows 2026-07-28.
-    pub server_is_modern: bool,
-    /// The revision of whoever has a session.
-    pub session: &'static Dialect,
-    /// It begins when the server has the client's first call.
-    is_open: bool,
-}
-
-/// Every pair of policies that can meet; 2025-06-18 has those of 2024-11-05.
-pub const MEETINGS: [Meeting; 14] = [
-    Meeting { name: "modern, legacy", ..MODERN_BEFORE_LEGACY },
-    LEGACY_BEFORE_MODERN,
-    Meeting { name: "modern, modern", server_has_sessions: false, server_is_modern: true, ..MODERN_BEFORE_LEGACY },
-    LEGACY_BEFORE_LEGACY,
-    Meeting { name: "both, legacy", is_mixed: true, ..LEGACY_BEFORE_LEGACY },
-    Meeting { name: "both, modern", is_mixed: true, ..LEGACY_BEFORE_MODERN },
-    Meeting { name: "modern, 2024-11-05", session: OLDEST, ..MODERN_BEFORE_LEGACY },
-    Meeting { name: "2024-11-05, modern", session: OLDEST, ..LEGACY_BEFORE_MODERN },
-    Meeting { name: "2024-11-05, 2024-11-05", session: OLDEST, ..LEGACY_BEFORE_LEGACY },
-    Meeting { name: "modern, 2025-03-26", session: BATCHES, ..MODERN_BEFORE_LEGACY },
-    Meeting { name: "2025-03-26, modern", session: BATCHES, ..LEGACY_BEFORE_MODERN },
-    Meeting { name: "2025-03-26, 2025-03-26", session: BATCHES, ..LEGACY_BEFORE_LEGACY },
-    Meeting { name: "modern, legacy, met", is_open: true, ..MODERN_BEFORE_LEGACY },
-    Meeting { name: "legacy, modern, met", is_open: true, ..LEGACY_BEFORE_MODERN },
-];
-
-const OLDEST: &Dialect = &mcp::REVISION_2024_11_05;
-
-/// The one in which messages come in arrays, too.
-const BATCHES: &Dialect = &mcp::REVISION_2025_03_26;
-
-const LEGACY_BEFORE_MODERN: Meeting = Meeting {
-    name: "legacy, modern",
-    client_has_session: true,
-    server_has_sessions: false,
-    server_is_modern: true,
-    ..MODERN_BEFORE_LEGACY
-};
-
-const LEGACY_BEFORE_LEGACY: Meeting =
-    Meeting { name: "legacy, legacy", client_has_session: true, ..MODERN_BEFORE_LEGACY };
-
-const MODERN_BEFORE_LEGACY: Meeting = Meeting {
-    name: "",
-    client_has_session: false,
-    is_mixed: false,
-    server_has_sessions: true,
-    server_is_modern: false,
-    session: &mcp::LATEST_LEGACY,
-    is_open: false,
-};
-
-impl Meeting {
-    /// The client has a session, and begins with the handshake.
-    #[must_use]
-    pub const fn greets(&self) -> bool {
-        self.client_has_session && !self.is_mixed && !self.is_open
-    }
-
-    /// The two sides are of different eras, one client alone is there, and nothing comes in arrays.
-    const fn asks(&self) -> bool {
-        !self.is_mixed && self.client_has_session == self.server_is_modern && !self.session.batches
-    }
-
-    fn revision(&self) -> &'static str {
-        self.session.name.trim_start_matches("mcp-")
-    }
-
-    /// Whether this side may say several things in one array (MCP-B01).
-    fn has_batches(&self, side: Side) -> bool {
-        self.session.batches
-            && match side {
-                Side::Client => self.client_has_session,
-                Side::Server => self.server_has_sessions,
-            }
-    }
-}
 
 /// One thing that can happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -332,10 +243,8 @@ impl BridgeWorld {
                 transcript.push(format!("          {frame} -> {}", to.as_str()));
             }
             let frame: Value = serde_json::from_str(&frame).map_err(|error| Broken(format!("{error}: {frame}")))?;
-            let members = match frame {
-                Value::Array(members) if self.meeting.has_batches(to) => members,
-                frame => vec![frame],
-            };
+            let array = frame.as_array().filter(|_| self.meeting.has_batches(to)).cloned();
+            let members = array.unwrap_or_else(|| vec![frame]);
             for frame in members {
                 match to {
                     Side::Client => self.client_reads(&frame)?,

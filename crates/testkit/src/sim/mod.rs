@@ -16,6 +16,7 @@ pub mod explore;
 pub mod flood;
 pub mod handshake;
 pub mod hop;
+pub mod meeting;
 pub mod pair_world;
 pub mod relay_model;
 pub mod relay_world;

@@ -127,20 +127,26 @@ fn table(seen: &[(usize, Seen)]) -> String {
         let ends = [client.name(), client.newest.name(), server.name(), server.revisions()];
         let _ = write!(text, "\n{:15}{:12}{:15}{:12}{:17}", ends[0], ends[1], ends[2], ends[3], way.to_string());
         for (column, scenario) in COLUMNS {
-            let wrong = case.fault(scenario).map_or("WRONG".to_owned(), |fault| {
-                let at = faults.iter().position(|known| *known == fault).unwrap_or_else(|| {
-                    faults.push(fault);
-                    faults.len() - 1
-                });
-                format!("WRONG {}", at + 1)
-            });
-            let word = cells.get(column).map_or("-", |cell| cell.as_ref().copied().unwrap_or(&wrong));
+            let word = match (cells.get(column), case.fault(scenario)) {
+                (None, _) => "-".to_owned(),
+                (Some(Ok(word)), _) => (*word).to_owned(),
+                (Some(Err(_)), None) => "WRONG".to_owned(),
+                (Some(Err(_)), Some(fault)) => format!("WRONG, {}", footnote(&mut faults, fault)),
+            };
             let _ = write!(text, "{word:23}");
         }
     }
-    for (at, fault) in (1..).zip(faults) {
-        let _ = write!(text, "\n{at}: {fault}");
+    for (number, fault) in (1..).zip(faults) {
+        let _ = write!(text, "\n{number}: {fault}");
     }
     text.push('\n');
     text
+}
+
+/// The number under which this is said.
+fn footnote(said: &mut Vec<&'static str>, fault: &'static str) -> usize {
+    said.iter().position(|known| *known == fault).unwrap_or_else(|| {
+        said.push(fault);
+        said.len() - 1
+    }) + 1
 }

@@ -74,7 +74,7 @@ const OF_ANY_AGE: [Client; 2] = [Client::TypeScript2, Client::Python1];
 
 impl Caller {
     fn all() -> Vec<Self> {
-        let now = Client::ALL.map(|sdk| Self::of(sdk));
+        let now = Client::ALL.map(Self::of);
         let then = Revision::OLDER.into_iter().flat_map(|newest| OF_ANY_AGE.map(|sdk| Self { sdk, newest }));
         now.into_iter().chain(then).collect()
     }
