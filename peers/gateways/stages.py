@@ -23,6 +23,10 @@ COLUMNS = {
 }
 
 
+class NoSignIn(Exception):
+    """The client leaves that to somebody else."""
+
+
 def open_session(bench: Bench, modern: bool) -> None:
     bench.discover() if modern else bench.initialize()
 
@@ -88,11 +92,11 @@ def signing_in(bench: Bench, modern: bool) -> Cell:
 
 
 def invited(bench: Bench) -> int:
-    """Waits until the browser was opened; the port that it is to come back to."""
+    """Waits until the browser was opened; the port that it is to come back to, once somebody listens there."""
     link = bench.person.invited(STARTUP)
     port = link and callback_port(link)
-    if not port:
-        raise Rejected("no sign-in")
+    if not port or not until(lambda: accepts(port), STARTUP):
+        raise NoSignIn("no sign-in")
     return port
 
 
@@ -182,6 +186,8 @@ def measure(contender: Contender, patience: float, modern: bool) -> dict[str, Ce
         try:
             with Bench(contender, patience, "both", key.removesuffix("_closed")) as bench:
                 cells[key] = stage(bench, modern)
+        except NoSignIn as failure:
+            cells[key] = Cell(str(failure), None)
         except (Rejected, OSError) as failure:
             cells[key] = Cell(str(failure), False)
     return cells
