@@ -218,7 +218,9 @@ impl Player {
                 self.started(&call).await;
                 self.log.did("kill", Value::Null);
                 let started = mark_of("death", "started").unwrap_or_default();
-                started["pid"].as_u64().map(kill);
+                if let Some(pid) = started["pid"].as_u64() {
+                    kill(pid);
+                }
                 self.done(call).await;
             }
             "one" => {
