@@ -15,7 +15,7 @@ use crate::{
     serve::MODERN,
     shim::words::{cancelled, notification, request, request_with, result},
 };
-use person::{Person, authority, browse, command_lines, redirect};
+use person::{Person, authority, browse, command_lines, redirect, try_browse};
 use service::Service;
 
 pub(crate) const GREETING: &str =
@@ -114,8 +114,9 @@ fn a_cancel_during_a_sign_in_ends_exactly_that() {
     assert_eq!(run.end(), 0);
 }
 
+/// The second may not have begun to wait when the first is cancelled, which then ends the sign-in: it begins another.
 #[test]
-fn a_request_waits_for_the_same_sign_in_after_another_was_cancelled() {
+fn a_request_is_signed_in_for_after_another_was_cancelled() {
     let (service, person) = (Service::start(), Person::new());
     let mut run = person.start(&["run", "--url", &service.url()]);
     run.say(&request_with("1", "tools/list", MODERN));
@@ -125,9 +126,11 @@ fn a_request_waits_for_the_same_sign_in_after_another_was_cancelled() {
         std::thread::yield_now();
     }
     run.say(&cancelled("1"));
-    browse(&link);
+    if try_browse(&link).is_err() {
+        browse(&person.link());
+    }
     assert_eq!(run.hear(), result("2", r#"{"scope":"read"}"#));
-    assert_eq!(service.count("/authorize"), 1);
+    assert_eq!(service.count("/token"), 1);
 }
 
 #[test]

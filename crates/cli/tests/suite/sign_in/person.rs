@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader, Read, Write},
+    io::{self, BufRead, BufReader, Read, Write},
     net::TcpStream,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
@@ -110,12 +110,17 @@ impl Drop for Talk {
 
 /// Goes where a browser would, and gives what it shows in the end.
 pub(crate) fn browse(url: &str) -> String {
+    try_browse(url).unwrap()
+}
+
+/// The same; an error if nobody listens there any more.
+pub(crate) fn try_browse(url: &str) -> io::Result<String> {
     let mut url = url.to_owned();
     loop {
-        let shown = get(&url);
+        let shown = try_get(&url)?;
         match location(&shown) {
             Some(next) => url = next,
-            None => return shown,
+            None => return Ok(shown),
         }
     }
 }
@@ -135,19 +140,23 @@ fn location(response: &str) -> Option<String> {
 }
 
 fn get(url: &str) -> String {
-    let mut stream = TcpStream::connect(authority(url)).unwrap();
+    try_get(url).unwrap()
+}
+
+fn try_get(url: &str) -> io::Result<String> {
+    let mut stream = TcpStream::connect(authority(url))?;
     let target = &url["http://".len() + authority(url).len()..];
-    write!(stream, "GET {target} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n", authority(url)).unwrap();
+    write!(stream, "GET {target} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n", authority(url))?;
     let mut response = String::new();
     let mut reader = BufReader::new(stream);
     // The service keeps its connections.
     while !response.ends_with("\r\n\r\n") {
-        assert!(reader.read_line(&mut response).unwrap() > 0, "{response}");
+        assert!(reader.read_line(&mut response)? > 0, "{response}");
     }
     let length = response.lines().find_map(|line| line.strip_prefix("content-length: ")).map(|text| text.trim());
     let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
-    reader.read_exact(&mut body).unwrap();
-    response + &String::from_utf8(body).unwrap()
+    reader.read_exact(&mut body)?;
+    Ok(response + &String::from_utf8(body).unwrap())
 }
 
 /// Every command line that can be seen.
