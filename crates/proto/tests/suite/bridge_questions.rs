@@ -292,14 +292,21 @@ fn a_server_that_wants_to_know_is_told_that_no_other_round_comes() {
 
 #[test]
 fn a_cancel_of_another_call_with_the_same_id_leaves_the_question() {
-    let mut rig = called();
-    let state = asked(&mut rig, 1);
-    rig.from_client(&call(1));
-    rig.at_server();
-    rig.from_client(&cancel(1));
-    assert_eq!(rig.at_server(), [cancel(OWN[3])]);
-    rig.from_client(&retry(2, &state, r#"{"1":{"action":"accept"}}"#));
-    assert_eq!(rig.at_server(), [result(70, r#"{"action":"accept"}"#)]);
+    for is_answered in [false, true] {
+        let mut rig = called();
+        let state = asked(&mut rig, 1);
+        rig.from_client(&call(1));
+        rig.at_server();
+        if is_answered {
+            rig.from_server(&result(OWN[3], "{}"));
+            assert_eq!(one(&mut rig)["id"], 1);
+        }
+        rig.from_client(&cancel(1));
+        let told = rig.at_server();
+        assert_eq!(told, if is_answered { vec![] } else { vec![cancel(OWN[3])] });
+        rig.from_client(&retry(2, &state, r#"{"1":{"action":"accept"}}"#));
+        assert_eq!(rig.at_server(), [result(70, r#"{"action":"accept"}"#)]);
+    }
 }
 
 #[test]
