@@ -21,7 +21,7 @@
 //! | log messages | only while a request asks for them; the level is set for the server | as the level that was set |
 //! | `ping`, `logging/setLevel` | have no such method | are answered here |
 //! | a missing resource | -32602 | as it is |
-//! | tasks | are not offered | are not offered |
+//! | tasks | a call becomes one if its client takes tasks and its tool can be one | every tool can be one; what is answered at once is kept as one that has ended |
 //! | questions of the server | the result of the call that may ask has them, if [one client](BridgeConfig::may_ask) can be asked; else they are refused (D42) | a result that asks for input becomes questions, and the answers another request |
 
 mod asking;
@@ -35,8 +35,12 @@ mod kind;
 mod level;
 mod lines;
 mod listening;
+mod moment;
 mod proof;
 mod rewrite;
+mod task;
+mod tasks_to_legacy;
+mod tasks_to_modern;
 
 use std::collections::VecDeque;
 
@@ -53,7 +57,7 @@ use crate::{
     time::Instant,
 };
 use asking::Asking;
-use calls::{Asked, Asks, Call, Calls, Cancelled, Style};
+use calls::{Asked, Asks, Call, Calls, Cancelled, Form, Style};
 use envelope::Envelope;
 use following::Following;
 use fulfilling::Fulfilling;
@@ -61,6 +65,9 @@ use kind::Kinds;
 use level::Level;
 use lines::Lines;
 use listening::Listening;
+use task::{Step, TASK};
+use tasks_to_legacy::TasksToLegacy;
+use tasks_to_modern::TasksToModern;
 
 /// What joins the two eras, for one link.
 #[derive(Clone, Debug)]
@@ -79,6 +86,10 @@ pub struct Bridge {
     asking: Asking,
     /// Those for a client with one.
     fulfilling: Fulfilling,
+    /// Tasks of a server with sessions.
+    tasks_to_modern: TasksToModern,
+    /// Tasks of one without.
+    tasks_to_legacy: TasksToLegacy,
     /// When a server that says nothing counts as one with sessions.
     due: Option<Instant>,
     /// What waits to be written to the server.
@@ -101,7 +112,13 @@ enum Stage {
     /// The server has sessions. Its answer to `initialize`.
     Legacy { greeting: Box<[u8]> },
     /// It has none. Its answer to `server/discover`, and what requests with a session say of their client.
-    Modern { discovered: Box<[u8]>, envelope: Box<[u8]>, kinds: Kinds },
+    Modern {
+        discovered: Box<[u8]>,
+        envelope: Box<[u8]>,
+        /// The same for what is about tasks.
+        envelope_of_tasks: Box<[u8]>,
+        kinds: Kinds,
+    },
     /// Both sides are of one era.
     Done,
 }
@@ -155,6 +172,8 @@ impl Bridge {
             following: Following::default(),
             asking: Asking::new(Seed::new(seed)),
             fulfilling: Fulfilling::default(),
+            tasks_to_modern: TasksToModern::default(),
+            tasks_to_legacy: TasksToLegacy::new(Seed::new(seed)),
             due: None,
             lines: Lines::default(),
             said: VecDeque::new(),
@@ -193,6 +212,7 @@ impl Bridge {
         self.held.clear();
         self.held_bytes = 0;
         self.end_rounds();
+        self.end_waits();
     }
 
     /// The next message for the client, without a line break.
@@ -204,7 +224,8 @@ impl Bridge {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         let asked = self.asking.due().into_iter().chain(self.fulfilling.due());
-        self.due.into_iter().chain(self.calls.due()).chain(asked).min()
+        let tasks = self.tasks_to_modern.due().into_iter().chain(self.tasks_to_legacy.due());
+        self.due.into_iter().chain(self.calls.due()).chain(asked).chain(tasks).min()
     }
 
     /// Does what is due by `now`.
@@ -212,6 +233,9 @@ impl Bridge {
         self.calls.prune(now);
         self.stop_asking(now);
         self.send_due_rounds(now);
+        self.stop_asking_for_tasks(now);
+        self.look_at_due(now);
+        self.forget_tasks(now);
         if self.due.is_some_and(|due| due <= now) {
             self.due = None;
             if let Stage::Discovering(_) = self.stage {
@@ -233,7 +257,7 @@ impl Bridge {
             }
             (Side::Client, Frame::Response(response)) => {
                 let id = response.id.as_ref().and_then(ResponseId::as_exact);
-                if !id.is_some_and(|id| self.handle_input(id, &response.body)) {
+                if !id.is_some_and(|id| self.handle_input(now, id, &response.body)) {
                     self.pass_to_server(body);
                 }
             }
@@ -253,6 +277,7 @@ impl Bridge {
         match self.calls.answered(id.as_integer()?) {
             Some(call) => {
                 self.end_asker(call.own);
+                self.end_wait_of(&call);
                 call.client_id
             }
             None => Some(id.clone()),
@@ -269,7 +294,8 @@ impl Bridge {
     }
 
     const fn asked_bytes(&self) -> usize {
-        self.calls.kept_bytes() + self.asking.bytes() + self.fulfilling.bytes()
+        let tasks = self.tasks_to_modern.bytes() + self.tasks_to_legacy.bytes();
+        self.calls.kept_bytes() + self.asking.bytes() + self.fulfilling.bytes() + tasks
     }
 
     const fn is_open(&self) -> bool {
@@ -306,7 +332,7 @@ impl Bridge {
             },
             Stage::Modern { .. } => match envelope {
                 Some(_) => self.pass_request(request, Style::Enveloped),
-                None => self.carry_to_modern(request),
+                None => self.carry_to_modern(now, request),
             },
         }
     }
@@ -343,10 +369,15 @@ impl Bridge {
         match self.calls.cancel(now, id) {
             // The server has never seen it, or sees no more of it.
             Some(Cancelled { own, .. })
-                if self.close_listener(own) || self.end_round(own) || self.lines.withdraw(own) =>
+                if self.close_listener(own)
+                    || self.end_round(own)
+                    || self.stop_waiting(own)
+                    || self.lines.withdraw(own) =>
             {
                 self.calls.answered(own);
             }
+            // MCP-C13: once the server says which task it is, whoever passes that on cancels it (D38).
+            Some(cancelled) if self.is_to_be_task(cancelled.own) => self.asker_cancelled(now, cancelled),
             Some(cancelled) => {
                 let reason = json::member(params, "reason").map(<[u8]>::to_vec);
                 self.write_cancel(cancelled.own, reason.as_deref());
@@ -391,24 +422,49 @@ impl Bridge {
                     ResponseBody::Result(result) if self.is_to_be_fulfilled(&call, result) => {
                         self.fulfil(now, call, result);
                     }
-                    ResponseBody::Result(_) | ResponseBody::Error(_) => self.answer(&call, &response.body),
+                    ResponseBody::Result(_) | ResponseBody::Error(_) => self.take_answer(now, call, &response.body),
                 }
             }
         }
     }
 
+    /// The answer to a client's request is no question.
+    fn take_answer(&mut self, now: Instant, call: Call, body: &ResponseBody<'_>) {
+        let is_legacy = matches!(self.stage, Stage::Legacy { .. });
+        match (&call.form, body) {
+            (Form::Task(step), _) if *step == Step::Make || !call.is_cancelled => {
+                let step = step.clone();
+                if is_legacy {
+                    self.tell_task_to_modern(now, call, step, body);
+                } else {
+                    self.tell_task_to_legacy(now, call, step, body);
+                }
+            }
+            (Form::Tools, ResponseBody::Result(result)) if is_legacy => {
+                self.learn_tools(result);
+                self.answer(&call, body);
+            }
+            _ => self.answer(&call, body),
+        }
+    }
+
     /// Gives a client the answer to its request, as its era has it.
     fn answer(&mut self, call: &Call, body: &ResponseBody<'_>) {
-        let Call { client_id: Some(id), style, is_cacheable, .. } = call else { return };
+        let Call { client_id: Some(id), style, form, .. } = call else { return };
+        let is_cacheable = matches!(form, Form::Kept | Form::Tools);
         let style = (*style, matches!(self.stage, Stage::Modern { .. }));
+        let makes_tasks = self.makes_tasks();
         self.say(|out| match (body, style) {
             (ResponseBody::Result(result), (Style::Enveloped, false)) => {
-                rewrite::result(id, out, |out| rewrite::to_modern(result, *is_cacheable, out));
+                rewrite::result(id, out, |out| rewrite::to_modern(result, is_cacheable, out));
+            }
+            (ResponseBody::Result(result), (Style::InSession, true)) if *form == Form::Tools && makes_tasks => {
+                rewrite::result(id, out, |out| tasks_to_legacy::write_tools(result, out));
             }
             (ResponseBody::Result(result), (Style::InSession, true)) => {
                 rewrite::result(id, out, |out| rewrite::to_legacy(result, out));
             }
-            (ResponseBody::Result(result), (Style::Enveloped, true)) if call.listens => {
+            (ResponseBody::Result(result), (Style::Enveloped, true)) if *form == Form::Listening => {
                 rewrite::result(id, out, |out| rewrite::renamed(result, id, out));
             }
             (ResponseBody::Result(result), _) => message::result(id, result, out),
@@ -429,6 +485,7 @@ impl Bridge {
             (Asked::Initialize, ResponseBody::Result(result)) => self.open_legacy(now, result),
             (Asked::Initialize, ResponseBody::Error(error)) => self.refuse_held(error),
             (Asked::Listen, _) => self.listen_ended(own, body),
+            (Asked::TaskResult, _) => self.task_result_came(own),
             (Asked::Nothing, _) => {}
         }
     }
@@ -477,7 +534,7 @@ impl Bridge {
         let envelope = match envelope {
             Some(envelope) if !self.config.is_shared => envelope.members(),
             Some(_) | None => {
-                refused.as_ref().map_or_else(envelope::own, |refused| envelope::of_hello(&refused.params, None))
+                refused.as_ref().map_or_else(envelope::own, |refused| envelope::of_hello(&refused.params, None, false))
             }
         };
         self.write_line(|out| {
@@ -493,9 +550,13 @@ impl Bridge {
         let Stage::Discovering(refused) = core::mem::replace(&mut self.stage, Stage::Done) else { return };
         let hello = refused.as_ref().map(|refused| &*refused.params);
         let capabilities = hello.and_then(|hello| json::member(hello, "capabilities")).filter(|_| self.config.may_ask);
-        let envelope = hello.map_or_else(envelope::own, |hello| envelope::of_hello(hello, capabilities));
-        let kinds = Kinds::of(capabilities);
-        self.stage = Stage::Modern { discovered: discovered.into(), envelope: envelope.into(), kinds };
+        let envelope = |takes_tasks| envelope::of_hello(hello.unwrap_or(b"{}"), capabilities, takes_tasks).into();
+        self.stage = Stage::Modern {
+            discovered: discovered.into(),
+            envelope: envelope(false),
+            envelope_of_tasks: envelope(true),
+            kinds: Kinds::of(capabilities),
+        };
         if let Some(Refused { id, params, .. }) = refused {
             self.say(|out| rewrite::result(&id, out, |out| greeting::from_discovered(discovered, &params, out)));
         }
@@ -575,7 +636,7 @@ impl Bridge {
             INITIALIZE | PING | SET_LEVEL | SUBSCRIBE | UNSUBSCRIBE => {
                 self.refuse(id, error_code::METHOD_NOT_FOUND, GONE)
             }
-            method if method.starts_with("tasks/") => self.refuse(id, error_code::METHOD_NOT_FOUND, NO_TASKS),
+            method if method.starts_with("tasks/") => self.carry_task_to_legacy(now, request, envelope),
             _ if params.raw.is_some_and(|params| json::member(params, "requestState").is_some()) => {
                 if !self.retry(now, request, envelope) {
                     self.refuse(id, error_code::INVALID_PARAMS, UNKNOWN_STATE);
@@ -585,16 +646,22 @@ impl Bridge {
                 self.set_level(envelope.level);
                 let (raw, meta) = (params.raw, params.meta);
                 let asks = self.asks(request, Some(envelope));
+                if self.becomes_task(request, envelope) {
+                    return self.make_task(request, envelope, asks);
+                }
+                // Nothing asks for a task in 2026-07-28 (TASK-27).
+                let but: &[&str] = if request.method == task::CALL { &[rewrite::META, TASK] } else { &[rewrite::META] };
                 self.write_request(request, Style::Enveloped, envelope.level, asks, |out| {
-                    rewrite::params(raw, |out| rewrite::object(b"", meta, envelope::RESERVED, out), out);
+                    let write_meta = |out: &mut Vec<u8>| rewrite::object(b"", meta, envelope::RESERVED, out);
+                    rewrite::params_with(b"", raw, but, write_meta, out);
                 });
             }
         }
     }
 
     /// Passes on a request of a client with a session to a server without.
-    fn carry_to_modern(&mut self, request: &Request<'_>) {
-        let Stage::Modern { discovered, envelope, kinds } = &self.stage else { return };
+    fn carry_to_modern(&mut self, now: Instant, request: &Request<'_>) {
+        let Stage::Modern { discovered, envelope, envelope_of_tasks, kinds } = &self.stage else { return };
         let (id, params, kinds) = (&request.id, &request.params, *kinds);
         match &*request.method {
             INITIALIZE => {
@@ -605,21 +672,27 @@ impl Bridge {
             PING => self.say(|out| message::result(id, b"{}", out)),
             SET_LEVEL => self.keep_level(id, params.raw),
             SUBSCRIBE | UNSUBSCRIBE => self.subscribe(request),
-            method if method.starts_with("tasks/") => self.refuse(id, error_code::METHOD_NOT_FOUND, NO_TASKS),
+            method if method.starts_with("tasks/") => self.carry_task_to_modern(now, request),
             _ => {
-                let mut members = envelope.to_vec();
+                let makes_task = self.asks_for_task(request);
+                let mut members = if makes_task { envelope_of_tasks } else { envelope }.to_vec();
                 if let Some(level) = self.following.level {
                     envelope::write_level(level, &mut members);
                 }
                 let mut written = Vec::new();
                 let meta = params.meta;
-                rewrite::params(
-                    params.raw,
-                    |out| rewrite::object(&members, meta, envelope::RESERVED, out),
-                    &mut written,
-                );
+                let but: &[&str] = if makes_task { &[rewrite::META, TASK] } else { &[rewrite::META] };
+                let write_meta = |out: &mut Vec<u8>| rewrite::object(&members, meta, envelope::RESERVED, out);
+                rewrite::params_with(b"", params.raw, but, write_meta, &mut written);
                 let asks = self.keeps(request, kinds, &written);
-                self.write_request(request, Style::InSession, None, asks, |out| out.extend_from_slice(&written));
+                let own = if makes_task {
+                    self.calls.open_task(request, Style::InSession, None, asks, Step::Make)
+                } else {
+                    self.calls.open(request, Style::InSession, None, asks)
+                };
+                self.lines.push(Some(own), |out| {
+                    rewrite::request(own, &request.method, out, |out| out.extend_from_slice(&written));
+                });
             }
         }
     }

@@ -13,7 +13,7 @@ use super::{
     calls::{self, Asks, Call, Cancelled},
     envelope::Envelope,
     kind::{Kind, Kinds},
-    rewrite,
+    rewrite, task,
 };
 use crate::{
     dialect::mcp,
@@ -67,13 +67,14 @@ struct Pause {
 }
 
 #[derive(Clone, Debug, Hash)]
-struct Question {
+pub(super) struct Question {
     /// The id under which the server waits for the answer.
-    id: RequestId,
+    pub(super) id: RequestId,
+    pub(super) kind: Option<Kind>,
     /// Its name for the client.
-    key: Box<str>,
+    pub(super) key: Box<str>,
     /// The method and params, as a result has them.
-    body: Box<[u8]>,
+    pub(super) body: Box<[u8]>,
 }
 
 /// A call that the server has answered, whose client is to call again.
@@ -86,13 +87,13 @@ struct Ended {
 
 /// An answer that is kept.
 #[derive(Clone, Debug)]
-enum Answer {
+pub(super) enum Answer {
     Result(Box<[u8]>),
     Error(Box<[u8]>),
 }
 
 /// Questions of one call that wait at once, and answers that wait for a retry.
-const MOST: usize = 16;
+pub(super) const MOST: usize = 16;
 
 /// After this time a server that has heard a cancel asks nothing more for it.
 const HEARD_WITHIN: Duration = Duration::from_secs(60);
@@ -100,9 +101,9 @@ const HEARD_WITHIN: Duration = Duration::from_secs(60);
 const NOBODY: &str = "no call is in flight that may ask something of this client";
 const AMBIGUOUS: &str = "several calls are in flight, and which of them asks is not known";
 const CANCELLED_LATELY: &str = "a call was cancelled a moment ago, and may be the one that asks";
-const UNDECLARED: &str = "the client has not declared that it answers this";
-const TOO_MUCH: &str = "too much is asked at once";
-const GIVEN_UP: &str = "the call was cancelled, and nobody answers";
+pub(super) const UNDECLARED: &str = "the client has not declared that it answers this";
+pub(super) const TOO_MUCH: &str = "too much is asked at once";
+pub(super) const GIVEN_UP: &str = "the call was cancelled, and nobody answers";
 
 impl Asking {
     pub(super) const fn new(seed: Seed) -> Self {
@@ -171,14 +172,19 @@ impl Asking {
 }
 
 impl Question {
+    pub(super) fn new(number: u32, request: &Request<'_>) -> Self {
+        let kind = Kind::of(&request.method, request.params.raw);
+        Self { id: request.id.clone(), kind, key: number.to_string().into(), body: body_of(request) }
+    }
+
     /// Bytes of memory that it holds.
-    fn held(&self) -> usize {
+    pub(super) fn held(&self) -> usize {
         size_of::<Self>() + self.id.heap_bytes() + self.key.len() + self.body.len()
     }
 }
 
 impl Answer {
-    const fn bytes(&self) -> &[u8] {
+    pub(super) const fn bytes(&self) -> &[u8] {
         match self {
             Self::Result(bytes) | Self::Error(bytes) => bytes,
         }
@@ -203,6 +209,9 @@ impl Bridge {
     /// Takes in a question of a server with sessions.
     pub(super) fn ask(&mut self, now: Instant, request: &Request<'_>) {
         let kind = Kind::of(&request.method, request.params.raw);
+        if let (Some(_), Some(task)) = (kind, task::related(request.params.meta)) {
+            return self.ask_for_task(now, task, request);
+        }
         match self.asker_of(now, kind) {
             Err(words) => self.refuse_question(&request.id, words),
             Ok(own) => self.ask_for(now, own, request),
@@ -232,7 +241,7 @@ impl Bridge {
         let room = self.room();
         let Asking { asker, bytes, .. } = &mut self.asking;
         let asked = asker.as_ref().map_or(0, |asker| asker.asked) + 1;
-        let question = Question { id: request.id.clone(), key: asked.to_string().into(), body: body_of(request) };
+        let question = Question::new(asked, request);
         let waiting = asker.as_ref().map_or(0, |asker| asker.questions.len());
         if waiting == MOST || question.held() > room {
             return self.refuse_question(&request.id, TOO_MUCH);
@@ -415,6 +424,7 @@ impl Bridge {
     /// The server wants no answer to a question any more.
     pub(super) fn question_cancelled(&mut self, params: Option<&[u8]>) {
         let id = params.and_then(|params| json::member(params, "requestId")).and_then(RequestId::from_json);
+        id.iter().for_each(|id| self.task_question_cancelled(id));
         let Some(asker) = &mut self.asking.asker else { return };
         let at = asker.questions.iter().position(|question| Some(&question.id) == id.as_ref());
         if let Some(question) = at.and_then(|at| asker.questions.remove(at)) {

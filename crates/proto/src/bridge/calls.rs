@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::{LISTEN, kind::Kinds, level::Level};
+use super::{LISTEN, kind::Kinds, level::Level, task::Step};
 use crate::{
     frame::Request,
     hash::Seed,
@@ -45,6 +45,22 @@ pub(super) enum Asked {
     Listen,
     /// Something whose answer says nothing.
     Nothing,
+    /// For the result of a task, so that the server asks what it wants to know for that.
+    TaskResult,
+}
+
+/// What becomes of the answer to a client's request.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Form {
+    Plain,
+    /// A result may be kept by whoever gets it (2026-07-28).
+    Kept,
+    /// As that, and it names tools.
+    Tools,
+    /// It ends a `subscriptions/listen`.
+    Listening,
+    /// It is about a task.
+    Task(Step),
 }
 
 /// A request that the server has.
@@ -57,10 +73,7 @@ pub(super) struct Call {
     pub(super) style: Style,
     /// What it is, if it is ours.
     pub(super) asked: Option<Asked>,
-    /// Its result may be kept by whoever gets it (2026-07-28).
-    pub(super) is_cacheable: bool,
-    /// It is `subscriptions/listen`.
-    pub(super) listens: bool,
+    pub(super) form: Form,
     /// The least level of log messages that it wants.
     pub(super) level: Option<Level>,
     /// What is kept of a call that the server may ask something for.
@@ -103,6 +116,25 @@ impl Asks {
     }
 }
 
+impl Form {
+    fn of(method: &str) -> Self {
+        match method {
+            LISTEN => Self::Listening,
+            TOOLS => Self::Tools,
+            method if CACHEABLE.contains(&method) => Self::Kept,
+            _ => Self::Plain,
+        }
+    }
+
+    /// Bytes of memory that it holds beside itself.
+    fn held(&self) -> usize {
+        match self {
+            Self::Task(step) => step.held(),
+            Self::Plain | Self::Kept | Self::Tools | Self::Listening => 0,
+        }
+    }
+}
+
 impl Entry for Call {
     type Id = i64;
 
@@ -135,8 +167,9 @@ const BOUNDS: Bounds =
     Bounds { most: 4096, hard: 16 * 4096, least: Duration::from_secs(5), longest: Duration::from_secs(600) };
 
 /// Methods whose results can be kept (2026-07-28).
-const CACHEABLE: [&str; 5] =
-    ["tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read"];
+const CACHEABLE: [&str; 4] = ["prompts/list", "resources/list", "resources/templates/list", "resources/read"];
+
+const TOOLS: &str = "tools/list";
 
 impl Calls {
     pub(super) const fn new(seed: Seed) -> Self {
@@ -162,8 +195,28 @@ impl Calls {
             client_id: Some(request.id.clone()),
             style,
             asked: None,
-            is_cacheable: CACHEABLE.contains(&&*request.method),
-            listens: request.method == LISTEN,
+            form: Form::of(&request.method),
+            level,
+            asks,
+            is_cancelled: false,
+        })
+    }
+
+    /// Notes a client's request that is about a task.
+    pub(super) fn open_task(
+        &mut self,
+        request: &Request<'_>,
+        style: Style,
+        level: Option<Level>,
+        asks: Option<Box<Asks>>,
+        step: Step,
+    ) -> i64 {
+        self.insert(Call {
+            own: 0,
+            client_id: Some(request.id.clone()),
+            style,
+            asked: None,
+            form: Form::Task(step),
             level,
             asks,
             is_cancelled: false,
@@ -221,9 +274,8 @@ impl Calls {
             own: 0,
             client_id: None,
             style: Style::Enveloped,
-            listens: asked == Asked::Listen,
+            form: if asked == Asked::Listen { Form::Listening } else { Form::Plain },
             asked: Some(asked),
-            is_cacheable: false,
             level: None,
             asks: None,
             is_cancelled: false,
@@ -311,7 +363,7 @@ impl Calls {
 
     /// Whether this is a `subscriptions/listen`.
     pub(super) fn listens(&self, own: i64) -> bool {
-        self.get(own).is_some_and(|call| call.listens)
+        self.get(own).is_some_and(|call| call.form == Form::Listening)
     }
 
     /// The id under which a client knows its request.
@@ -346,9 +398,8 @@ impl Calls {
 
     /// Bytes of memory that it holds.
     pub(super) fn held(&self) -> usize {
-        let ids: usize =
-            self.table.iter().filter_map(|(_, call)| call.client_id.as_ref()).map(RequestId::heap_bytes).sum();
-        self.table.held() + ids + self.kept_bytes
+        let of = |call: &Call| call.client_id.as_ref().map_or(0, RequestId::heap_bytes) + call.form.held();
+        self.table.held() + self.table.iter().map(|(_, call)| of(call)).sum::<usize>() + self.kept_bytes
     }
 
     /// Panics if the table does not agree with itself.
@@ -368,7 +419,7 @@ impl Calls {
                 &call.client_id,
                 call.style,
                 call.asked,
-                call.is_cacheable,
+                &call.form,
                 call.level,
                 &call.asks,
                 call.is_cancelled,

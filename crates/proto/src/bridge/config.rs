@@ -19,6 +19,8 @@ pub struct BridgeConfig {
     /// How long a client without a session may take to call again with what the server has asked; then the call is
     /// cancelled at the server.
     pub answer_within: Duration,
+    /// When the driver's clock began, as the time since the beginning of 1970 (UTC): for tasks that the bridge makes itself.
+    pub started: Duration,
     /// How long the server may take to answer `server/discover`: some with sessions never answer what they do not know.
     pub discover_within: Duration,
     /// Bytes of messages that wait until it is known what the server speaks; then nothing more is taken in. The same again
@@ -35,6 +37,7 @@ impl Default for BridgeConfig {
             is_shared: false,
             may_ask: false,
             answer_within: Duration::from_secs(600),
+            started: Duration::ZERO,
             discover_within: Duration::from_secs(10),
             max_held: 16 << 20,
             max_listening: 1 << 20,

@@ -1,6 +1,6 @@
 //! What a request of 2026-07-28 says in `_meta`: its revision, its client, and how much it wants to be logged.
 
-use super::{MODERN, date, kind, level::Level, rewrite};
+use super::{MODERN, date, kind, level::Level, rewrite, task::EXTENSION};
 use crate::{dialect::mcp::VERSION_IN_META, frame::Params, json};
 
 const INFO: &str = "io.modelcontextprotocol/clientInfo";
@@ -9,6 +9,9 @@ const LEVEL: &str = "io.modelcontextprotocol/logLevel";
 
 /// Names in `_meta` that only this era has.
 pub(super) const RESERVED: &[&str] = &[VERSION_IN_META, INFO, CAPABILITIES, LEVEL];
+
+/// The same, and that its progress is reported.
+pub(super) const RESERVED_OR_TOKEN: &[&str] = &[VERSION_IN_META, INFO, CAPABILITIES, LEVEL, "progressToken"];
 
 /// What a request says of itself.
 #[derive(Clone, Copy, Debug)]
@@ -33,28 +36,33 @@ impl<'a> Envelope<'a> {
         })
     }
 
+    /// Whether its client takes tasks (TASK-24).
+    pub(super) fn takes_tasks(&self) -> bool {
+        self.capabilities.is_some_and(|capabilities| json::lookup(capabilities, &["extensions", EXTENSION]).is_some())
+    }
+
     /// The members of `_meta` for a request of ours in the name of the same client.
     pub(super) fn members(&self) -> Vec<u8> {
-        members(self.info, None)
+        members(self.info, None, false)
     }
 }
 
 /// The members of `_meta` for requests in our own name.
 pub(super) fn own() -> Vec<u8> {
-    members(None, None)
+    members(None, None, false)
 }
 
 /// The members of `_meta` for requests of a client that greeted with these params, and that can be asked what these
-/// capabilities declare.
-pub(super) fn of_hello(params: &[u8], capabilities: Option<&[u8]>) -> Vec<u8> {
-    members(json::member(params, "clientInfo"), capabilities)
+/// capabilities declare, and that take tasks or do not.
+pub(super) fn of_hello(params: &[u8], capabilities: Option<&[u8]>, takes_tasks: bool) -> Vec<u8> {
+    members(json::member(params, "clientInfo"), capabilities, takes_tasks)
 }
 
 /// How we call ourselves where no client is named.
 pub(super) const OWN_INFO: &str = concat!(r#"{"name":"rescind","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
 
 /// Without capabilities, none is declared: a question could reach the wrong person, or could not be passed on (D42).
-fn members(info: Option<&[u8]>, capabilities: Option<&[u8]>) -> Vec<u8> {
+fn members(info: Option<&[u8]>, capabilities: Option<&[u8]>, takes_tasks: bool) -> Vec<u8> {
     let mut out = Vec::new();
     rewrite::member(VERSION_IN_META, &mut out);
     json::write_string(&mut out, date(MODERN));
@@ -63,7 +71,7 @@ fn members(info: Option<&[u8]>, capabilities: Option<&[u8]>) -> Vec<u8> {
     out.extend_from_slice(info.unwrap_or(OWN_INFO.as_bytes()));
     out.push(b',');
     rewrite::member(CAPABILITIES, &mut out);
-    kind::declare(capabilities, &mut out);
+    kind::declare(capabilities, takes_tasks, &mut out);
     out
 }
 

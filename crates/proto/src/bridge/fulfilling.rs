@@ -11,7 +11,7 @@ use super::{
     Bridge, CANCELLED, Stage, Style,
     calls::{self, Asks, Call},
     kind::{Kind, Kinds},
-    rewrite,
+    rewrite, task,
 };
 use crate::{
     dialect::mcp,
@@ -59,17 +59,17 @@ struct Input {
 const MOST_ROUNDS: u8 = 10;
 
 /// How many things it may want to know at once.
-const MOST_INPUTS: usize = 16;
+pub(super) const MOST_INPUTS: usize = 16;
 
 /// The wait before a server is called again that asks nothing.
 const PAUSE: Duration = Duration::from_millis(250);
 
 const NO_INPUT: &str = "the server asks for input, which cannot be asked of this client here";
 const NOTHING_ASKED: &str = "the server asks for input and does not say for which";
-const UNDECLARED: &str = "the server asks for input of a kind that this client does not give";
+pub(super) const UNDECLARED: &str = "the server asks for input of a kind that this client does not give";
 const TOO_OFTEN: &str = "the server asks for input again and again";
-const TOO_MUCH: &str = "the server asks for more input than is passed on at once";
-const REFUSED: &str = "the server asked for input, which the client refused";
+pub(super) const TOO_MUCH: &str = "the server asks for more input than is passed on at once";
+pub(super) const REFUSED: &str = "the server asked for input, which the client refused";
 
 impl Fulfilling {
     /// Bytes of memory that it holds, nearly.
@@ -179,7 +179,7 @@ impl Bridge {
             let kind = Kind::of(&method, params).filter(|kind| asks.kinds.contain(*kind)).ok_or(UNDECLARED)?;
             let id = self.calls.number();
             round.inputs.push(Input { id, key: member.key.into(), answer: None });
-            questions.push(question(id, kind, params));
+            questions.push(question(id, kind, params, None));
         }
         let own = self.calls.reopen(call);
         if wanted.is_empty() {
@@ -193,9 +193,11 @@ impl Bridge {
     }
 
     /// An answer of the client: `false` if we asked nothing under this id.
-    pub(super) fn handle_input(&mut self, id: &RequestId, body: &ResponseBody<'_>) -> bool {
+    pub(super) fn handle_input(&mut self, now: Instant, id: &RequestId, body: &ResponseBody<'_>) -> bool {
         let Some(question) = id.as_integer() else { return false };
-        let Some(own) = self.fulfilling.questions.get(&question).copied() else { return false };
+        let Some(own) = self.fulfilling.questions.get(&question).copied() else {
+            return self.handle_task_input(now, question, body);
+        };
         let Some(mut round) = self.fulfilling.take(own) else { return false };
         match body {
             ResponseBody::Result(answer) if answer.len() <= self.room() => {
@@ -255,13 +257,18 @@ impl Bridge {
     fn withdraw_questions(&mut self, round: &Round) {
         self.abandon(round.state.as_deref().filter(|_| round.is_abandonable));
         for input in round.inputs.iter().filter(|input| input.answer.is_none()) {
-            self.say(|out| {
-                message::notification(CANCELLED, out, |out| {
-                    rewrite::member("requestId", out);
-                    json::write_integer(out, input.id);
-                });
-            });
+            self.withdraw_question(input.id);
         }
+    }
+
+    /// Tells the client that it need not answer a question any more.
+    pub(super) fn withdraw_question(&mut self, id: i64) {
+        self.say(|out| {
+            message::notification(CANCELLED, out, |out| {
+                rewrite::member("requestId", out);
+                json::write_integer(out, id);
+            });
+        });
     }
 
     /// Tells the server that nobody comes with this state.
@@ -293,7 +300,7 @@ impl Bridge {
         self.fulfilling.pauses.clear();
     }
 
-    fn end_call(&mut self, own: i64, code: i32, words: &str) {
+    pub(super) fn end_call(&mut self, own: i64, code: i32, words: &str) {
         let id = self.calls.answered(own).and_then(|call| call.client_id);
         id.into_iter().for_each(|id| self.refuse(&id, code, words));
     }
@@ -305,7 +312,7 @@ impl Bridge {
     }
 }
 
-const GONE: &str = "the server can be told nothing any more";
+pub(super) const GONE: &str = "the server can be told nothing any more";
 
 /// The state of a result that asks for input, if the server wants to know that no other request comes.
 fn abandonable(result: &[u8]) -> Option<&[u8]> {
@@ -313,8 +320,8 @@ fn abandonable(result: &[u8]) -> Option<&[u8]> {
     json::member(result, "requestState")
 }
 
-/// A question as the older revisions have it.
-fn question(id: i64, kind: Kind, params: Option<&[u8]>) -> Vec<u8> {
+/// A question as the older revisions have it, about this task if it is about one (TASK-10).
+pub(super) fn question(id: i64, kind: Kind, params: Option<&[u8]>, task: Option<&[u8]>) -> Vec<u8> {
     let mut first = Vec::new();
     // They name a page that is opened, to say later that it was.
     if kind == Kind::Url && params.is_none_or(|params| json::member(params, ELICITATION_ID).is_none()) {
@@ -322,7 +329,14 @@ fn question(id: i64, kind: Kind, params: Option<&[u8]>) -> Vec<u8> {
         json::write_string(&mut first, &format!("rescind-{id}"));
     }
     let mut out = Vec::new();
-    rewrite::request(id, kind.method(), &mut out, |out| rewrite::object(&first, params, &[], out));
+    rewrite::request(id, kind.method(), &mut out, |out| match task {
+        Some(task) => {
+            let mut named = Vec::new();
+            rewrite::object(&first, params, &[], &mut named);
+            task::write_related(&named, task, out);
+        }
+        None => rewrite::object(&first, params, &[], out),
+    });
     out
 }
 

@@ -4,6 +4,8 @@ use super::{
     LEGACY, MODERN, date,
     envelope::{self, Envelope},
     kind, rewrite,
+    task::EXTENSION,
+    tasks_to_legacy, tasks_to_modern,
 };
 use crate::{
     dialect::{Dialect, mcp},
@@ -11,6 +13,7 @@ use crate::{
     json,
 };
 
+const EXTENSIONS: &str = "extensions";
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 
 /// Whether the params of an `initialize` are of MCP: ACP has the same method, and a number for its version.
@@ -36,7 +39,7 @@ pub(super) fn hello(request: Option<&[u8]>, may_ask: bool, out: &mut Vec<u8>) {
     rewrite::member("protocolVersion", out);
     json::write_string(out, date(LEGACY));
     out.extend_from_slice(br#","capabilities":"#);
-    kind::declare(envelope.and_then(|envelope| envelope.capabilities).filter(|_| may_ask), out);
+    kind::declare(envelope.and_then(|envelope| envelope.capabilities).filter(|_| may_ask), false, out);
     out.extend_from_slice(br#","clientInfo":"#);
     out.extend_from_slice(named.unwrap_or(envelope::OWN_INFO.as_bytes()));
 }
@@ -49,7 +52,19 @@ pub(super) fn to_discovered(greeting: &[u8], out: &mut Vec<u8>) {
     first.push(b'[');
     json::write_string(&mut first, date(MODERN));
     first.extend_from_slice(br#"],"capabilities":"#);
-    rewrite::object(b"", json::member(greeting, "capabilities"), &["tasks"], &mut first);
+    let capabilities = json::member(greeting, "capabilities");
+    let mut tasks = Vec::new();
+    if tasks_to_modern::are_offered(greeting) {
+        rewrite::member(EXTENSION, &mut tasks);
+        tasks.extend_from_slice(b"{}");
+    }
+    let others = capabilities.and_then(|capabilities| json::member(capabilities, EXTENSIONS));
+    let mut extensions = Vec::new();
+    if !tasks.is_empty() || others.is_some() {
+        rewrite::member(EXTENSIONS, &mut extensions);
+        rewrite::object(&tasks, others, &[EXTENSION], &mut extensions);
+    }
+    rewrite::object(&extensions, capabilities, &["tasks", EXTENSIONS], &mut first);
     let mut info = Vec::new();
     if let Some(named) = json::member(greeting, "serverInfo") {
         rewrite::member(SERVER_INFO, &mut info);
@@ -69,7 +84,9 @@ pub(super) fn from_discovered(discovered: &[u8], params: &[u8], out: &mut Vec<u8
     rewrite::member("protocolVersion", &mut first);
     json::write_string(&mut first, date(agreed));
     first.extend_from_slice(br#","capabilities":"#);
-    rewrite::object(b"", json::member(discovered, "capabilities"), &["extensions"], &mut first);
+    let has_tasks = agreed.asks_for_tasks() && tasks_to_legacy::are_offered(discovered);
+    let tasks: &[u8] = if has_tasks { tasks_to_legacy::CAPABILITY } else { b"" };
+    rewrite::object(tasks, json::member(discovered, "capabilities"), &[EXTENSIONS, "tasks"], &mut first);
     first.extend_from_slice(br#","serverInfo":"#);
     let named = json::lookup(discovered, &["_meta", SERVER_INFO]);
     first.extend_from_slice(named.unwrap_or(br#"{"name":"","version":""}"#));

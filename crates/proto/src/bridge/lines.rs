@@ -38,6 +38,11 @@ impl Lines {
         *self = Self { is_closed: true, ..Self::default() };
     }
 
+    /// Whether nobody reads them any more.
+    pub(super) const fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
     /// Records that so many bytes have left.
     pub(super) fn written(&mut self, bytes: usize) {
         self.left += bytes;

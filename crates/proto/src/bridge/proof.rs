@@ -14,6 +14,8 @@ impl Bridge {
         let is_in_flight = |own| self.calls.get(own).is_some_and(|call| !call.is_cancelled);
         self.asking.check(is_in_flight);
         self.fulfilling.check(is_in_flight);
+        self.tasks_to_modern.check(is_in_flight);
+        self.tasks_to_legacy.check(is_in_flight);
         let held: usize = self.held.iter().map(|held| held.body.len()).sum();
         assert_eq!(held, self.held_bytes, "invariant 8: the count of what waits is off");
         let may_wait = matches!(self.stage, Stage::Greeted(..) | Stage::Discovering(_) | Stage::Greeting);
@@ -39,14 +41,15 @@ impl Bridge {
     pub fn held(&self) -> usize {
         let said: usize = self.said.iter().map(Vec::capacity).sum();
         let asked = self.asking.held() + self.fulfilling.held();
+        let tasks = self.tasks_to_modern.held() + self.tasks_to_legacy.held();
         let listened = self.listening.held() + self.following.held();
-        self.lines.held() + said + self.held_bytes + self.calls.held() + listened + asked
+        self.lines.held() + said + self.held_bytes + self.calls.held() + listened + asked + tasks
     }
 
     /// Entries of every collection: zero once nothing is in flight, listened to or remembered (invariant 6).
     #[must_use]
     pub fn residue(&self) -> usize {
-        let asked = self.asking.len() + self.fulfilling.len();
+        let asked = self.asking.len() + self.fulfilling.len() + self.tasks_to_modern.len() + self.tasks_to_legacy.len();
         self.calls.residue() + self.held.len() + self.listening.len() + self.said.len() + self.lines.len() + asked
     }
 
@@ -57,6 +60,8 @@ impl Bridge {
         self.calls.hash_state(state);
         self.asking.hash_state(now, state);
         self.fulfilling.hash_state(now, state);
+        self.tasks_to_modern.hash_state(now, state);
+        self.tasks_to_legacy.hash_state(now, state);
         (self.due.map(|due| due.since(now)), self.pending(), &self.said).hash(state);
     }
 }

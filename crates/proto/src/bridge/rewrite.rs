@@ -2,10 +2,13 @@
 
 use crate::{error_code, id::RequestId, json};
 
-const META: &str = "_meta";
+pub(super) const META: &str = "_meta";
 
 /// Members of results that only 2026-07-28 has.
 const OF_RESULTS: [&str; 3] = ["resultType", "ttlMs", "cacheScope"];
+
+/// The same, and those that list tools.
+pub(super) const OF_RESULTS_OR_TOOLS: [&str; 4] = ["resultType", "ttlMs", "cacheScope", "tools"];
 
 /// The error of the older revisions for a resource that does not exist.
 const RESOURCE_NOT_FOUND: i64 = -32002;
@@ -36,6 +39,14 @@ pub(super) fn member(name: &str, out: &mut Vec<u8>) {
     out.push(b':');
 }
 
+/// Writes the name of a member, after a comma if it is not the first of these.
+pub(super) fn next_member(name: &str, members: &mut Vec<u8>) {
+    if !members.is_empty() {
+        members.push(b',');
+    }
+    member(name, members);
+}
+
 /// Writes the member `_meta`, as [`object`] writes objects.
 pub(super) fn meta(first: &[u8], old: Option<&[u8]>, but: &[&str], out: &mut Vec<u8>) {
     member(META, out);
@@ -44,14 +55,31 @@ pub(super) fn meta(first: &[u8], old: Option<&[u8]>, but: &[&str], out: &mut Vec
 
 /// Writes params with another `_meta`, which `meta` writes; none if that has no members.
 pub(super) fn params(raw: Option<&[u8]>, write_meta: impl FnOnce(&mut Vec<u8>), out: &mut Vec<u8>) {
-    let mut first = Vec::new();
-    member(META, &mut first);
-    let start = first.len();
-    write_meta(&mut first);
-    if &first[start..] == b"{}" {
-        first.clear();
+    params_with(b"", raw, &[META], write_meta, out);
+}
+
+/// The same, with the members `first`, and without those in `but`.
+pub(super) fn params_with(
+    first: &[u8],
+    raw: Option<&[u8]>,
+    but: &[&str],
+    write_meta: impl FnOnce(&mut Vec<u8>),
+    out: &mut Vec<u8>,
+) {
+    let mut members = Vec::new();
+    member(META, &mut members);
+    let start = members.len();
+    write_meta(&mut members);
+    if &members[start..] == b"{}" {
+        members.clear();
     }
-    object(&first, raw, &[META], out);
+    if !first.is_empty() {
+        if !members.is_empty() {
+            members.push(b',');
+        }
+        members.extend_from_slice(first);
+    }
+    object(&members, raw, but, out);
 }
 
 /// A request whose params `params` writes.

@@ -2,6 +2,7 @@
 
 mod bridge;
 mod bridge_questions;
+mod bridge_tasks;
 mod corpus;
 mod dialect_tables;
 mod endpoint_admission;

@@ -1,0 +1,206 @@
+//! Tasks as the two eras write them: as a part of 2025-11-25, and as an extension of 2026-07-28 (D38).
+
+use super::{Style, kind::Kinds, rewrite};
+use crate::json;
+
+/// Which part of a request about a task the server has.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Step {
+    /// The call that is to become one.
+    Make,
+    /// `tasks/get`, of a client that answers questions of these kinds.
+    Look(Kinds),
+    /// `tasks/result`, after the `tasks/get` that had this to say of the task: members, without the status.
+    Fetch(Box<[u8]>),
+    /// `tasks/cancel` of this task.
+    Cancel(TaskId),
+    /// `tasks/get`, after a `tasks/cancel` of this task was heard.
+    AfterCancel(TaskId),
+    /// `tasks/get`, after a `tasks/cancel` was refused with this error.
+    AfterRefusal(Box<[u8]>),
+    /// `tasks/get`, again and again, for the `tasks/result` with this number.
+    Wait(u64),
+}
+
+/// The id of a task, as JSON.
+pub(super) type TaskId = Box<[u8]>;
+
+/// What has become of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Status {
+    /// Or something that we do not know.
+    Working,
+    InputRequired,
+    Completed,
+    Failed,
+    Cancelled,
+}
+
+pub(super) const CALL: &str = "tools/call";
+pub(super) const GET: &str = "tasks/get";
+pub(super) const RESULT: &str = "tasks/result";
+pub(super) const CANCEL: &str = "tasks/cancel";
+pub(super) const UPDATE: &str = "tasks/update";
+
+/// The extension, in the capabilities of both sides.
+pub(super) const EXTENSION: &str = "io.modelcontextprotocol/tasks";
+
+/// The param that asks for a task, and the member of a result that has it (2025-11-25).
+pub(super) const TASK: &str = "task";
+
+/// In `_meta`, whose task a message is about (TASK-10).
+pub(super) const RELATED: &str = "io.modelcontextprotocol/related-task";
+
+const ID: &str = "taskId";
+const STATUS: &str = "status";
+
+/// A task's id is not longer, as JSON.
+const LONGEST_ID: usize = 1024;
+
+/// What a member is called in 2025-11-25, and in the extension.
+const RENAMED: [(&str, &str); 2] = [("ttl", "ttlMs"), ("pollInterval", "pollIntervalMs")];
+
+/// Members that are the result's, or that only the extension puts beside those of a task.
+const OTHERS: [&str; 6] = [STATUS, "_meta", "resultType", "inputRequests", "result", "error"];
+
+impl Step {
+    /// Bytes of memory that it holds beside itself.
+    pub(super) fn held(&self) -> usize {
+        match self {
+            Self::Fetch(bytes) | Self::Cancel(bytes) | Self::AfterCancel(bytes) | Self::AfterRefusal(bytes) => {
+                bytes.len()
+            }
+            Self::Make | Self::Look(_) | Self::Wait(_) => 0,
+        }
+    }
+}
+
+impl Status {
+    /// The status of a task.
+    pub(super) fn of(task: &[u8]) -> Self {
+        match json::member(task, STATUS).and_then(json::text).as_deref() {
+            Some("input_required") => Self::InputRequired,
+            Some("completed") => Self::Completed,
+            Some("failed") => Self::Failed,
+            Some("cancelled") => Self::Cancelled,
+            Some(_) | None => Self::Working,
+        }
+    }
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Working => "working",
+            Self::InputRequired => "input_required",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// The task that these params name.
+pub(super) fn named(params: Option<&[u8]>) -> Option<&[u8]> {
+    let id = json::member(params?, ID)?;
+    (json::is_string(id) && id.len() <= LONGEST_ID).then_some(id)
+}
+
+/// The task that a message of 2025-11-25 is about, by its `_meta`.
+pub(super) fn related(meta: Option<&[u8]>) -> Option<&[u8]> {
+    named(json::member(meta?, RELATED))
+}
+
+/// The params of a request about a task, with these members of `_meta`.
+pub(super) fn write_params(task: &[u8], meta: Option<&[u8]>, out: &mut Vec<u8>) {
+    if let Some(meta) = meta {
+        rewrite::meta(meta, None, &[], out);
+        out.push(b',');
+    }
+    rewrite::member(ID, out);
+    out.extend_from_slice(task);
+}
+
+/// The members of a task, but for its status, as `era` has them.
+pub(super) fn members(task: &[u8], era: Style) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut has_life = false;
+    for member in json::members(task).into_iter().flatten().map_while(Result::ok) {
+        if OTHERS.iter().any(|name| member.key_is(name)) {
+            continue;
+        }
+        if !out.is_empty() {
+            out.push(b',');
+        }
+        let renamed = RENAMED.iter().find_map(|(old, new)| match era {
+            Style::InSession => member.key_is(new).then_some(*old),
+            Style::Enveloped => member.key_is(old).then_some(*new),
+        });
+        match renamed {
+            Some(name) => rewrite::member(name, &mut out),
+            None => {
+                out.extend_from_slice(member.key);
+                out.push(b':');
+            }
+        }
+        has_life |= renamed == Some(life(era));
+        out.extend_from_slice(member.value);
+    }
+    if !has_life {
+        // It must be there, and this says that it has no end.
+        rewrite::next_member(life(era), &mut out);
+        out.extend_from_slice(b"null");
+    }
+    out
+}
+
+/// The name of the time that a task is kept.
+const fn life(era: Style) -> &'static str {
+    match era {
+        Style::InSession => RENAMED[0].0,
+        Style::Enveloped => RENAMED[0].1,
+    }
+}
+
+/// Appends the status to the members of a task.
+pub(super) fn write_status(status: Status, out: &mut Vec<u8>) {
+    rewrite::next_member(STATUS, out);
+    json::write_string(out, status.as_str());
+}
+
+/// Writes a result of a task as the result of `tasks/result` (TASK-10).
+pub(super) fn write_related(result: &[u8], task: &[u8], out: &mut Vec<u8>) {
+    let mut named = Vec::new();
+    rewrite::member(RELATED, &mut named);
+    named.push(b'{');
+    write_params(task, None, &mut named);
+    named.push(b'}');
+    let meta = json::member(result, "_meta");
+    rewrite::params(Some(result), |out| rewrite::object(&named, meta, &[RELATED], out), out);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_has_the_names_of_each_era() {
+        let old = br#"{"taskId":"a","status":"working","createdAt":"then","ttl":5,"pollInterval":1}"#;
+        let new =
+            br#"{"resultType":"complete","taskId":"a","createdAt":"then","ttlMs":5,"pollIntervalMs":1,"result":{}}"#;
+        let text = |bytes| String::from_utf8(bytes).expect("text");
+        assert_eq!(
+            text(members(old, Style::Enveloped)),
+            r#""taskId":"a","createdAt":"then","ttlMs":5,"pollIntervalMs":1"#
+        );
+        assert_eq!(text(members(new, Style::InSession)), r#""taskId":"a","createdAt":"then","ttl":5,"pollInterval":1"#);
+        assert_eq!(text(members(b"{}", Style::Enveloped)), r#""ttlMs":null"#);
+    }
+
+    #[test]
+    fn what_is_no_id_names_no_task() {
+        assert_eq!(named(Some(br#"{"taskId":"a"}"#)), Some(&br#""a""#[..]));
+        assert_eq!(named(Some(br#"{"taskId":1}"#)), None);
+        let long = format!(r#"{{"taskId":"{}"}}"#, "a".repeat(LONGEST_ID));
+        assert_eq!(named(Some(long.as_bytes())), None);
+        assert_eq!(named(None), None);
+    }
+}
