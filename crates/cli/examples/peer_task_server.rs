@@ -1,4 +1,5 @@
-//! An MCP server of tasks for real peers: `peer_task_server memory|sqlite`, on stdin and stdout.
+//! An MCP server of tasks for real peers: `peer_task_server memory|sqlite [--modern]`, on stdin and stdout; with `--modern`
+//! it speaks 2026-07-28 alone.
 //!
 //! Its tools are those of `peers/node/mcp1/tasks-server.mjs`. Each piece of work says what becomes of it in the file
 //! named by `RESCIND_MARKS`, as theirs does.
@@ -11,7 +12,7 @@ use std::{
 };
 
 use rescind::{
-    mcp::{Server, Tool},
+    mcp::{Revision, Server, Tool},
     peer::{Context, ErrorObject, transport},
 };
 use rescind_tasks::{AsTask, MemoryStore, SqliteOptions, SqliteStore, TaskStore, TaskSupport, Tasks};
@@ -155,10 +156,11 @@ fn schema(member: &str) -> Value {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
-    let store: Arc<dyn TaskStore> = match std::env::args().nth(1).as_deref() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let store: Arc<dyn TaskStore> = match words.first().map(String::as_str) {
         Some("memory") => Arc::new(MemoryStore::default()),
         Some("sqlite") => Arc::new(SqliteStore::open(folder.path().join("tasks.db"), SqliteOptions::default())?),
-        _ => return Err("usage: peer_task_server memory|sqlite".into()),
+        _ => return Err("usage: peer_task_server memory|sqlite [--modern]".into()),
     };
     let bench = Bench::default();
     let tasks = [plods, looks, asks]
@@ -166,7 +168,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .fold(Tasks::builder(store), |tasks, tool| tasks.tool(tool(&bench).task(TaskSupport::Required)))
         .poll_interval(TICK)
         .start();
-    let server = Server::new("rescind-tasks", "1.0.0").with_tool(release(&bench)).with_tool(echo());
+    let mut server = Server::new("rescind-tasks", "1.0.0").with_tool(release(&bench)).with_tool(echo());
+    if words[1..] == ["--modern"] {
+        server = server.revisions(&[Revision::V2026_07_28]);
+    }
     tasks.serve_on(server).serve(transport::stdio()).await?;
     Ok(())
 }

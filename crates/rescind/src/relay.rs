@@ -20,13 +20,18 @@ pub mod wrap;
 
 #[cfg(feature = "admin")]
 use std::path::PathBuf;
-use std::{fs::File, future::poll_fn, io, time::Duration};
+use std::{
+    fs::File,
+    future::poll_fn,
+    io,
+    time::{Duration, SystemTime},
+};
 
 #[cfg(feature = "admin")]
 use rescind_ledger::mark::{MARK_VARIABLE, Mark};
 use rescind_proto::framing::Framing;
 use rescind_proto::{
-    relay::{End, RelayConfig},
+    relay::{End, Relay, RelayConfig},
     side::{Side, Sides},
 };
 
@@ -240,7 +245,19 @@ fn monotonic_nanos(origin: std::time::Instant) -> i64 {
 /// The system's time at `origin`, since 1970: Windows has no other clock that all processes read without `unsafe`.
 #[cfg(windows)]
 fn monotonic_nanos(origin: std::time::Instant) -> i64 {
-    let then = std::time::SystemTime::now() - origin.elapsed();
-    let passed = then.duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(passed.as_nanos()).unwrap_or(i64::MAX)
+    i64::try_from(since_1970(origin).as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// The time since the beginning of 1970 (UTC) at which a clock began.
+fn since_1970(origin: std::time::Instant) -> Duration {
+    let began = SystemTime::now() - origin.elapsed();
+    began.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+}
+
+/// A machine whose clock began at `origin`. A bridge makes tasks, which have a date.
+fn relay(mut config: RelayConfig, origin: std::time::Instant) -> Relay {
+    if let Some(bridge) = &mut config.bridge {
+        bridge.started = since_1970(origin);
+    }
+    Relay::new(config)
 }

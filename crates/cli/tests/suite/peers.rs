@@ -38,4 +38,5 @@ mod story;
 mod supergateway;
 mod table;
 mod tasks;
+mod tasks_across;
 mod way;

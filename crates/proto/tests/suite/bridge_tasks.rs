@@ -470,6 +470,9 @@ fn a_cancelled_task_stays_so_whatever_its_server_does() {
     rig.at_server();
     rig.from_server(&result(own(6), &done));
     assert_eq!(rig.at_client(), [result(4, &old("cancelled"))]);
+    rig.from_client(&plain(5, "tasks/cancel", r#""taskId":"t""#));
+    assert_eq!(code(&one(&mut rig)), -32602);
+    assert!(rig.at_server().is_empty());
     assert!(is_nothing_left(&mut rig));
 }
 

@@ -24,7 +24,7 @@ use std::{
     path::PathBuf,
     sync::Arc,
     task::{Context, Waker},
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
 use rescind_ledger::{identity::ancestors, mark::Mark, record::Record};
@@ -94,7 +94,7 @@ impl Admin {
             ancestors: ancestors().take(MAX_ANCESTORS).collect(),
             server_pid,
             command: command.iter().map(|word| record::text(&word.to_string_lossy())).collect(),
-            started: micros_since_1970(SystemTime::now() - origin.elapsed()),
+            started: super::since_1970(origin).as_micros().try_into().unwrap_or(u64::MAX),
             census,
         };
         if let Some(mark) = mark {
@@ -199,11 +199,6 @@ fn end(how: &End) -> rescind_feed::End {
         End::Signalled(signal) => rescind_feed::End::Signal(*signal),
         End::Closed => rescind_feed::End::Unknown,
     }
-}
-
-fn micros_since_1970(time: SystemTime) -> u64 {
-    let passed = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    passed.as_micros().try_into().unwrap_or(u64::MAX)
 }
 
 #[cfg(all(test, unix))]

@@ -124,7 +124,7 @@ impl Drive {
     ) -> Self {
         Self {
             origin,
-            relay: Relay::new(config),
+            relay: super::relay(config, origin),
             ports,
             shutdown: Shutdown::new(ShutdownLimits::default()),
             group,

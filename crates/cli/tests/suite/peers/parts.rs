@@ -9,6 +9,8 @@ pub(crate) enum Client {
     McpTypeScript,
     /// The same SDK with tasks, which are experimental there.
     McpTypeScriptTasks,
+    /// The SDK 2.x with the package for tasks, which knows both forms of them.
+    McpTypeScript2Tasks,
     /// A client of tasks of ours, `examples/peer_task_client.rs`.
     OurTasks,
     McpPython,
@@ -28,6 +30,8 @@ pub(crate) enum Server {
     McpTypeScriptTasks,
     /// A server of tasks of ours, `examples/peer_task_server.rs`, on the named store.
     OurTasks(&'static str),
+    /// The same, which speaks 2026-07-28 alone.
+    OurModernTasks,
     McpPython,
     /// The official sample server, which ignores cancels.
     Everything,
@@ -44,6 +48,7 @@ impl Client {
         match self {
             Self::McpTypeScript => "MCP TypeScript 1.x client".to_owned(),
             Self::McpTypeScriptTasks => "MCP TypeScript 1.x client of tasks".to_owned(),
+            Self::McpTypeScript2Tasks => "MCP TypeScript 2.x client of tasks".to_owned(),
             Self::OurTasks => "our client of tasks".to_owned(),
             Self::McpPython => "MCP Python 2.x client".to_owned(),
             Self::McpPythonLegacy => "MCP Python 2.x client, legacy era".to_owned(),
@@ -58,6 +63,7 @@ impl Client {
         match self {
             Self::McpTypeScript => node("mcp1/client.mjs"),
             Self::McpTypeScriptTasks => node("mcp1/tasks-client.mjs"),
+            Self::McpTypeScript2Tasks => node("mcp2/tasks-client.mjs"),
             Self::OurTasks => vec![example("peer_task_client")],
             Self::McpPython => python("client.py"),
             Self::McpPythonLegacy => [python("client.py"), vec!["--legacy".to_owned()]].concat(),
@@ -70,6 +76,7 @@ impl Client {
     fn folder(self) -> Option<&'static str> {
         match self {
             Self::McpTypeScript | Self::McpTypeScriptTasks => Some("node/mcp1/node_modules"),
+            Self::McpTypeScript2Tasks => Some("node/mcp2/node_modules"),
             Self::McpPython | Self::McpPythonLegacy => Some("python/.venv"),
             Self::AcpTypeScript => Some("node/acp2/node_modules"),
             Self::VscodeJsonrpc => Some("node/lsp/node_modules"),
@@ -84,6 +91,7 @@ impl Server {
             Self::McpTypeScript => "MCP TypeScript 1.x server".to_owned(),
             Self::McpTypeScriptTasks => "MCP TypeScript 1.x server of tasks".to_owned(),
             Self::OurTasks(store) => format!("our server of tasks, {store}"),
+            Self::OurModernTasks => "our server of tasks, 2026-07-28".to_owned(),
             Self::McpPython => "MCP Python 2.x server".to_owned(),
             Self::Everything => "server-everything".to_owned(),
             Self::FastMcp => "TypeScript FastMCP server".to_owned(),
@@ -98,6 +106,7 @@ impl Server {
             Self::McpTypeScript => node("mcp1/server.mjs"),
             Self::McpTypeScriptTasks => node("mcp1/tasks-server.mjs"),
             Self::OurTasks(store) => vec![example("peer_task_server"), store.to_owned()],
+            Self::OurModernTasks => vec![example("peer_task_server"), "memory".to_owned(), "--modern".to_owned()],
             Self::McpPython => python("server.py"),
             Self::Everything => node("mcp1/node_modules/@modelcontextprotocol/server-everything/dist/index.js"),
             Self::FastMcp => programs("server.mjs"),
@@ -111,7 +120,7 @@ impl Server {
         match self {
             Self::McpTypeScript | Self::McpTypeScriptTasks | Self::Everything => Some("node/mcp1/node_modules"),
             Self::FastMcp => Some(PROGRAMS),
-            Self::OurTasks(_) => None,
+            Self::OurTasks(_) | Self::OurModernTasks => None,
             Self::McpPython => Some("python/.venv"),
             Self::AcpTypeScript => Some("node/acp2/node_modules"),
             Self::AcpExample => Some("node/acp1/node_modules"),

@@ -54,12 +54,7 @@ impl Scenario {
     /// Panics if a run had to be killed or its client failed, and for a missing part if
     /// `RESCIND_REQUIRE_PEERS` is set.
     pub(crate) fn both(&self) -> Option<[Story; 2]> {
-        let title = format!("{}: {}, {}", self.name, self.client.name(), self.server.name());
-        if let Some(part) = missing(self.client, self.server) {
-            assert!(std::env::var_os("RESCIND_REQUIRE_PEERS").is_none(), "{title}: {part}");
-            skip(part);
-            return None;
-        }
+        let title = self.installed()?;
         // Mostly waiting: the two share a machine well.
         let (direct, shim) = thread::scope(|scope| {
             let direct = scope.spawn(|| self.run(&self.server.command(), PATIENCE_DIRECT));
@@ -67,11 +62,26 @@ impl Scenario {
             (direct.join().unwrap(), shim)
         });
         say(&table(&title, &direct, &shim));
-        for (way, story) in [("without the shim", &direct), ("through the shim", &shim)] {
-            assert!(story.ended(), "{title}: did not run {way}: {story:?}");
-        }
-        assert!(shim.recording().is_complete(), "{title}: the shim did not come to its own end: {shim:?}");
+        assert!(direct.ended(), "{title}: did not run without the shim: {direct:?}");
+        check_shim(&title, &shim);
         Some([direct, shim])
+    }
+
+    /// As [`both`](Self::both), of two that speak no common revision: only through the shim.
+    pub(crate) fn alone(&self) -> Option<Story> {
+        let title = self.installed()?;
+        let shim = self.run_through_shim();
+        check_shim(&title, &shim);
+        Some(shim)
+    }
+
+    /// What is played, in words; `None` if a part is not installed.
+    fn installed(&self) -> Option<String> {
+        let title = format!("{}: {}, {}", self.name, self.client.name(), self.server.name());
+        let Some(part) = missing(self.client, self.server) else { return Some(title) };
+        assert!(std::env::var_os("RESCIND_REQUIRE_PEERS").is_none(), "{title}: {part}");
+        skip(part);
+        None
     }
 
     fn run_through_shim(&self) -> Story {
@@ -111,6 +121,11 @@ impl Scenario {
         }
         Story::new(in_time, &read(&out), &read(&err), &read(&marks))
     }
+}
+
+fn check_shim(title: &str, story: &Story) {
+    assert!(story.ended(), "{title}: did not run through the shim: {story:?}");
+    assert!(story.recording().is_complete(), "{title}: the shim did not come to its own end: {story:?}");
 }
 
 /// One line for each part that is missing, however many scenarios need it.

@@ -115,7 +115,7 @@ impl SharedLink {
 impl WrappedLink {
     pub(super) fn new(config: RelayConfig, program: Side, drain_on_eof: Duration) -> Self {
         Self {
-            relay: Relay::new(config),
+            relay: crate::relay::relay(config, clock()),
             program,
             events: Vec::new(),
             program_ends: ProgramEnds { reads: true, writes: true, is_eof_delivered: false, linger: None },
