@@ -85,11 +85,16 @@ fn late(story: &Story) -> Cell {
 }
 
 fn task(story: &Story, expected: Option<Task>) -> Cell {
-    if expected == Some(Task::Refused) {
+    let refusal = match expected {
+        Some(Task::Refused) => Some(("refused", "-32601")),
+        Some(Task::Undeclared) => Some(("undeclared", "-32021")),
+        Some(Task::Carried) | None => None,
+    };
+    if let Some((word, code)) = refusal {
         let refused = story.outcomes("task refused");
         // TypeScript 2.x shows a refusal over HTTP, which is a 404 (MCP 2026-07-28), as the text of the response.
-        let is_right = matches!(&refused[..], [one] if one.starts_with("error") && one.contains("-32601"));
-        return if is_right { Ok("refused") } else { Err(format!("{refused:?} {:?}", story.outcomes("task"))) };
+        let is_right = matches!(&refused[..], [one] if one.starts_with("error") && one.contains(code));
+        return if is_right { Ok(word) } else { Err(format!("{refused:?} {:?}", story.outcomes("task"))) };
     }
     for (step, status) in [("task", "working"), ("task now", "working"), ("task cancelled", "cancelled")] {
         equal(story.outcomes(step), &[format!("result {status}")])?;

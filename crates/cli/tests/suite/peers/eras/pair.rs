@@ -55,6 +55,8 @@ pub(super) enum Task {
     Carried,
     /// None is offered, and a request for one is refused.
     Refused,
+    /// The client has to declare the extension first, which this SDK cannot.
+    Undeclared,
 }
 
 /// A client, a server and the way between.
@@ -269,10 +271,11 @@ impl Case {
     /// What is to become of a task; `None` if the client cannot know of any.
     pub(super) fn task(self) -> Option<Task> {
         let knows = self.client.newest >= Revision::November2025;
-        let is_offered = self.server == Server::Of(Client::TypeScript1) && !self.client.is_modern();
+        let is_offered = self.server == Server::Of(Client::TypeScript1);
         let follows = matches!(self.client.sdk, Client::TypeScript1 | Client::TypeScript2 | Client::Python1);
         match (is_offered, follows) {
             _ if !knows => None,
+            (true, _) if self.client.is_modern() => Some(Task::Undeclared),
             (true, true) => Some(Task::Carried),
             (true, false) => None,
             (false, _) => Some(Task::Refused),
