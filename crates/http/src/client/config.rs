@@ -35,6 +35,9 @@ pub struct HttpClientConfig {
     pub max_refusal: usize,
     /// How often in a row a stream is asked for again in vain before its requests are given up.
     pub max_attempts: u32,
+    /// The same where the last attempt did not even reach the server: it has probably ended, and does not come back with
+    /// what it had.
+    pub max_unreached: u32,
     /// The shortest wait before a stream is asked for again, where the server names none. It doubles with each attempt that
     /// brings nothing.
     pub retry_first: Duration,
@@ -105,6 +108,7 @@ impl HttpClientConfig {
             max_pages: 64,
             max_refusal: 64 << 10,
             max_attempts: 10,
+            max_unreached: 4,
             retry_first: Duration::from_millis(500),
             retry_most: Duration::from_secs(30),
             cancel_after: Duration::from_millis(100),

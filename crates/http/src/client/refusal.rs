@@ -38,7 +38,11 @@ impl HttpClient {
                 }
             }
         };
-        let stream_may_wait = stream.purpose == Purpose::Listen || stream.attempts < self.config.max_attempts;
+        let most = match how {
+            Interruption::Unreached(_) => self.config.max_unreached.min(self.config.max_attempts),
+            Interruption::Ended | Interruption::Broken(_) | Interruption::Refused(_) => self.config.max_attempts,
+        };
+        let stream_may_wait = stream.purpose == Purpose::Listen || stream.attempts < most;
         if goes_on && stream_may_wait {
             let attempts = stream.attempts;
             stream.attempts += 1;
@@ -49,7 +53,9 @@ impl HttpClient {
         let origin = &self.origin;
         let what = match how {
             Interruption::Ended => format!("{origin} ended its response without an answer"),
-            Interruption::Broken(why) => format!("the connection to {origin} broke before the answer came ({why})"),
+            Interruption::Broken(why) | Interruption::Unreached(why) => {
+                format!("the connection to {origin} broke before the answer came ({why})")
+            }
             Interruption::Refused(status) => {
                 format!(
                     "the connection to {origin} ended before the answer came, and then it said {}",

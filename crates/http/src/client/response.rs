@@ -20,6 +20,8 @@ pub(crate) enum Interruption {
     Ended,
     /// It broke.
     Broken(String),
+    /// There was none: nobody could be reached.
+    Unreached(String),
     /// The server refused to go on for now.
     Refused(StatusCode),
 }
@@ -100,6 +102,17 @@ impl HttpClient {
                 self.end_fetch(key);
             }
         }
+    }
+
+    /// Records that no connection for a request could be made; `why` in a few words.
+    pub fn handle_unreached(&mut self, now: Instant, key: FetchKey, why: &str) {
+        let stream = self.fetches.get(&key).and_then(|fetch| match fetch.role {
+            Role::Get(stream) => Some(stream),
+            Role::Post(_) | Role::Probe(_) | Role::OneWay(_) | Role::End { .. } => None,
+        });
+        let Some(stream) = stream else { return self.handle_failed(now, key, why) };
+        self.end_fetch(key);
+        self.interrupt(now, stream, Interruption::Unreached(words::excerpt(why.as_bytes())));
     }
 
     /// Records that a request could not be sent, or that its response broke off; `why` in a few words.

@@ -184,6 +184,13 @@ impl Rig {
         self.check();
     }
 
+    /// Nobody listens where the server was.
+    pub(crate) fn unreached(&mut self, key: FetchKey) {
+        self.open.remove(&key);
+        self.client.handle_unreached(self.now, key, "connection refused");
+        self.check();
+    }
+
     /// A whole response.
     pub(crate) fn answer(&mut self, key: FetchKey, status: u16, headers: &[(&str, &str)], body: &str) {
         self.head(key, status, headers);

@@ -122,6 +122,45 @@ fn a_stream_that_brings_nothing_is_given_up_after_a_while() {
 }
 
 #[test]
+fn a_server_that_nobody_reaches_any_more_is_given_up_soon() {
+    let (mut rig, post) = streaming();
+    rig.body(post.key, "id: e-0\ndata:\n\n");
+    rig.fail(post.key, "connection reset");
+    let lost = rig.now;
+    for _ in 0..4 {
+        assert!(rig.heard().is_empty());
+        rig.pass_to_timer();
+        let get = rig.sent_one();
+        rig.unreached(get.key);
+    }
+    let heard = rig.heard_one();
+    assert_eq!(heard["error"]["data"]["mayHaveRun"], true);
+    let text = heard["error"]["message"].as_str().unwrap();
+    assert!(text.contains("connection refused") && text.contains("could not be resumed"), "{text}");
+    assert!(rig.now.since(lost) < secs(10), "{:?}", rig.now.since(lost));
+    rig.check_empty();
+}
+
+#[test]
+fn a_server_that_comes_back_is_resumed() {
+    let (mut rig, post) = streaming();
+    rig.body(post.key, "id: e-0\ndata:\n\n");
+    rig.fail(post.key, "connection reset");
+    for _ in 0..3 {
+        rig.pass_to_timer();
+        let get = rig.sent_one();
+        rig.unreached(get.key);
+    }
+    rig.pass_to_timer();
+    let get = rig.sent_one();
+    rig.stream(get.key);
+    rig.event_with_id(get.key, "e-1", &result(1));
+    rig.end(get.key);
+    assert_eq!(rig.heard(), [result(1)]);
+    rig.check_empty();
+}
+
+#[test]
 fn a_server_that_is_busy_is_asked_again() {
     let (mut rig, post) = streaming();
     rig.body(post.key, "id: e-0\ndata:\n\n");

@@ -15,7 +15,7 @@ use std::thread;
 
 use self::cells::{COLUMNS, Cell, death, judge};
 use self::pair::Case;
-use super::play::{PATIENCE_DIRECT, read, say, skip};
+use super::play::{read, say, skip};
 use super::programs::Bench;
 use super::story::Story;
 
@@ -35,13 +35,10 @@ struct Seen {
 }
 
 impl Seen {
-    /// What is wrong and not known to be, or is known to be wrong and is not; and all that was seen.
+    /// What is wrong, and all that was seen.
     fn wrong(&self) -> Option<String> {
         let Self { case, cells, story } = self;
-        let fault = |column: &str| {
-            COLUMNS.into_iter().find_map(|(name, scenario)| case.fault(scenario).filter(|_| name == column))
-        };
-        let wrong: Vec<_> = cells.iter().filter(|(column, cell)| cell.is_err() != fault(column).is_some()).collect();
+        let wrong: Vec<_> = cells.iter().filter(|(_, cell)| cell.is_err()).collect();
         (!wrong.is_empty()).then(|| format!("{case:?}: {wrong:?}: {story}"))
     }
 }
@@ -88,11 +85,7 @@ fn play(case: Case) -> Seen {
     let way = laid.words.clone();
     let run = |name, scenarios: Vec<String>| {
         let words = [client.command(), scenarios, way.clone()].concat();
-        let mut command = bench.command(&words);
-        if case.fault(name).is_some() {
-            command.env("RESCIND_PATIENCE_MS", PATIENCE_DIRECT);
-        }
-        bench.start(name, command).wait()
+        bench.start(name, bench.command(&words)).wait()
     };
     let played: Vec<&str> = SCENARIOS.into_iter().filter(|scenario| case.plays(scenario)).collect();
     let ended = run("client", played.iter().map(|&scenario| scenario.to_owned()).collect());
@@ -121,32 +114,19 @@ fn play(case: Case) -> Seen {
 fn table(seen: &[(usize, Seen)]) -> String {
     let mut text = format!("\n{:15}{:12}{:15}{:12}{:17}", "client", "", "server", "", "way");
     COLUMNS.iter().for_each(|(column, _)| _ = write!(text, "{column:23}"));
-    let mut faults = Vec::new();
     for (_, Seen { case, cells, .. }) in seen {
         let Case { client, server, way } = case;
         let ends = [client.name(), client.newest.name(), server.name(), server.revisions()];
         let _ = write!(text, "\n{:15}{:12}{:15}{:12}{:17}", ends[0], ends[1], ends[2], ends[3], way.to_string());
-        for (column, scenario) in COLUMNS {
-            let word = match (cells.get(column), case.fault(scenario)) {
-                (None, _) => "-".to_owned(),
-                (Some(Ok(word)), _) => (*word).to_owned(),
-                (Some(Err(_)), None) => "WRONG".to_owned(),
-                (Some(Err(_)), Some(fault)) => format!("WRONG, {}", footnote(&mut faults, fault)),
+        for (column, _) in COLUMNS {
+            let word = match cells.get(column) {
+                None => "-",
+                Some(Ok(word)) => word,
+                Some(Err(_)) => "WRONG",
             };
             let _ = write!(text, "{word:23}");
         }
     }
-    for (number, fault) in (1..).zip(faults) {
-        let _ = write!(text, "\n{number}: {fault}");
-    }
     text.push('\n');
     text
-}
-
-/// The number under which this is said.
-fn footnote(said: &mut Vec<&'static str>, fault: &'static str) -> usize {
-    said.iter().position(|known| *known == fault).unwrap_or_else(|| {
-        said.push(fault);
-        said.len() - 1
-    }) + 1
 }

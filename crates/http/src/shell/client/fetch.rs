@@ -74,6 +74,9 @@ impl fmt::Debug for RequestBody {
 pub(super) async fn perform(shared: Arc<Shared>, key: FetchKey, request: Request<Bytes>, may_last: bool) {
     let response = match send(&shared, key, request, may_last).await {
         Ok(response) => response,
+        Err(Unanswered::Broken(error)) if error.is_connect() => {
+            return shared.end(key, |client, now| client.handle_unreached(now, key, &connect::words(&error)));
+        }
         Err(Unanswered::Broken(error)) => {
             return shared.end(key, |client, now| client.handle_failed(now, key, &connect::words(&error)));
         }

@@ -67,10 +67,6 @@ pub(super) struct Case {
     pub(super) way: Way,
 }
 
-/// The server gives its events ids, so that a stream which breaks off can be resumed.
-const ASKS_AGAIN: &str = "the stream could be resumed, so it is asked for ten times, for two and a half minutes, before the \
-                          call ends with an error, unless the client has given up";
-
 /// The SDKs that can be told to know no revision later than one.
 const OF_ANY_AGE: [Client; 2] = [Client::TypeScript2, Client::Python1];
 
@@ -280,17 +276,6 @@ impl Case {
             (true, false) => None,
             (false, _) => Some(Task::Refused),
         }
-    }
-
-    /// Why this is known to be wrong; the table says so, too.
-    pub(super) fn fault(self, scenario: &str) -> Option<&'static str> {
-        let can_resume = self.server == Server::Of(Client::Rmcp) && self.way.ends_with_http() && !self.is_stateless();
-        (scenario == "death" && can_resume).then_some(ASKS_AGAIN)
-    }
-
-    /// Whether the server is spoken to without a session.
-    fn is_stateless(self) -> bool {
-        self.server.knows_modern() && (self.client.is_modern() || self.server.newest_session().is_none())
     }
 
     /// What is not installed, in words.
