@@ -121,6 +121,11 @@ pub(super) fn are_offered(greeting: &[u8]) -> bool {
     json::lookup(greeting, &["capabilities", "tasks", "requests", "tools", "call"]).is_some()
 }
 
+/// Whether a server that greets so lets its tasks be cancelled.
+fn can_be_cancelled(greeting: &[u8]) -> bool {
+    json::lookup(greeting, &["capabilities", "tasks", "cancel"]).is_some()
+}
+
 impl Bridge {
     /// Notes which tools the server runs as tasks, if it runs any.
     pub(super) fn learn_tools(&mut self, result: &[u8]) {
@@ -170,6 +175,17 @@ impl Bridge {
         matches!((&self.stage, form), (Stage::Legacy { .. }, Some(Form::Task(Step::Make))))
     }
 
+    /// A call was answered whose client waits for nothing: nobody learns which task it has become, so that is cancelled (D38).
+    /// A relay does so itself for a request that it knows to be cancelled.
+    pub(super) fn cancel_unknown_task(&mut self, call: &Call, body: &ResponseBody<'_>) {
+        let (Form::Task(Step::Make), ResponseBody::Result(result)) = (&call.form, body) else { return };
+        let may_be = matches!(&self.stage, Stage::Legacy { greeting } if can_be_cancelled(greeting));
+        if let Some(task) = task::named(json::member(result, TASK)).filter(|_| may_be) {
+            let own = self.calls.ask(Asked::Nothing);
+            self.write_about(own, CANCEL, task, None);
+        }
+    }
+
     /// A request of a client without a session about a task.
     pub(super) fn carry_task_to_legacy(&mut self, now: Instant, request: &Request<'_>, envelope: &Envelope<'_>) {
         let Stage::Legacy { greeting } = &self.stage else { return };
@@ -184,7 +200,7 @@ impl Bridge {
             let code = error_code::MISSING_CLIENT_CAPABILITY;
             return self.say(|out| message::error(Some(id), code, UNDECLARED, Some(NEEDS_EXTENSION), out));
         }
-        let cancels = json::lookup(greeting, &["capabilities", "tasks", "cancel"]).is_some();
+        let cancels = can_be_cancelled(greeting);
         let Some(task) = task::named(params) else {
             return self.refuse(id, error_code::INVALID_PARAMS, NOT_NAMED);
         };
@@ -207,6 +223,7 @@ impl Bridge {
             _ => self.refuse(id, error_code::METHOD_NOT_FOUND, CANNOT_CANCEL),
         }
     }
+
     /// The answer to a request about a task.
     pub(super) fn tell_task_to_modern(&mut self, now: Instant, mut call: Call, step: Step, body: &ResponseBody<'_>) {
         let Some(id) = call.client_id.clone() else { return };

@@ -602,3 +602,49 @@ fn a_server_without_tasks_has_none_for_a_client_of_another_era() {
     rig.from_client(&request(1, "tools/call", r#""name":"slow""#));
     assert_eq!(rig.at_server(), [plain(own(3), "tools/call", r#""name":"slow""#)]);
 }
+
+/// The tool has been called, and the server wants to know something before it says which task that is. The next id of ours
+/// is `own(4)`.
+fn asked_before_it_is_a_task() -> (RelayRig, String) {
+    let mut rig = listed();
+    rig.from_client(&request(1, "tools/call", r#""name":"slow""#));
+    rig.at_server();
+    rig.from_server(&plain(70, "elicitation/create", r#""message":"Sure?""#));
+    let asked = one(&mut rig)["result"].clone();
+    assert_eq!(asked["resultType"], "input_required");
+    (rig, asked["requestState"].to_string())
+}
+
+// MCP-C13, D38.
+#[test]
+fn a_task_whose_client_does_not_call_again_is_cancelled_once_it_is_known() {
+    let (mut rig, _) = asked_before_it_is_a_task();
+    rig.pass(Duration::from_secs(600));
+    let told = rig.at_server();
+    assert_eq!(told.len(), 1, "its question is refused, and a task is not cancelled by a notification: {told:?}");
+    assert!(told[0].contains(r#""id":70,"error""#), "{told:?}");
+    rig.from_server(&result(own(3), &format!(r#"{{"task":{}}}"#, old("working"))));
+    assert_eq!(rig.at_server(), [plain(own(4), "tasks/cancel", r#""taskId":"t""#)]);
+    rig.from_server(&result(own(4), &old("cancelled")));
+    assert!(rig.at_client().is_empty());
+    assert!(is_nothing_left(&mut rig));
+}
+
+#[test]
+fn a_handle_that_comes_while_its_client_is_asked_is_for_the_next_call_or_is_cancelled() {
+    let handle = format!(r#"{{"task":{}}}"#, old("working"));
+    let (mut rig, state) = asked_before_it_is_a_task();
+    rig.from_server(&result(own(3), &handle));
+    let again = format!(r#""name":"slow","requestState":{state},"inputResponses":{{"1":{{"action":"accept"}}}}"#);
+    rig.from_client(&request(2, "tools/call", &again));
+    assert_eq!(rig.at_client(), [result(2, &new("task", "working"))]);
+    assert!(is_nothing_left(&mut rig));
+
+    let (mut rig, _) = asked_before_it_is_a_task();
+    rig.from_server(&result(own(3), &handle));
+    assert!(rig.at_server().is_empty());
+    rig.pass(Duration::from_secs(600));
+    assert_eq!(rig.at_server(), [plain(own(4), "tasks/cancel", r#""taskId":"t""#)]);
+    rig.from_server(&result(own(4), &old("cancelled")));
+    assert!(is_nothing_left(&mut rig));
+}
