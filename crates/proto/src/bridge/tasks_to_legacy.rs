@@ -33,7 +33,7 @@ pub(super) struct TasksToLegacy {
     waits: BTreeMap<u64, Wait>,
     /// When the tasks are looked at for which no request is at the server.
     looks: BTreeSet<(Instant, u64)>,
-    /// Tasks that were cancelled, and of which the server has not said so; the one to be forgotten first in front.
+    /// Tasks of which their client was told that they are cancelled; the one to be forgotten first in front.
     cancelled: VecDeque<(Instant, TaskId)>,
     /// Tasks that the server knows nothing of.
     made: VecDeque<Made>,
@@ -78,7 +78,7 @@ struct Made {
 /// Tasks that are kept of each kind.
 const MOST: usize = 256;
 
-/// How long it is known that a task was cancelled, whose server does not say so.
+/// How long it is known that a task was cancelled, whatever its server says.
 const REMEMBERED: Duration = Duration::from_secs(30 * 60);
 
 /// How often a task is looked at whose server does not say.
@@ -299,6 +299,10 @@ impl Bridge {
         if let Some(made) = self.tasks_to_legacy.made.iter().find(|made| *made.task == *task).cloned() {
             return self.tell_of_made(id, method, &made);
         }
+        if method == CANCEL && self.tasks_to_legacy.is_cancelled(task) {
+            // TASK-02.
+            return self.refuse(id, error_code::INVALID_PARAMS, ENDED);
+        }
         let number = self.tasks_to_legacy.number();
         let (step, method) = match method {
             GET => (Step::Look(Kinds::default()), GET),
@@ -350,13 +354,14 @@ impl Bridge {
                     self.ask_modern_about(own, GET, &task, b"");
                 }
             }
+            // TASK-02: it had ended by itself, or by another cancel.
+            (Step::AfterCancel(task), ResponseBody::Result(_)) if self.tasks_to_legacy.is_cancelled(&task) => {
+                self.refuse(&id, error_code::INVALID_PARAMS, ENDED);
+            }
             (Step::AfterCancel(task), ResponseBody::Result(seen)) => match Status::of(seen) {
-                // TASK-02.
                 Status::Completed | Status::Failed => self.refuse(&id, error_code::INVALID_PARAMS, ENDED),
-                status @ (Status::Working | Status::InputRequired | Status::Cancelled) => {
-                    if status != Status::Cancelled {
-                        self.tasks_to_legacy.remember_cancelled(now, task);
-                    }
+                Status::Working | Status::InputRequired | Status::Cancelled => {
+                    self.tasks_to_legacy.remember_cancelled(now, task);
                     self.say(|out| rewrite::result(&id, out, |out| write_task(seen, Status::Cancelled, out)));
                 }
             },

@@ -52,7 +52,11 @@ fn about(id: u32, method: &str) -> String {
 
 /// A client of 2026-07-28 has listed the tools of a server of 2025-11-25 that makes tasks. The next id of ours is `own(3)`.
 fn listed() -> RelayRig {
-    let mut rig = rig(config());
+    listed_with(config())
+}
+
+fn listed_with(config: BridgeConfig) -> RelayRig {
+    let mut rig = rig(config);
     rig.from_client(&request(0, "tools/list", r#""cursor":null"#));
     rig.at_server();
     rig.from_server(&error(own(0), NO_METHOD));
@@ -83,8 +87,13 @@ fn made() -> RelayRig {
 
 /// A client with a session has greeted a server of 2026-07-28 that makes tasks. The next id of ours is `own(1)`.
 fn greeted() -> RelayRig {
+    greeted_by(r#"{"elicitation":{}}"#)
+}
+
+/// The same, and that client has these capabilities.
+fn greeted_by(capabilities: &str) -> RelayRig {
     let mut rig = rig(config());
-    rig.from_client(r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"clientInfo":{"name":"c","version":"1"}}}"#);
+    rig.from_client(&format!(r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{{"protocolVersion":"2025-11-25","capabilities":{capabilities},"clientInfo":{{"name":"c","version":"1"}}}}}}"#));
     rig.at_server();
     rig.from_server(&error(0, r#"{"code":-32022,"message":"no"}"#));
     rig.at_server();
@@ -117,7 +126,10 @@ fn calls_as_task(id: u32) -> String {
 
 /// The same, and it has called a tool as a task, request 1, which is task `t`. The next id of ours is `own(2)`.
 fn made_by_modern() -> RelayRig {
-    let mut rig = greeted();
+    made_for(greeted())
+}
+
+fn made_for(mut rig: RelayRig) -> RelayRig {
     rig.from_client(&calls_as_task(1));
     let call = got(&mut rig);
     assert_eq!(
@@ -647,4 +659,30 @@ fn a_handle_that_comes_while_its_client_is_asked_is_for_the_next_call_or_is_canc
     assert_eq!(rig.at_server(), [plain(own(4), "tasks/cancel", r#""taskId":"t""#)]);
     rig.from_server(&result(own(4), &old("cancelled")));
     assert!(is_nothing_left(&mut rig));
+}
+
+// TASK-02.
+#[test]
+fn a_task_that_was_cancelled_is_not_cancelled_again() {
+    for status in ["working", "cancelled"] {
+        let mut rig = made_by_modern();
+        for id in [2, 3] {
+            rig.from_client(&plain(id, "tasks/cancel", r#""taskId":"t""#));
+        }
+        assert_eq!(rig.at_server().len(), 2);
+        for answered in [2, 3] {
+            rig.from_server(&result(own(answered), r#"{"resultType":"complete"}"#));
+        }
+        rig.at_server();
+        for answered in [4, 5] {
+            rig.from_server(&result(own(answered), &new("complete", status)));
+        }
+        let said = rig.at_client();
+        assert_eq!((said.len(), &said[0]), (2, &result(2, &old("cancelled"))));
+        assert!(said[1].contains("-32602"), "{said:?}");
+        rig.from_client(&plain(4, "tasks/cancel", r#""taskId":"t""#));
+        assert_eq!(code(&one(&mut rig)), -32602);
+        assert!(rig.at_server().is_empty());
+        assert!(is_nothing_left(&mut rig));
+    }
 }
