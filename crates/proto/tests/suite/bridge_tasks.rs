@@ -686,3 +686,17 @@ fn a_task_that_was_cancelled_is_not_cancelled_again() {
         assert!(is_nothing_left(&mut rig));
     }
 }
+
+#[test]
+fn a_task_that_says_twice_that_it_asks_is_looked_at_as_any() {
+    let mut rig = made_by_modern();
+    rig.from_client(&plain(2, "tasks/result", r#""taskId":"t""#));
+    rig.at_server();
+    rig.from_server(&result(own(2), &new("input_required", "input_required")));
+    assert!(rig.at_client().is_empty());
+    rig.pass(Duration::from_millis(500));
+    assert_eq!(got(&mut rig)["method"], "tasks/get");
+    rig.from_server(&result(own(3), &new("input_required", "cancelled")));
+    assert_eq!(code(&one(&mut rig)), -32800);
+    assert!(is_nothing_left(&mut rig));
+}
