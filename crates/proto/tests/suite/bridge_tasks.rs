@@ -700,3 +700,18 @@ fn a_task_that_says_twice_that_it_asks_is_looked_at_as_any() {
     assert_eq!(code(&one(&mut rig)), -32800);
     assert!(is_nothing_left(&mut rig));
 }
+
+#[test]
+fn a_result_that_cannot_be_read_is_fetched_again_for_what_its_task_asks() {
+    let mut rig = made();
+    for look in 0..2 {
+        rig.from_client(&about(2 + look, "tasks/get"));
+        rig.at_server();
+        let own_look = own(4 + 2 * i64::from(look));
+        rig.from_server(&result(own_look, &old("input_required")));
+        assert_eq!(rig.at_server(), [plain(own_look - 1, "tasks/result", r#""taskId":"t""#)]);
+        rig.from_server(&result(own_look - 1, "{").replace("}", ""));
+        assert_eq!(one(&mut rig)["id"], 2 + look);
+    }
+    assert!(is_nothing_left(&mut rig));
+}
