@@ -237,6 +237,14 @@ impl Calls {
         client_id
     }
 
+    /// The client of this call was answered, and what the server says to it is for nobody: returns the id that the client
+    /// knew.
+    pub(super) fn give_up(&mut self, now: Instant, own: i64) -> Option<RequestId> {
+        let client_id = self.pause(own);
+        _ = self.cancel_own(now, own);
+        client_id
+    }
+
     /// The client waits for such a call again, by another request.
     pub(super) fn resume(&mut self, own: i64, client_id: RequestId, level: Option<Level>, kinds: Kinds) {
         let Some(mut call) = self.take(own) else { return };

@@ -500,8 +500,7 @@ impl Bridge {
             return self.end_call(own, error_code::INTERNAL_ERROR, words);
         }
         // The server answers at once, so that is not worth a cancel.
-        let id = self.calls.client_id(own).cloned();
-        if let Some(id) = id.filter(|_| self.calls.cancel_own(now, own).is_some()) {
+        if let Some(id) = self.calls.give_up(now, own) {
             self.refuse(&id, error_code::INTERNAL_ERROR, words);
         }
     }

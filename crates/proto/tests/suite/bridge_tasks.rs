@@ -715,3 +715,26 @@ fn a_result_that_cannot_be_read_is_fetched_again_for_what_its_task_asks() {
     }
     assert!(is_nothing_left(&mut rig));
 }
+
+// Beside the session's own rule (MCP-I02), which not every client keeps.
+#[test]
+fn what_comes_late_for_a_wait_that_was_given_up_answers_no_other_request() {
+    let mut rig = made_for(greeted_by(r#"{"sampling":{}}"#));
+    rig.from_client(&plain(2, "tasks/result", r#""taskId":"t""#));
+    rig.at_server();
+    let asks = new("complete", "input_required")
+        .replace(r#""status""#, r#""inputRequests":{"a":{"method":"sampling/createMessage","params":{}}},"status""#);
+    rig.from_server(&result(own(2), &asks));
+    assert_eq!(one(&mut rig)["method"], "sampling/createMessage");
+    rig.pass(Duration::from_millis(500));
+    assert_eq!(got(&mut rig)["id"], own(4));
+    rig.from_client(&error(own(3), r#"{"code":-1,"message":"no"}"#));
+    assert_eq!(code(&one(&mut rig)), -32603);
+    rig.from_client(&plain(2, "tasks/get", r#""taskId":"t""#));
+    assert_eq!(got(&mut rig)["id"], own(5));
+    rig.from_server(&result(own(4), &new("complete", "working")));
+    assert!(rig.at_client().is_empty());
+    rig.from_server(&result(own(5), &new("complete", "working")));
+    assert_eq!(rig.at_client(), [result(2, &old("working"))]);
+    assert!(is_nothing_left(&mut rig));
+}
