@@ -398,19 +398,19 @@ impl Bridge {
                 Err(words) => Err((error_code::INTERNAL_ERROR, words)),
             },
             Status::Working => {
-                self.withdraw_inputs(&mut wait);
+                self.withdraw_inputs(core::mem::take(&mut wait.inputs));
                 return self.look_later(now, call, number, wait, seen);
             }
         };
-        self.withdraw_inputs(&mut wait);
+        self.withdraw_inputs(wait.inputs);
         if let Err((code, words)) = outcome {
             self.refuse(&id, code, words);
         }
     }
 
     /// Looks again later.
-    fn look_later(&mut self, now: Instant, call: Call, number: u64, mut wait: Wait, seen: &[u8]) {
-        let Some(own) = self.go_on(call) else { return self.withdraw_inputs(&mut wait) };
+    fn look_later(&mut self, now: Instant, call: Call, number: u64, wait: Wait, seen: &[u8]) {
+        let Some(own) = self.go_on(call) else { return self.withdraw_inputs(wait.inputs) };
         let wanted = json::member(seen, "pollIntervalMs").and_then(json::integer);
         let wanted = wanted.and_then(|wanted| u64::try_from(wanted).ok()).unwrap_or(LOOK_AFTER);
         let due = now + Duration::from_millis(wanted.clamp(BETWEEN.0, BETWEEN.1));
@@ -446,6 +446,11 @@ impl Bridge {
         if wanted.len() > fulfilling::MOST_INPUTS || seen.len() > self.room() {
             return Err(fulfilling::TOO_MUCH);
         }
+        // What the server wants to know no more it may want to know again under the same name.
+        let is_wanted = |input: &Input| wanted.iter().any(|member| *member.key == *input.key);
+        let (kept, gone): (Vec<_>, Vec<_>) = core::mem::take(&mut wait.inputs).into_iter().partition(is_wanted);
+        self.withdraw_inputs(gone);
+        wait.inputs = kept;
         let new: Vec<_> =
             wanted.into_iter().filter(|member| wait.inputs.iter().all(|input| *input.key != *member.key)).collect();
         let mut questions = Vec::new();
@@ -505,8 +510,8 @@ impl Bridge {
         }
     }
 
-    fn withdraw_inputs(&mut self, wait: &mut Wait) {
-        for input in core::mem::take(&mut wait.inputs).into_iter().filter(|input| !input.is_answered) {
+    fn withdraw_inputs(&mut self, inputs: Vec<Input>) {
+        for input in inputs.into_iter().filter(|input| !input.is_answered) {
             self.withdraw_question(input.id);
         }
     }
@@ -514,7 +519,7 @@ impl Bridge {
     /// A request for a task's result is over.
     fn end_wait(&mut self, number: u64) -> Option<Wait> {
         let mut wait = self.tasks_to_legacy.take(number)?;
-        self.withdraw_inputs(&mut wait);
+        self.withdraw_inputs(core::mem::take(&mut wait.inputs));
         Some(wait)
     }
 

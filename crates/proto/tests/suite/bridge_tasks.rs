@@ -738,3 +738,26 @@ fn what_comes_late_for_a_wait_that_was_given_up_answers_no_other_request() {
     assert_eq!(rig.at_client(), [result(2, &old("working"))]);
     assert!(is_nothing_left(&mut rig));
 }
+
+#[test]
+fn a_question_that_a_task_asks_no_more_is_taken_back() {
+    let mut rig = made_by_modern();
+    rig.from_client(&plain(2, "tasks/result", r#""taskId":"t""#));
+    rig.at_server();
+    let asks = |key: &str| {
+        let wanted = format!(
+            r#""inputRequests":{{"{key}":{{"method":"elicitation/create","params":{{"message":"?"}}}}}},"status""#
+        );
+        new("complete", "input_required").replace(r#""status""#, &wanted)
+    };
+    rig.from_server(&result(own(2), &asks("a")));
+    assert_eq!(one(&mut rig)["id"], own(3));
+    rig.pass(Duration::from_millis(500));
+    rig.at_server();
+    rig.from_server(&result(own(4), &asks("b")));
+    let said = rig.at_client();
+    assert_eq!((said.len(), &said[0]), (2, &cancel(own(3))), "{said:?}");
+    assert!(said[1].contains("elicitation/create"), "{said:?}");
+    rig.from_client(&cancel(2));
+    assert!(is_nothing_left(&mut rig));
+}
