@@ -23,7 +23,7 @@ pub(super) struct Calls {
     /// How many in flight the server may ask something for, and their ids, combined by exclusive or: the id of the only
     /// one, if there is one.
     askers: (usize, i64),
-    /// Bytes of the params that are kept.
+    /// Bytes of params, and of what is known of tasks, that are kept.
     kept_bytes: usize,
 }
 
@@ -271,7 +271,7 @@ impl Calls {
         self.askers.0
     }
 
-    /// Bytes of the params that are kept for calls in flight.
+    /// Bytes of params, and of what is known of tasks, that are kept for calls in flight.
     pub(super) const fn kept_bytes(&self) -> usize {
         self.kept_bytes
     }
@@ -306,7 +306,7 @@ impl Calls {
         let key = self.table.by_id(&own)?;
         self.table.get(key).filter(|call| !call.is_cancelled)?;
         let call = self.table.remove(key, None)?;
-        self.uncount(own, call.level, call.asks.as_deref());
+        self.uncount(own, call.level, call.asks.as_deref(), call.form.held());
         Some(call)
     }
 
@@ -314,13 +314,15 @@ impl Calls {
         if let Some(level) = call.level {
             self.wanted[level as usize] += 1;
         }
+        self.kept_bytes += call.form.held();
         if let Some(asks) = &call.asks {
             self.askers = (self.askers.0 + 1, self.askers.1 ^ call.own);
             self.kept_bytes += asks.held();
         }
     }
 
-    fn uncount(&mut self, own: i64, level: Option<Level>, asks: Option<&Asks>) {
+    fn uncount(&mut self, own: i64, level: Option<Level>, asks: Option<&Asks>, of_form: usize) {
+        self.kept_bytes -= of_form;
         if let Some(level) = level {
             self.wanted[level as usize] -= 1;
         }
@@ -336,7 +338,7 @@ impl Calls {
         let ring = self.table.get(key)?.is_cancelled.then_some(Ring::Abandoned);
         let call = self.table.remove(key, ring)?;
         if ring.is_none() {
-            self.uncount(own, call.level, call.asks.as_deref());
+            self.uncount(own, call.level, call.asks.as_deref(), call.form.held());
         }
         Some(call)
     }
@@ -363,8 +365,12 @@ impl Calls {
     fn cancel_entry(&mut self, now: Instant, key: Key) -> Option<Cancelled> {
         let call = self.table.get_mut(key).filter(|call| !call.is_cancelled)?;
         call.is_cancelled = true;
-        let (own, level, asks) = (call.own, call.level, call.asks.take());
-        self.uncount(own, level, asks.as_deref());
+        let (own, level, asks, of_form) = (call.own, call.level, call.asks.take(), call.form.held());
+        if of_form > 0 {
+            // It goes no further.
+            call.form = Form::Plain;
+        }
+        self.uncount(own, level, asks.as_deref(), of_form);
         self.table.retire(key, now, Ring::Abandoned);
         Some(Cancelled { own, may_ask: asks.is_some() })
     }
@@ -406,7 +412,7 @@ impl Calls {
 
     /// Bytes of memory that it holds.
     pub(super) fn held(&self) -> usize {
-        let of = |call: &Call| call.client_id.as_ref().map_or(0, RequestId::heap_bytes) + call.form.held();
+        let of = |call: &Call| call.client_id.as_ref().map_or(0, RequestId::heap_bytes);
         self.table.held() + self.table.iter().map(|(_, call)| of(call)).sum::<usize>() + self.kept_bytes
     }
 
@@ -416,6 +422,9 @@ impl Calls {
         let askers = self.table.iter().filter(|(_, call)| call.asks.is_some());
         let counted = askers.fold((0, 0), |(count, ids), (_, call)| (count + 1, ids ^ call.own));
         assert_eq!(counted, self.askers, "invariant 8: the count of calls that may ask is off");
+        let kept = |call: &Call| call.asks.as_ref().map_or(0, |asks| asks.held()) + call.form.held();
+        let kept: usize = self.table.iter().map(|(_, call)| kept(call)).sum();
+        assert_eq!(kept, self.kept_bytes, "invariant 8: the count of what is kept for calls is off");
     }
 
     /// Feeds what decides its future into a hasher.

@@ -56,6 +56,7 @@ const MOST_NAMES: usize = 256 * 1024;
 
 const NOT_NAMED: &str = "`taskId` is missing, or no task's";
 const CANNOT_CANCEL: &str = "the server cannot cancel tasks";
+const TOO_LARGE: &str = "what the server says of the task is too large to be kept until its result is there";
 const UNDECLARED: &str = "the client did not declare the tasks extension";
 const NEEDS_EXTENSION: &[u8] = br#"{"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}"#;
 
@@ -240,7 +241,11 @@ impl Bridge {
                 (Status::Completed | Status::Failed, Some(task)) => {
                     let task: TaskId = task.into();
                     self.end_asking_task(now, &task);
-                    call.form = Form::Task(Step::Fetch(task::members(seen, Style::Enveloped).into()));
+                    let members = task::members(seen, Style::Enveloped);
+                    if members.len() > self.room() {
+                        return self.refuse(&id, error_code::TOO_LARGE, TOO_LARGE);
+                    }
+                    call.form = Form::Task(Step::Fetch(members.into()));
                     if let Some(own) = self.go_on(call) {
                         self.write_about(own, RESULT, &task, None);
                     }
@@ -281,7 +286,7 @@ impl Bridge {
             }
             // It may have ended, which is no error in the extension (TASK-22), or there may be no such task.
             (Step::Cancel(task), ResponseBody::Error(error))
-                if body.error_code() == Some(i64::from(error_code::INVALID_PARAMS)) =>
+                if body.error_code() == Some(i64::from(error_code::INVALID_PARAMS)) && error.len() <= self.room() =>
             {
                 call.form = Form::Task(Step::AfterRefusal((*error).into()));
                 if let Some(own) = self.go_on(call) {

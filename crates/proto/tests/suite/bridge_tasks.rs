@@ -761,3 +761,39 @@ fn a_question_that_a_task_asks_no_more_is_taken_back() {
     rig.from_client(&cancel(2));
     assert!(is_nothing_left(&mut rig));
 }
+
+// Invariant 8.
+#[test]
+fn what_is_seen_of_tasks_is_kept_only_as_long_as_it_is_waited_for_and_fits() {
+    let mut rig = made();
+    let long =
+        old("completed").replace(r#""status""#, &format!(r#""statusMessage":"{}","status""#, "a".repeat(100_000)));
+    for look in 0..40 {
+        rig.from_client(&about(10 + look, "tasks/get"));
+        rig.at_server();
+        rig.from_server(&result(own(4 + 2 * i64::from(look)), &long));
+        assert_eq!(rig.at_server().len(), 1);
+        rig.from_client(&cancel(10 + look));
+        assert_eq!(rig.at_server(), [cancel(own(5 + 2 * i64::from(look)))]);
+    }
+    assert!(rig.relay.held() < 1_000_000, "{} bytes", rig.relay.held());
+    assert!(is_nothing_left(&mut rig));
+}
+
+#[test]
+fn what_is_seen_of_a_task_and_does_not_fit_is_refused() {
+    let mut rig = listed_with(BridgeConfig { max_held: 10_000, ..config() });
+    let long =
+        old("completed").replace(r#""status""#, &format!(r#""statusMessage":"{}","status""#, "a".repeat(10_000)));
+    rig.from_client(&about(1, "tasks/get"));
+    rig.at_server();
+    rig.from_server(&result(own(3), &long));
+    assert!(code(&one(&mut rig)) < 0);
+    rig.from_client(&about(2, "tasks/cancel"));
+    rig.at_server();
+    let refusal = format!(r#"{{"code":-32602,"message":"{}"}}"#, "a".repeat(10_000));
+    rig.from_server(&error(own(4), &refusal));
+    assert_eq!(rig.at_client(), [error(2, &refusal)]);
+    assert!(rig.at_server().is_empty());
+    assert!(is_nothing_left(&mut rig));
+}
