@@ -256,6 +256,8 @@ impl Bridge {
                     let status = if requests.is_empty() { Status::Working } else { Status::InputRequired };
                     self.say_task(&id, seen, status, &requests);
                 }
+                // Nobody can be asked.
+                (Status::InputRequired, _) => self.say_task(&id, seen, Status::Working, b""),
                 (status, _) => self.say_task(&id, seen, status, b""),
             },
             (Step::Fetch(members), _) => {

@@ -797,3 +797,12 @@ fn what_is_seen_of_a_task_and_does_not_fit_is_refused() {
     assert!(rig.at_server().is_empty());
     assert!(is_nothing_left(&mut rig));
 }
+
+#[test]
+fn a_task_that_asks_what_nobody_can_be_asked_seems_to_work() {
+    let mut rig = listed_with(BridgeConfig { may_ask: false, ..config() });
+    rig.from_client(&about(1, "tasks/get"));
+    rig.at_server();
+    rig.from_server(&result(own(3), &old("input_required")));
+    assert_eq!(rig.at_client(), [result(1, &new("complete", "working"))]);
+}
