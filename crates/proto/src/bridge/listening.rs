@@ -7,6 +7,7 @@ use super::{
     Style, UNSUBSCRIBE,
     level::Level,
     rewrite::{self, SUBSCRIPTION},
+    task,
 };
 use crate::{
     error_code,
@@ -243,6 +244,8 @@ impl Bridge {
             PROGRESS => return self.tell_progress(body, notification),
             // Nothing of that name is in this era: the person comes back by himself.
             ELICITED => return,
+            // The extension has another, for those that subscribe to it. Clients with a session may share the link.
+            task::REPORTED if !self.config.is_shared => return,
             _ => {}
         }
         let list = LISTS.iter().position(|list| list.notification == method);

@@ -42,6 +42,9 @@ pub(super) const RESULT: &str = "tasks/result";
 pub(super) const CANCEL: &str = "tasks/cancel";
 pub(super) const UPDATE: &str = "tasks/update";
 
+/// What a server of 2025-11-25 says of its own accord.
+pub(super) const REPORTED: &str = "notifications/tasks/status";
+
 /// The extension, in the capabilities of both sides.
 pub(super) const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 

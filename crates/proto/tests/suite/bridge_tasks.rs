@@ -806,3 +806,14 @@ fn a_task_that_asks_what_nobody_can_be_asked_seems_to_work() {
     rig.from_server(&result(own(3), &old("input_required")));
     assert_eq!(rig.at_client(), [result(1, &new("complete", "working"))]);
 }
+
+// The extension reports on tasks to those that subscribe to it.
+#[test]
+fn what_a_server_with_sessions_reports_on_its_tasks_is_of_its_own_era() {
+    let mut rig = made();
+    rig.from_server(&format!(
+        r#"{{"jsonrpc":"2.0","method":"notifications/tasks/status","params":{}}}"#,
+        old("working")
+    ));
+    assert!(rig.at_client().is_empty());
+}
