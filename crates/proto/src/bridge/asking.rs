@@ -358,7 +358,8 @@ impl Bridge {
     /// Notes that the server was told to cancel a call.
     pub(super) fn asker_cancelled(&mut self, now: Instant, cancelled: Cancelled) {
         if cancelled.may_ask {
-            (self.asking.cancelled_at, self.asking.cancel_waits) = (Some(now), true);
+            // A server that is told nothing, since it is to say first which task the call is, hears nothing later.
+            (self.asking.cancelled_at, self.asking.cancel_waits) = (Some(now), !self.pending().is_empty());
         }
         self.end_asker(cancelled.own);
     }

@@ -817,3 +817,17 @@ fn what_a_server_with_sessions_reports_on_its_tasks_is_of_its_own_era() {
     ));
     assert!(rig.at_client().is_empty());
 }
+
+#[test]
+fn a_call_that_was_cancelled_long_ago_without_a_word_keeps_no_other_from_asking() {
+    let mut rig = listed();
+    rig.from_client(&request(1, "tools/call", r#""name":"slow""#));
+    rig.at_server();
+    rig.from_client(&cancel(1));
+    rig.from_server(&result(own(3), "{}"));
+    rig.pass(Duration::from_secs(61));
+    rig.from_client(&request(2, "tools/call", r#""name":"plain""#));
+    rig.at_server();
+    rig.from_server(&plain(70, "elicitation/create", r#""message":"Sure?""#));
+    assert_eq!(one(&mut rig)["result"]["resultType"], "input_required");
+}
