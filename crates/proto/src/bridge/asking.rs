@@ -230,7 +230,7 @@ impl Bridge {
             return Err(NOBODY);
         }
         let is_late = |at: Instant| now.since(at) < HEARD_WITHIN;
-        if self.asking.cancel_waits || self.asking.cancelled_at.is_some_and(is_late) {
+        if self.calls.has_unheard() || self.asking.cancel_waits || self.asking.cancelled_at.is_some_and(is_late) {
             return Err(CANCELLED_LATELY);
         }
         let is_declared = call.asks.as_ref().is_some_and(|asks| asks.kinds.contain(kind));

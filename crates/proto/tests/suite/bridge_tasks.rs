@@ -831,3 +831,21 @@ fn a_call_that_was_cancelled_long_ago_without_a_word_keeps_no_other_from_asking(
     rig.from_server(&plain(70, "elicitation/create", r#""message":"Sure?""#));
     assert_eq!(one(&mut rig)["result"]["resultType"], "input_required");
 }
+
+#[test]
+fn a_question_of_a_call_whose_cancel_the_server_has_not_heard_is_put_to_no_other() {
+    let mut rig = listed();
+    for id in [1, 2] {
+        rig.from_client(&request(id, "tools/call", r#""name":"slow""#));
+    }
+    rig.at_server();
+    rig.from_client(&cancel(1));
+    rig.pass(Duration::from_secs(61));
+    rig.from_server(&plain(70, "elicitation/create", r#""message":"Sure?""#));
+    assert!(rig.at_client().is_empty());
+    assert!(rig.at_server()[0].contains(r#""id":70,"error""#));
+    rig.from_server(&result(own(3), "{}"));
+    rig.from_server(&result(own(4), "{}"));
+    assert_eq!(rig.at_client().len(), 1);
+    assert!(is_nothing_left(&mut rig));
+}
