@@ -1100,9 +1100,11 @@ impl World for TaskWorld {
         let may_want = self.scene.asks && !self.has_wanted;
         for (at, work) in (0_u8..).zip(&self.work) {
             match work.duty {
-                Duty::Call(_) => {
+                Duty::Call(call) => {
                     out.extend([Action::Make(at), Action::Answer(at), Action::Refuse(at)]);
-                    if may_want {
+                    // Of a call that was cancelled so long ago nobody knows any more that the server was not told.
+                    let is_late = self.since[call].cancelled.is_some_and(|at| self.now.since(at) >= KEPT);
+                    if may_want && !is_late {
                         out.push(Action::Want(at));
                     }
                 }
