@@ -278,6 +278,7 @@ impl Bridge {
             Some(call) => {
                 self.end_asker(call.own);
                 self.end_wait_of(&call);
+                self.task_result_came(call.own);
                 call.client_id
             }
             None => Some(id.clone()),

@@ -230,7 +230,7 @@ impl Bridge {
             return Err(NOBODY);
         }
         let is_late = |at: Instant| now.since(at) < HEARD_WITHIN;
-        if self.asking.cancel_waits || self.asking.cancelled_at.is_some_and(is_late) {
+        if self.calls.has_unheard() || self.asking.cancel_waits || self.asking.cancelled_at.is_some_and(is_late) {
             return Err(CANCELLED_LATELY);
         }
         let is_declared = call.asks.as_ref().is_some_and(|asks| asks.kinds.contain(kind));
@@ -292,7 +292,7 @@ impl Bridge {
         };
         let ended = self.asking.ended.iter().position(|ended| is_its(&ended.pause, &ended.call));
         if let Some(Ended { call, answer, .. }) = ended.and_then(|at| self.asking.forget_ended(at)) {
-            self.answer(&Call { client_id: Some(request.id.clone()), ..call }, &answer.body());
+            self.take_answer(now, Call { client_id: Some(request.id.clone()), ..call }, &answer.body());
             return true;
         }
         let Some(asker) = &mut self.asking.asker else { return false };
@@ -326,17 +326,26 @@ impl Bridge {
 
     /// The server has answered a call of which its client waits for nothing now.
     pub(super) fn keep_answer(&mut self, call: Call, body: &ResponseBody<'_>) {
-        let Some(Asker { pause: Some(pause), .. }) = self.end_asker(call.own) else { return };
+        let Some(Asker { pause: Some(pause), .. }) = self.end_asker(call.own) else {
+            return self.cancel_unknown_task(&call, body);
+        };
         let answer = match body {
             ResponseBody::Result(result) => Answer::Result((*result).into()),
             ResponseBody::Error(error) => Answer::Error((*error).into()),
         };
         if self.asking.ended.len() == MOST {
-            self.asking.forget_ended(0);
+            self.drop_ended(0);
         }
         self.asking.bytes += answer.bytes().len();
         self.asking.ended.push_back(Ended { call, pause, answer });
-        while self.is_overfull() && self.asking.forget_ended(0).is_some() {}
+        while self.is_overfull() && self.drop_ended(0) {}
+    }
+
+    /// No client comes for this answer.
+    fn drop_ended(&mut self, at: usize) -> bool {
+        let Some(Ended { call, answer, .. }) = self.asking.forget_ended(at) else { return false };
+        self.cancel_unknown_task(&call, &answer.body());
+        true
     }
 
     /// Nothing is asked for this call any more. Returns what was.
@@ -349,7 +358,8 @@ impl Bridge {
     /// Notes that the server was told to cancel a call.
     pub(super) fn asker_cancelled(&mut self, now: Instant, cancelled: Cancelled) {
         if cancelled.may_ask {
-            (self.asking.cancelled_at, self.asking.cancel_waits) = (Some(now), true);
+            // A server that is told nothing, since it is to say first which task the call is, hears nothing later.
+            (self.asking.cancelled_at, self.asking.cancel_waits) = (Some(now), !self.pending().is_empty());
         }
         self.end_asker(cancelled.own);
     }
@@ -371,7 +381,7 @@ impl Bridge {
         }
         let ended = self.asking.ended.iter().position(|ended| ended.pause.client_id.as_ref() == Some(client_id));
         if let Some(at) = ended {
-            self.asking.forget_ended(at);
+            self.drop_ended(at);
         }
     }
 
@@ -385,7 +395,7 @@ impl Bridge {
             self.give_up_asker(now, own);
         }
         if let Some(at) = self.asking.ended.iter().position(|ended| *ended.pause.state == *state) {
-            self.asking.forget_ended(at);
+            self.drop_ended(at);
         }
     }
 
@@ -400,7 +410,7 @@ impl Bridge {
     /// Clients that have not called again in time do so no more.
     pub(super) fn stop_asking(&mut self, now: Instant) {
         while self.asking.ended.front().is_some_and(|ended| ended.pause.due <= now) {
-            self.asking.forget_ended(0);
+            self.drop_ended(0);
         }
         let asker = self.asking.asker.as_ref();
         let due = asker.filter(|asker| asker.pause.as_ref().is_some_and(|pause| pause.due <= now));
@@ -413,7 +423,10 @@ impl Bridge {
     fn give_up_asker(&mut self, now: Instant, own: i64) {
         let Some(cancelled) = self.calls.cancel_own(now, own) else { return };
         let questions = self.end_asker(own).map(|asker| asker.questions).unwrap_or_default();
-        self.write_cancel(own, None);
+        // MCP-C13: what becomes a task is cancelled once it is known which.
+        if !self.is_to_be_task(own) {
+            self.write_cancel(own, None);
+        }
         self.asker_cancelled(now, cancelled);
         // For a server that waits for them all the same.
         for question in questions {

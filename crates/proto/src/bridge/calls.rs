@@ -23,8 +23,10 @@ pub(super) struct Calls {
     /// How many in flight the server may ask something for, and their ids, combined by exclusive or: the id of the only
     /// one, if there is one.
     askers: (usize, i64),
-    /// Bytes of the params that are kept.
+    /// Bytes of params, and of what is known of tasks, that are kept.
     kept_bytes: usize,
+    /// Cancelled calls of which the server is told nothing before it says which task they are (MCP-C13).
+    unheard: usize,
 }
 
 /// Which era a request is of.
@@ -148,6 +150,11 @@ impl Entry for Call {
 }
 
 impl Call {
+    /// It is cancelled, and the server is not told before it says which task it is.
+    fn is_unheard(&self) -> bool {
+        self.is_cancelled && self.form == Form::Task(Step::Make)
+    }
+
     /// The token under which the server reports its progress, if it may be asked something for it.
     pub(super) fn token(&self) -> Option<&RequestId> {
         self.asks.as_ref()?.token.as_ref()
@@ -173,7 +180,14 @@ const TOOLS: &str = "tools/list";
 
 impl Calls {
     pub(super) const fn new(seed: Seed) -> Self {
-        Self { table: Table::new(seed), next: FIRST, wanted: [0; Level::ALL.len()], askers: (0, 0), kept_bytes: 0 }
+        Self {
+            table: Table::new(seed),
+            next: FIRST,
+            wanted: [0; Level::ALL.len()],
+            askers: (0, 0),
+            kept_bytes: 0,
+            unheard: 0,
+        }
     }
 
     /// A number that no message of ours has had as its id.
@@ -237,6 +251,14 @@ impl Calls {
         client_id
     }
 
+    /// The client of this call was answered, and what the server says to it is for nobody: returns the id that the client
+    /// knew.
+    pub(super) fn give_up(&mut self, now: Instant, own: i64) -> Option<RequestId> {
+        let client_id = self.pause(own);
+        _ = self.cancel_own(now, own);
+        client_id
+    }
+
     /// The client waits for such a call again, by another request.
     pub(super) fn resume(&mut self, own: i64, client_id: RequestId, level: Option<Level>, kinds: Kinds) {
         let Some(mut call) = self.take(own) else { return };
@@ -258,12 +280,17 @@ impl Calls {
         self.table.get(self.table.by_id(&own)?)
     }
 
+    /// Whether the server may ask something for a call that is cancelled, since it is not told.
+    pub(super) const fn has_unheard(&self) -> bool {
+        self.unheard > 0
+    }
+
     /// How many in flight the server may ask something for.
     pub(super) const fn askers(&self) -> usize {
         self.askers.0
     }
 
-    /// Bytes of the params that are kept for calls in flight.
+    /// Bytes of params, and of what is known of tasks, that are kept for calls in flight.
     pub(super) const fn kept_bytes(&self) -> usize {
         self.kept_bytes
     }
@@ -298,7 +325,7 @@ impl Calls {
         let key = self.table.by_id(&own)?;
         self.table.get(key).filter(|call| !call.is_cancelled)?;
         let call = self.table.remove(key, None)?;
-        self.uncount(own, call.level, call.asks.as_deref());
+        self.uncount(own, call.level, call.asks.as_deref(), call.form.held());
         Some(call)
     }
 
@@ -306,13 +333,15 @@ impl Calls {
         if let Some(level) = call.level {
             self.wanted[level as usize] += 1;
         }
+        self.kept_bytes += call.form.held();
         if let Some(asks) = &call.asks {
             self.askers = (self.askers.0 + 1, self.askers.1 ^ call.own);
             self.kept_bytes += asks.held();
         }
     }
 
-    fn uncount(&mut self, own: i64, level: Option<Level>, asks: Option<&Asks>) {
+    fn uncount(&mut self, own: i64, level: Option<Level>, asks: Option<&Asks>, of_form: usize) {
+        self.kept_bytes -= of_form;
         if let Some(level) = level {
             self.wanted[level as usize] -= 1;
         }
@@ -327,8 +356,9 @@ impl Calls {
         let key = self.table.by_id(&own)?;
         let ring = self.table.get(key)?.is_cancelled.then_some(Ring::Abandoned);
         let call = self.table.remove(key, ring)?;
+        self.unheard -= usize::from(call.is_unheard());
         if ring.is_none() {
-            self.uncount(own, call.level, call.asks.as_deref());
+            self.uncount(own, call.level, call.asks.as_deref(), call.form.held());
         }
         Some(call)
     }
@@ -355,8 +385,13 @@ impl Calls {
     fn cancel_entry(&mut self, now: Instant, key: Key) -> Option<Cancelled> {
         let call = self.table.get_mut(key).filter(|call| !call.is_cancelled)?;
         call.is_cancelled = true;
-        let (own, level, asks) = (call.own, call.level, call.asks.take());
-        self.uncount(own, level, asks.as_deref());
+        self.unheard += usize::from(call.is_unheard());
+        let (own, level, asks, of_form) = (call.own, call.level, call.asks.take(), call.form.held());
+        if of_form > 0 {
+            // It goes no further.
+            call.form = Form::Plain;
+        }
+        self.uncount(own, level, asks.as_deref(), of_form);
         self.table.retire(key, now, Ring::Abandoned);
         Some(Cancelled { own, may_ask: asks.is_some() })
     }
@@ -383,7 +418,8 @@ impl Calls {
 
     /// Forgets cancelled calls that are too old, or too many.
     pub(super) fn prune(&mut self, now: Instant) {
-        self.table.prune(Ring::Abandoned, now, &BOUNDS, |_, _| ());
+        let unheard = &mut self.unheard;
+        self.table.prune(Ring::Abandoned, now, &BOUNDS, |_, call| *unheard -= usize::from(call.is_unheard()));
     }
 
     /// Entries in flight, and those that were cancelled.
@@ -398,7 +434,7 @@ impl Calls {
 
     /// Bytes of memory that it holds.
     pub(super) fn held(&self) -> usize {
-        let of = |call: &Call| call.client_id.as_ref().map_or(0, RequestId::heap_bytes) + call.form.held();
+        let of = |call: &Call| call.client_id.as_ref().map_or(0, RequestId::heap_bytes);
         self.table.held() + self.table.iter().map(|(_, call)| of(call)).sum::<usize>() + self.kept_bytes
     }
 
@@ -408,6 +444,11 @@ impl Calls {
         let askers = self.table.iter().filter(|(_, call)| call.asks.is_some());
         let counted = askers.fold((0, 0), |(count, ids), (_, call)| (count + 1, ids ^ call.own));
         assert_eq!(counted, self.askers, "invariant 8: the count of calls that may ask is off");
+        let unheard = self.table.iter().filter(|(_, call)| call.is_unheard()).count();
+        assert_eq!(unheard, self.unheard, "invariant 8: the count of calls whose cancel is not heard is off");
+        let kept = |call: &Call| call.asks.as_ref().map_or(0, |asks| asks.held()) + call.form.held();
+        let kept: usize = self.table.iter().map(|(_, call)| kept(call)).sum();
+        assert_eq!(kept, self.kept_bytes, "invariant 8: the count of what is kept for calls is off");
     }
 
     /// Feeds what decides its future into a hasher.

@@ -9,9 +9,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::{
     Bridge, CANCELLED, Stage, Style,
-    calls::{self, Asks, Call},
+    calls::{self, Asks, Call, Form},
     kind::{Kind, Kinds},
-    rewrite, task,
+    rewrite,
+    task::{self, Step},
 };
 use crate::{
     dialect::mcp,
@@ -308,7 +309,9 @@ impl Bridge {
     /// Whether a result of a server without sessions asks for what its client can be asked.
     pub(super) fn is_to_be_fulfilled(&self, call: &Call, result: &[u8]) -> bool {
         let is_of_it = matches!(self.stage, Stage::Modern { .. }) && call.style == Style::InSession;
-        is_of_it && !call.is_cancelled && rewrite::asks_for_input(result)
+        // What a task asks is in what is seen of it.
+        let is_about_task = matches!(&call.form, Form::Task(step) if *step != Step::Make);
+        is_of_it && !is_about_task && !call.is_cancelled && rewrite::asks_for_input(result)
     }
 }
 

@@ -244,8 +244,8 @@ impl Bridge {
             PROGRESS => return self.tell_progress(body, notification),
             // Nothing of that name is in this era: the person comes back by himself.
             ELICITED => return,
-            // Nor of this: a client looks.
-            task::REPORT if !self.config.is_shared => return,
+            // The extension has another, for those that subscribe to it. Clients with a session may share the link.
+            task::REPORTED if !self.config.is_shared => return,
             _ => {}
         }
         let list = LISTS.iter().position(|list| list.notification == method);

@@ -42,8 +42,8 @@ pub(super) const RESULT: &str = "tasks/result";
 pub(super) const CANCEL: &str = "tasks/cancel";
 pub(super) const UPDATE: &str = "tasks/update";
 
-/// How 2025-11-25 reports a task's status.
-pub(super) const REPORT: &str = "notifications/tasks/status";
+/// What a server of 2025-11-25 says of its own accord.
+pub(super) const REPORTED: &str = "notifications/tasks/status";
 
 /// The extension, in the capabilities of both sides.
 pub(super) const EXTENSION: &str = "io.modelcontextprotocol/tasks";

@@ -33,7 +33,7 @@ pub(super) struct TasksToLegacy {
     waits: BTreeMap<u64, Wait>,
     /// When the tasks are looked at for which no request is at the server.
     looks: BTreeSet<(Instant, u64)>,
-    /// Tasks that were cancelled, whatever their server says of them; the one to be forgotten first in front.
+    /// Tasks of which their client was told that they are cancelled; the one to be forgotten first in front.
     cancelled: VecDeque<(Instant, TaskId)>,
     /// Tasks that the server knows nothing of.
     made: VecDeque<Made>,
@@ -78,7 +78,7 @@ struct Made {
 /// Tasks that are kept of each kind.
 const MOST: usize = 256;
 
-/// How long it is known that a task was cancelled.
+/// How long it is known that a task was cancelled, whatever its server says.
 const REMEMBERED: Duration = Duration::from_secs(30 * 60);
 
 /// How often a task is looked at whose server does not say.
@@ -354,8 +354,11 @@ impl Bridge {
                     self.ask_modern_about(own, GET, &task, b"");
                 }
             }
+            // TASK-02: it had ended by itself, or by another cancel.
+            (Step::AfterCancel(task), ResponseBody::Result(_)) if self.tasks_to_legacy.is_cancelled(&task) => {
+                self.refuse(&id, error_code::INVALID_PARAMS, ENDED);
+            }
             (Step::AfterCancel(task), ResponseBody::Result(seen)) => match Status::of(seen) {
-                // TASK-02.
                 Status::Completed | Status::Failed => self.refuse(&id, error_code::INVALID_PARAMS, ENDED),
                 Status::Working | Status::InputRequired | Status::Cancelled => {
                     self.tasks_to_legacy.remember_cancelled(now, task);
@@ -395,19 +398,19 @@ impl Bridge {
                 Err(words) => Err((error_code::INTERNAL_ERROR, words)),
             },
             Status::Working => {
-                self.withdraw_inputs(&mut wait);
+                self.withdraw_inputs(core::mem::take(&mut wait.inputs));
                 return self.look_later(now, call, number, wait, seen);
             }
         };
-        self.withdraw_inputs(&mut wait);
+        self.withdraw_inputs(wait.inputs);
         if let Err((code, words)) = outcome {
             self.refuse(&id, code, words);
         }
     }
 
     /// Looks again later.
-    fn look_later(&mut self, now: Instant, call: Call, number: u64, mut wait: Wait, seen: &[u8]) {
-        let Some(own) = self.go_on(call) else { return self.withdraw_inputs(&mut wait) };
+    fn look_later(&mut self, now: Instant, call: Call, number: u64, wait: Wait, seen: &[u8]) {
+        let Some(own) = self.go_on(call) else { return self.withdraw_inputs(wait.inputs) };
         let wanted = json::member(seen, "pollIntervalMs").and_then(json::integer);
         let wanted = wanted.and_then(|wanted| u64::try_from(wanted).ok()).unwrap_or(LOOK_AFTER);
         let due = now + Duration::from_millis(wanted.clamp(BETWEEN.0, BETWEEN.1));
@@ -443,6 +446,11 @@ impl Bridge {
         if wanted.len() > fulfilling::MOST_INPUTS || seen.len() > self.room() {
             return Err(fulfilling::TOO_MUCH);
         }
+        // What the server wants to know no more it may want to know again under the same name.
+        let is_wanted = |input: &Input| wanted.iter().any(|member| *member.key == *input.key);
+        let (kept, gone): (Vec<_>, Vec<_>) = core::mem::take(&mut wait.inputs).into_iter().partition(is_wanted);
+        self.withdraw_inputs(gone);
+        wait.inputs = kept;
         let new: Vec<_> =
             wanted.into_iter().filter(|member| wait.inputs.iter().all(|input| *input.key != *member.key)).collect();
         let mut questions = Vec::new();
@@ -497,14 +505,13 @@ impl Bridge {
             return self.end_call(own, error_code::INTERNAL_ERROR, words);
         }
         // The server answers at once, so that is not worth a cancel.
-        let id = self.calls.client_id(own).cloned();
-        if let Some(id) = id.filter(|_| self.calls.cancel_own(now, own).is_some()) {
+        if let Some(id) = self.calls.give_up(now, own) {
             self.refuse(&id, error_code::INTERNAL_ERROR, words);
         }
     }
 
-    fn withdraw_inputs(&mut self, wait: &mut Wait) {
-        for input in core::mem::take(&mut wait.inputs).into_iter().filter(|input| !input.is_answered) {
+    fn withdraw_inputs(&mut self, inputs: Vec<Input>) {
+        for input in inputs.into_iter().filter(|input| !input.is_answered) {
             self.withdraw_question(input.id);
         }
     }
@@ -512,7 +519,7 @@ impl Bridge {
     /// A request for a task's result is over.
     fn end_wait(&mut self, number: u64) -> Option<Wait> {
         let mut wait = self.tasks_to_legacy.take(number)?;
-        self.withdraw_inputs(&mut wait);
+        self.withdraw_inputs(core::mem::take(&mut wait.inputs));
         Some(wait)
     }
 

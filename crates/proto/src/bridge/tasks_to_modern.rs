@@ -56,6 +56,7 @@ const MOST_NAMES: usize = 256 * 1024;
 
 const NOT_NAMED: &str = "`taskId` is missing, or no task's";
 const CANNOT_CANCEL: &str = "the server cannot cancel tasks";
+const TOO_LARGE: &str = "what the server says of the task is too large to be kept until its result is there";
 const UNDECLARED: &str = "the client did not declare the tasks extension";
 const NEEDS_EXTENSION: &[u8] = br#"{"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}"#;
 
@@ -121,6 +122,11 @@ pub(super) fn are_offered(greeting: &[u8]) -> bool {
     json::lookup(greeting, &["capabilities", "tasks", "requests", "tools", "call"]).is_some()
 }
 
+/// Whether a server that greets so lets its tasks be cancelled.
+fn can_be_cancelled(greeting: &[u8]) -> bool {
+    json::lookup(greeting, &["capabilities", "tasks", "cancel"]).is_some()
+}
+
 impl Bridge {
     /// Notes which tools the server runs as tasks, if it runs any.
     pub(super) fn learn_tools(&mut self, result: &[u8]) {
@@ -170,6 +176,17 @@ impl Bridge {
         matches!((&self.stage, form), (Stage::Legacy { .. }, Some(Form::Task(Step::Make))))
     }
 
+    /// A call was answered whose client waits for nothing: nobody learns which task it has become, so that is cancelled (D38).
+    /// A relay does so itself for a request that it knows to be cancelled.
+    pub(super) fn cancel_unknown_task(&mut self, call: &Call, body: &ResponseBody<'_>) {
+        let (Form::Task(Step::Make), ResponseBody::Result(result)) = (&call.form, body) else { return };
+        let may_be = matches!(&self.stage, Stage::Legacy { greeting } if can_be_cancelled(greeting));
+        if let Some(task) = task::named(json::member(result, TASK)).filter(|_| may_be) {
+            let own = self.calls.ask(Asked::Nothing);
+            self.write_about(own, CANCEL, task, None);
+        }
+    }
+
     /// A request of a client without a session about a task.
     pub(super) fn carry_task_to_legacy(&mut self, now: Instant, request: &Request<'_>, envelope: &Envelope<'_>) {
         let Stage::Legacy { greeting } = &self.stage else { return };
@@ -184,7 +201,7 @@ impl Bridge {
             let code = error_code::MISSING_CLIENT_CAPABILITY;
             return self.say(|out| message::error(Some(id), code, UNDECLARED, Some(NEEDS_EXTENSION), out));
         }
-        let cancels = json::lookup(greeting, &["capabilities", "tasks", "cancel"]).is_some();
+        let cancels = can_be_cancelled(greeting);
         let Some(task) = task::named(params) else {
             return self.refuse(id, error_code::INVALID_PARAMS, NOT_NAMED);
         };
@@ -207,6 +224,7 @@ impl Bridge {
             _ => self.refuse(id, error_code::METHOD_NOT_FOUND, CANNOT_CANCEL),
         }
     }
+
     /// The answer to a request about a task.
     pub(super) fn tell_task_to_modern(&mut self, now: Instant, mut call: Call, step: Step, body: &ResponseBody<'_>) {
         let Some(id) = call.client_id.clone() else { return };
@@ -223,7 +241,11 @@ impl Bridge {
                 (Status::Completed | Status::Failed, Some(task)) => {
                     let task: TaskId = task.into();
                     self.end_asking_task(now, &task);
-                    call.form = Form::Task(Step::Fetch(task::members(seen, Style::Enveloped).into()));
+                    let members = task::members(seen, Style::Enveloped);
+                    if members.len() > self.room() {
+                        return self.refuse(&id, error_code::TOO_LARGE, TOO_LARGE);
+                    }
+                    call.form = Form::Task(Step::Fetch(members.into()));
                     if let Some(own) = self.go_on(call) {
                         self.write_about(own, RESULT, &task, None);
                     }
@@ -234,6 +256,8 @@ impl Bridge {
                     let status = if requests.is_empty() { Status::Working } else { Status::InputRequired };
                     self.say_task(&id, seen, status, &requests);
                 }
+                // Nobody can be asked.
+                (Status::InputRequired, _) => self.say_task(&id, seen, Status::Working, b""),
                 (status, _) => self.say_task(&id, seen, status, b""),
             },
             (Step::Fetch(members), _) => {
@@ -264,7 +288,7 @@ impl Bridge {
             }
             // It may have ended, which is no error in the extension (TASK-22), or there may be no such task.
             (Step::Cancel(task), ResponseBody::Error(error))
-                if body.error_code() == Some(i64::from(error_code::INVALID_PARAMS)) =>
+                if body.error_code() == Some(i64::from(error_code::INVALID_PARAMS)) && error.len() <= self.room() =>
             {
                 call.form = Form::Task(Step::AfterRefusal((*error).into()));
                 if let Some(own) = self.go_on(call) {

@@ -52,7 +52,11 @@ fn about(id: u32, method: &str) -> String {
 
 /// A client of 2026-07-28 has listed the tools of a server of 2025-11-25 that makes tasks. The next id of ours is `own(3)`.
 fn listed() -> RelayRig {
-    let mut rig = rig(config());
+    listed_with(config())
+}
+
+fn listed_with(config: BridgeConfig) -> RelayRig {
+    let mut rig = rig(config);
     rig.from_client(&request(0, "tools/list", r#""cursor":null"#));
     rig.at_server();
     rig.from_server(&error(own(0), NO_METHOD));
@@ -83,8 +87,13 @@ fn made() -> RelayRig {
 
 /// A client with a session has greeted a server of 2026-07-28 that makes tasks. The next id of ours is `own(1)`.
 fn greeted() -> RelayRig {
+    greeted_by(r#"{"elicitation":{}}"#)
+}
+
+/// The same, and that client has these capabilities.
+fn greeted_by(capabilities: &str) -> RelayRig {
     let mut rig = rig(config());
-    rig.from_client(r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"clientInfo":{"name":"c","version":"1"}}}"#);
+    rig.from_client(&format!(r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{{"protocolVersion":"2025-11-25","capabilities":{capabilities},"clientInfo":{{"name":"c","version":"1"}}}}}}"#));
     rig.at_server();
     rig.from_server(&error(0, r#"{"code":-32022,"message":"no"}"#));
     rig.at_server();
@@ -117,7 +126,10 @@ fn calls_as_task(id: u32) -> String {
 
 /// The same, and it has called a tool as a task, request 1, which is task `t`. The next id of ours is `own(2)`.
 fn made_by_modern() -> RelayRig {
-    let mut rig = greeted();
+    made_for(greeted())
+}
+
+fn made_for(mut rig: RelayRig) -> RelayRig {
     rig.from_client(&calls_as_task(1));
     let call = got(&mut rig);
     assert_eq!(
@@ -614,4 +626,239 @@ fn a_server_without_tasks_has_none_for_a_client_of_another_era() {
     assert_eq!(code(&one(&mut rig)), -32601);
     rig.from_client(&request(1, "tools/call", r#""name":"slow""#));
     assert_eq!(rig.at_server(), [plain(own(3), "tools/call", r#""name":"slow""#)]);
+}
+
+/// The tool has been called, and the server wants to know something before it says which task that is. The next id of ours
+/// is `own(4)`.
+fn asked_before_it_is_a_task() -> (RelayRig, String) {
+    let mut rig = listed();
+    rig.from_client(&request(1, "tools/call", r#""name":"slow""#));
+    rig.at_server();
+    rig.from_server(&plain(70, "elicitation/create", r#""message":"Sure?""#));
+    let asked = one(&mut rig)["result"].clone();
+    assert_eq!(asked["resultType"], "input_required");
+    (rig, asked["requestState"].to_string())
+}
+
+// MCP-C13, D38.
+#[test]
+fn a_task_whose_client_does_not_call_again_is_cancelled_once_it_is_known() {
+    let (mut rig, _) = asked_before_it_is_a_task();
+    rig.pass(Duration::from_secs(600));
+    let told = rig.at_server();
+    assert_eq!(told.len(), 1, "its question is refused, and a task is not cancelled by a notification: {told:?}");
+    assert!(told[0].contains(r#""id":70,"error""#), "{told:?}");
+    rig.from_server(&result(own(3), &format!(r#"{{"task":{}}}"#, old("working"))));
+    assert_eq!(rig.at_server(), [plain(own(4), "tasks/cancel", r#""taskId":"t""#)]);
+    rig.from_server(&result(own(4), &old("cancelled")));
+    assert!(rig.at_client().is_empty());
+    assert!(is_nothing_left(&mut rig));
+}
+
+#[test]
+fn a_handle_that_comes_while_its_client_is_asked_is_for_the_next_call_or_is_cancelled() {
+    let handle = format!(r#"{{"task":{}}}"#, old("working"));
+    let (mut rig, state) = asked_before_it_is_a_task();
+    rig.from_server(&result(own(3), &handle));
+    let again = format!(r#""name":"slow","requestState":{state},"inputResponses":{{"1":{{"action":"accept"}}}}"#);
+    rig.from_client(&request(2, "tools/call", &again));
+    assert_eq!(rig.at_client(), [result(2, &new("task", "working"))]);
+    assert!(is_nothing_left(&mut rig));
+
+    let (mut rig, _) = asked_before_it_is_a_task();
+    rig.from_server(&result(own(3), &handle));
+    assert!(rig.at_server().is_empty());
+    rig.pass(Duration::from_secs(600));
+    assert_eq!(rig.at_server(), [plain(own(4), "tasks/cancel", r#""taskId":"t""#)]);
+    rig.from_server(&result(own(4), &old("cancelled")));
+    assert!(is_nothing_left(&mut rig));
+}
+
+// TASK-02.
+#[test]
+fn a_task_that_was_cancelled_is_not_cancelled_again() {
+    for status in ["working", "cancelled"] {
+        let mut rig = made_by_modern();
+        for id in [2, 3] {
+            rig.from_client(&plain(id, "tasks/cancel", r#""taskId":"t""#));
+        }
+        assert_eq!(rig.at_server().len(), 2);
+        for answered in [2, 3] {
+            rig.from_server(&result(own(answered), r#"{"resultType":"complete"}"#));
+        }
+        rig.at_server();
+        for answered in [4, 5] {
+            rig.from_server(&result(own(answered), &new("complete", status)));
+        }
+        let said = rig.at_client();
+        assert_eq!((said.len(), &said[0]), (2, &result(2, &old("cancelled"))));
+        assert!(said[1].contains("-32602"), "{said:?}");
+        rig.from_client(&plain(4, "tasks/cancel", r#""taskId":"t""#));
+        assert_eq!(code(&one(&mut rig)), -32602);
+        assert!(rig.at_server().is_empty());
+        assert!(is_nothing_left(&mut rig));
+    }
+}
+
+#[test]
+fn a_task_that_says_twice_that_it_asks_is_looked_at_as_any() {
+    let mut rig = made_by_modern();
+    rig.from_client(&plain(2, "tasks/result", r#""taskId":"t""#));
+    rig.at_server();
+    rig.from_server(&result(own(2), &new("input_required", "input_required")));
+    assert!(rig.at_client().is_empty());
+    rig.pass(Duration::from_millis(500));
+    assert_eq!(got(&mut rig)["method"], "tasks/get");
+    rig.from_server(&result(own(3), &new("input_required", "cancelled")));
+    assert_eq!(code(&one(&mut rig)), -32800);
+    assert!(is_nothing_left(&mut rig));
+}
+
+#[test]
+fn a_result_that_cannot_be_read_is_fetched_again_for_what_its_task_asks() {
+    let mut rig = made();
+    for look in 0..2 {
+        rig.from_client(&about(2 + look, "tasks/get"));
+        rig.at_server();
+        let own_look = own(4 + 2 * i64::from(look));
+        rig.from_server(&result(own_look, &old("input_required")));
+        assert_eq!(rig.at_server(), [plain(own_look - 1, "tasks/result", r#""taskId":"t""#)]);
+        rig.from_server(&result(own_look - 1, "{").replace("}", ""));
+        assert_eq!(one(&mut rig)["id"], 2 + look);
+    }
+    assert!(is_nothing_left(&mut rig));
+}
+
+// Beside the session's own rule (MCP-I02), which not every client keeps.
+#[test]
+fn what_comes_late_for_a_wait_that_was_given_up_answers_no_other_request() {
+    let mut rig = made_for(greeted_by(r#"{"sampling":{}}"#));
+    rig.from_client(&plain(2, "tasks/result", r#""taskId":"t""#));
+    rig.at_server();
+    let asks = new("complete", "input_required")
+        .replace(r#""status""#, r#""inputRequests":{"a":{"method":"sampling/createMessage","params":{}}},"status""#);
+    rig.from_server(&result(own(2), &asks));
+    assert_eq!(one(&mut rig)["method"], "sampling/createMessage");
+    rig.pass(Duration::from_millis(500));
+    assert_eq!(got(&mut rig)["id"], own(4));
+    rig.from_client(&error(own(3), r#"{"code":-1,"message":"no"}"#));
+    assert_eq!(code(&one(&mut rig)), -32603);
+    rig.from_client(&plain(2, "tasks/get", r#""taskId":"t""#));
+    assert_eq!(got(&mut rig)["id"], own(5));
+    rig.from_server(&result(own(4), &new("complete", "working")));
+    assert!(rig.at_client().is_empty());
+    rig.from_server(&result(own(5), &new("complete", "working")));
+    assert_eq!(rig.at_client(), [result(2, &old("working"))]);
+    assert!(is_nothing_left(&mut rig));
+}
+
+#[test]
+fn a_question_that_a_task_asks_no_more_is_taken_back() {
+    let mut rig = made_by_modern();
+    rig.from_client(&plain(2, "tasks/result", r#""taskId":"t""#));
+    rig.at_server();
+    let asks = |key: &str| {
+        let wanted = format!(
+            r#""inputRequests":{{"{key}":{{"method":"elicitation/create","params":{{"message":"?"}}}}}},"status""#
+        );
+        new("complete", "input_required").replace(r#""status""#, &wanted)
+    };
+    rig.from_server(&result(own(2), &asks("a")));
+    assert_eq!(one(&mut rig)["id"], own(3));
+    rig.pass(Duration::from_millis(500));
+    rig.at_server();
+    rig.from_server(&result(own(4), &asks("b")));
+    let said = rig.at_client();
+    assert_eq!((said.len(), &said[0]), (2, &cancel(own(3))), "{said:?}");
+    assert!(said[1].contains("elicitation/create"), "{said:?}");
+    rig.from_client(&cancel(2));
+    assert!(is_nothing_left(&mut rig));
+}
+
+// Invariant 8.
+#[test]
+fn what_is_seen_of_tasks_is_kept_only_as_long_as_it_is_waited_for_and_fits() {
+    let mut rig = made();
+    let long =
+        old("completed").replace(r#""status""#, &format!(r#""statusMessage":"{}","status""#, "a".repeat(100_000)));
+    for look in 0..40 {
+        rig.from_client(&about(10 + look, "tasks/get"));
+        rig.at_server();
+        rig.from_server(&result(own(4 + 2 * i64::from(look)), &long));
+        assert_eq!(rig.at_server().len(), 1);
+        rig.from_client(&cancel(10 + look));
+        assert_eq!(rig.at_server(), [cancel(own(5 + 2 * i64::from(look)))]);
+    }
+    assert!(rig.relay.held() < 1_000_000, "{} bytes", rig.relay.held());
+    assert!(is_nothing_left(&mut rig));
+}
+
+#[test]
+fn what_is_seen_of_a_task_and_does_not_fit_is_refused() {
+    let mut rig = listed_with(BridgeConfig { max_held: 10_000, ..config() });
+    let long =
+        old("completed").replace(r#""status""#, &format!(r#""statusMessage":"{}","status""#, "a".repeat(10_000)));
+    rig.from_client(&about(1, "tasks/get"));
+    rig.at_server();
+    rig.from_server(&result(own(3), &long));
+    assert!(code(&one(&mut rig)) < 0);
+    rig.from_client(&about(2, "tasks/cancel"));
+    rig.at_server();
+    let refusal = format!(r#"{{"code":-32602,"message":"{}"}}"#, "a".repeat(10_000));
+    rig.from_server(&error(own(4), &refusal));
+    assert_eq!(rig.at_client(), [error(2, &refusal)]);
+    assert!(rig.at_server().is_empty());
+    assert!(is_nothing_left(&mut rig));
+}
+
+#[test]
+fn a_task_that_asks_what_nobody_can_be_asked_seems_to_work() {
+    let mut rig = listed_with(BridgeConfig { may_ask: false, ..config() });
+    rig.from_client(&about(1, "tasks/get"));
+    rig.at_server();
+    rig.from_server(&result(own(3), &old("input_required")));
+    assert_eq!(rig.at_client(), [result(1, &new("complete", "working"))]);
+}
+
+// The extension reports on tasks to those that subscribe to it.
+#[test]
+fn what_a_server_with_sessions_reports_on_its_tasks_is_of_its_own_era() {
+    let mut rig = made();
+    rig.from_server(&format!(
+        r#"{{"jsonrpc":"2.0","method":"notifications/tasks/status","params":{}}}"#,
+        old("working")
+    ));
+    assert!(rig.at_client().is_empty());
+}
+
+#[test]
+fn a_call_that_was_cancelled_long_ago_without_a_word_keeps_no_other_from_asking() {
+    let mut rig = listed();
+    rig.from_client(&request(1, "tools/call", r#""name":"slow""#));
+    rig.at_server();
+    rig.from_client(&cancel(1));
+    rig.from_server(&result(own(3), "{}"));
+    rig.pass(Duration::from_secs(61));
+    rig.from_client(&request(2, "tools/call", r#""name":"plain""#));
+    rig.at_server();
+    rig.from_server(&plain(70, "elicitation/create", r#""message":"Sure?""#));
+    assert_eq!(one(&mut rig)["result"]["resultType"], "input_required");
+}
+
+#[test]
+fn a_question_of_a_call_whose_cancel_the_server_has_not_heard_is_put_to_no_other() {
+    let mut rig = listed();
+    for id in [1, 2] {
+        rig.from_client(&request(id, "tools/call", r#""name":"slow""#));
+    }
+    rig.at_server();
+    rig.from_client(&cancel(1));
+    rig.pass(Duration::from_secs(61));
+    rig.from_server(&plain(70, "elicitation/create", r#""message":"Sure?""#));
+    assert!(rig.at_client().is_empty());
+    assert!(rig.at_server()[0].contains(r#""id":70,"error""#));
+    rig.from_server(&result(own(3), "{}"));
+    rig.from_server(&result(own(4), "{}"));
+    assert_eq!(rig.at_client().len(), 1);
+    assert!(is_nothing_left(&mut rig));
 }

@@ -25,6 +25,7 @@ use rescind_testkit::sim::{
     relay_world::RelayWorld,
     scenes,
     solo_world::SoloWorld,
+    task_world::{TASK_SCENES, TaskScene, TaskWorld},
     world::World,
 };
 
@@ -33,6 +34,9 @@ const RELAY_DEPTH: usize = if cfg!(debug_assertions) { 3 } else { 6 };
 const CHAIN_DEPTH: usize = if cfg!(debug_assertions) { 4 } else { 8 };
 const PAIR_DEPTH: usize = if cfg!(debug_assertions) { 4 } else { 8 };
 const BRIDGE_DEPTH: usize = if cfg!(debug_assertions) { 4 } else { 9 };
+const TASK_DEPTH: usize = if cfg!(debug_assertions) { 3 } else { 5 };
+/// Events that go by until a client has a task.
+const MAKING: usize = if cfg!(debug_assertions) { 1 } else { 2 };
 /// Events that a client with a session goes further, since its handshake takes about as many.
 const GREETING: usize = 4;
 const SOLO_DEPTH: usize = if cfg!(debug_assertions) { 3 } else { 6 };
@@ -56,6 +60,14 @@ fn no_state_of_two_eras_with_a_bridge_between_them_breaks_a_rule() {
     let (greeting, others): (Vec<_>, Vec<_>) = MEETINGS.into_iter().partition(Meeting::greets);
     explore_all("bridge", BRIDGE_DEPTH + GREETING, greeting.into_iter().map(world));
     explore_all("bridge", BRIDGE_DEPTH, others.into_iter().map(world));
+}
+
+#[test]
+fn no_state_of_tasks_between_two_eras_breaks_a_rule() {
+    let world = |scene: TaskScene| (scene.name, TaskWorld::new(scene));
+    let (made, others): (Vec<_>, Vec<_>) = TASK_SCENES.into_iter().partition(|scene| scene.is_made);
+    explore_all("tasks", TASK_DEPTH, made.into_iter().map(world));
+    explore_all("tasks", TASK_DEPTH + MAKING, others.into_iter().map(world));
 }
 
 #[test]

@@ -23,6 +23,7 @@ pub mod relay_world;
 pub mod scene;
 pub mod scenes;
 pub mod solo_world;
+pub mod task_world;
 pub mod text;
 pub mod walk;
 pub mod watcher;
