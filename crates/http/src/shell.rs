@@ -9,6 +9,7 @@ mod link;
 mod listener;
 mod pool;
 mod service;
+mod turns;
 
 pub use body::ResponseBody;
 pub use endpoint::{Endpoint, OpenedLink, WantedPage};

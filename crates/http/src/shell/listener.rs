@@ -11,7 +11,10 @@ use tokio::{
     task::JoinSet,
 };
 
-use super::pool::Pool;
+use super::{
+    pool::Pool,
+    turns::{Pace, Turns},
+};
 
 /// The wait after a failed accept: the client has left, or no descriptor is free.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
@@ -64,6 +67,7 @@ impl Listener {
     pub async fn serve(self, end: impl Future<Output = ()>) {
         let free = Arc::new(Semaphore::new(self.config.max_connections));
         let (ending, ended) = watch::channel(false);
+        let turns = Arc::new(Turns::new());
         let mut connections = JoinSet::new();
         let mut end = std::pin::pin!(end);
         loop {
@@ -82,7 +86,8 @@ impl Listener {
                     }
                 },
             };
-            let connection = converse(stream, self.pool.clone(), self.config.clone(), ended.clone());
+            let connection =
+                converse(stream, self.pool.clone(), Arc::clone(&turns), self.config.clone(), ended.clone());
             connections.spawn(async move {
                 // An error concerns this connection alone, and its client sees it.
                 let _ = connection.await;
@@ -98,12 +103,20 @@ impl Listener {
 async fn converse(
     stream: TcpStream,
     pool: Pool,
+    turns: Arc<Turns>,
     config: ListenerConfig,
     mut ended: watch::Receiver<bool>,
 ) -> io::Result<()> {
     stream.set_nodelay(true)?;
     probe(&stream, config.probe_after);
-    let service = service_fn(move |request| pool.respond(request));
+    let (pool, pace) = (&pool, &Pace::default());
+    let service = service_fn(move |request| {
+        let turns = Arc::clone(&turns);
+        async move {
+            turns.take(pace).await;
+            pool.respond(request).await
+        }
+    });
     let mut server = http1::Builder::new();
     server.timer(TokioTimer::new()).header_read_timeout(config.head_patience);
     server.max_buf_size(config.max_head).max_headers(config.max_headers);

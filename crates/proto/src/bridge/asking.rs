@@ -210,7 +210,7 @@ impl Bridge {
     pub(super) fn ask(&mut self, now: Instant, request: &Request<'_>) {
         let kind = Kind::of(&request.method, request.params.raw);
         if let (Some(_), Some(task)) = (kind, task::related(request.params.meta)) {
-            return self.ask_for_task(now, task, request);
+            return self.ask_for_task(now, &task, request);
         }
         match self.asker_of(now, kind) {
             Err(words) => self.refuse_question(&request.id, words),

@@ -101,14 +101,17 @@ impl Status {
     }
 }
 
-/// The task that these params name.
-pub(super) fn named(params: Option<&[u8]>) -> Option<&[u8]> {
-    let id = json::member(params?, ID)?;
-    (json::is_string(id) && id.len() <= LONGEST_ID).then_some(id)
+/// The task that these params name, however they write it.
+pub(super) fn named(params: Option<&[u8]>) -> Option<TaskId> {
+    let written = json::member(params?, ID)?;
+    let id = json::text(written).filter(|_| written.len() <= LONGEST_ID)?;
+    let mut out = Vec::with_capacity(written.len());
+    json::write_string(&mut out, &id);
+    Some(out.into())
 }
 
 /// The task that a message of 2025-11-25 is about, by its `_meta`.
-pub(super) fn related(meta: Option<&[u8]>) -> Option<&[u8]> {
+pub(super) fn related(meta: Option<&[u8]>) -> Option<TaskId> {
     named(json::member(meta?, RELATED))
 }
 
@@ -200,7 +203,8 @@ mod tests {
 
     #[test]
     fn what_is_no_id_names_no_task() {
-        assert_eq!(named(Some(br#"{"taskId":"a"}"#)), Some(&br#""a""#[..]));
+        assert_eq!(named(Some(br#"{"taskId":"a/b"}"#)).as_deref(), Some(&br#""a/b""#[..]));
+        assert_eq!(named(Some(br#"{"taskId":"\u0061\/b"}"#)).as_deref(), Some(&br#""a/b""#[..]));
         assert_eq!(named(Some(br#"{"taskId":1}"#)), None);
         let long = format!(r#"{{"taskId":"{}"}}"#, "a".repeat(LONGEST_ID));
         assert_eq!(named(Some(long.as_bytes())), None);

@@ -296,26 +296,26 @@ impl Bridge {
             return self.refuse(id, error_code::INVALID_PARAMS, NOT_NAMED);
         };
         self.forget_tasks(now);
-        if let Some(made) = self.tasks_to_legacy.made.iter().find(|made| *made.task == *task).cloned() {
+        if let Some(made) = self.tasks_to_legacy.made.iter().find(|made| made.task == task).cloned() {
             return self.tell_of_made(id, method, &made);
         }
-        if method == CANCEL && self.tasks_to_legacy.is_cancelled(task) {
+        if method == CANCEL && self.tasks_to_legacy.is_cancelled(&task) {
             // TASK-02.
             return self.refuse(id, error_code::INVALID_PARAMS, ENDED);
         }
         let number = self.tasks_to_legacy.number();
         let (step, method) = match method {
             GET => (Step::Look(Kinds::default()), GET),
-            CANCEL => (Step::Cancel(task.into()), CANCEL),
+            CANCEL => (Step::Cancel(task.clone()), CANCEL),
             _ => (Step::Wait(number), GET),
         };
         let is_wait = step == Step::Wait(number);
         let own = self.calls.open_task(request, Style::InSession, None, None, step);
         if is_wait {
-            let wait = Wait { task: task.into(), own, due: None, inputs: Vec::new() };
+            let wait = Wait { task: task.clone(), own, due: None, inputs: Vec::new() };
             self.tasks_to_legacy.put(number, wait);
         }
-        self.ask_modern_about(own, method, task, b"");
+        self.ask_modern_about(own, method, &task, b"");
     }
 
     /// Sends a request about a task, with more members of its params.
@@ -344,7 +344,7 @@ impl Bridge {
                 }
             }
             (Step::Look(_), ResponseBody::Result(seen)) => {
-                let status = self.tasks_to_legacy.status(seen, task::named(Some(seen)).unwrap_or_default());
+                let status = self.tasks_to_legacy.status(seen, &task::named(Some(seen)).unwrap_or_default());
                 self.say(|out| rewrite::result(&id, out, |out| write_task(seen, status, out)));
             }
             (Step::Cancel(task), ResponseBody::Result(_)) => {

@@ -183,7 +183,7 @@ impl Bridge {
         let may_be = matches!(&self.stage, Stage::Legacy { greeting } if can_be_cancelled(greeting));
         if let Some(task) = task::named(json::member(result, TASK)).filter(|_| may_be) {
             let own = self.calls.ask(Asked::Nothing);
-            self.write_about(own, CANCEL, task, None);
+            self.write_about(own, CANCEL, &task, None);
         }
     }
 
@@ -209,16 +209,16 @@ impl Bridge {
             GET => {
                 let step = Step::Look(Kinds::of(envelope.capabilities));
                 let own = self.calls.open_task(request, Style::Enveloped, None, None, step);
-                self.write_about(own, GET, task, None);
+                self.write_about(own, GET, &task, None);
             }
             CANCEL if cancels => {
-                self.end_asking_task(now, task);
-                let own = self.calls.open_task(request, Style::Enveloped, None, None, Step::Cancel(task.into()));
-                self.write_about(own, CANCEL, task, None);
+                self.end_asking_task(now, &task);
+                let own = self.calls.open_task(request, Style::Enveloped, None, None, Step::Cancel(task.clone()));
+                self.write_about(own, CANCEL, &task, None);
             }
             UPDATE => {
                 let answers = params.and_then(|params| json::member(params, "inputResponses"));
-                self.answer_task(task, answers.unwrap_or(b"{}"));
+                self.answer_task(&task, answers.unwrap_or(b"{}"));
                 self.acknowledge(id);
             }
             _ => self.refuse(id, error_code::METHOD_NOT_FOUND, CANNOT_CANCEL),
@@ -239,7 +239,6 @@ impl Bridge {
             },
             (Step::Look(kinds), ResponseBody::Result(seen)) => match (Status::of(seen), task::named(Some(seen))) {
                 (Status::Completed | Status::Failed, Some(task)) => {
-                    let task: TaskId = task.into();
                     self.end_asking_task(now, &task);
                     let members = task::members(seen, Style::Enveloped);
                     if members.len() > self.room() {
@@ -251,7 +250,7 @@ impl Bridge {
                     }
                 }
                 (Status::InputRequired, Some(task)) if self.config.may_ask => {
-                    let requests = self.ask_of_task(now, task, kinds);
+                    let requests = self.ask_of_task(now, &task, kinds);
                     // What it wants to know is on its way.
                     let status = if requests.is_empty() { Status::Working } else { Status::InputRequired };
                     self.say_task(&id, seen, status, &requests);
