@@ -13,7 +13,7 @@ use tokio::{
 
 use super::{
     pool::Pool,
-    turns::{Pace, Turns},
+    turns::{Seat, Turns},
 };
 
 /// The wait after a failed accept: the client has left, or no descriptor is free.
@@ -86,8 +86,7 @@ impl Listener {
                     }
                 },
             };
-            let connection =
-                converse(stream, self.pool.clone(), Arc::clone(&turns), self.config.clone(), ended.clone());
+            let connection = converse(stream, self.pool.clone(), turns.seat(), self.config.clone(), ended.clone());
             connections.spawn(async move {
                 // An error concerns this connection alone, and its client sees it.
                 let _ = connection.await;
@@ -103,19 +102,16 @@ impl Listener {
 async fn converse(
     stream: TcpStream,
     pool: Pool,
-    turns: Arc<Turns>,
+    seat: Seat,
     config: ListenerConfig,
     mut ended: watch::Receiver<bool>,
 ) -> io::Result<()> {
     stream.set_nodelay(true)?;
     probe(&stream, config.probe_after);
-    let (pool, pace) = (&pool, &Pace::default());
-    let service = service_fn(move |request| {
-        let turns = Arc::clone(&turns);
-        async move {
-            turns.take(pace).await;
-            pool.respond(request).await
-        }
+    let (pool, seat) = (&pool, &seat);
+    let service = service_fn(move |request| async move {
+        seat.take_turn().await;
+        pool.respond(request).await
     });
     let mut server = http1::Builder::new();
     server.timer(TokioTimer::new()).header_read_timeout(config.head_patience);
