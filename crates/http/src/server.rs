@@ -26,6 +26,7 @@ mod issuer;
 mod joint;
 mod lane;
 mod link;
+mod made_tasks;
 mod modern_only;
 mod owner;
 mod placement;
@@ -77,6 +78,7 @@ use issuer::keyring::Keyring;
 use joint::Joint;
 use lane::Lane;
 use link::{Link, LinkUse};
+use made_tasks::MadeTasks;
 use modern_only::ModernOnly;
 use owner::Asker;
 use refusal::Refusal;
@@ -159,6 +161,8 @@ pub struct HttpServer {
     own_answers: Vec<(LinkKey, Vec<u8>)>,
     /// Whose the tasks are of the program that sessions share.
     task_owners: TaskOwners,
+    /// The tasks of these programs, if others serve the same.
+    made_tasks: MadeTasks,
     /// What is known of the keys by which tokens are judged.
     keyring: Keyring,
     /// When the program of several clients may be started.
@@ -210,6 +214,7 @@ impl HttpServer {
             log_level: None,
             own_answers: Vec::new(),
             task_owners: TaskOwners::new(task_owners::MAX_TASKS, config.seed),
+            made_tasks: MadeTasks::new(if config.is_one_of_several { task_owners::MAX_TASKS } else { 0 }, config.seed),
             keyring: Keyring::new(),
             back_off: BackOff::default(),
             resting: BTreeSet::new(),

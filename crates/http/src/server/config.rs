@@ -40,6 +40,9 @@ pub struct HttpServerConfig {
     /// It means nothing where the header is for [`access`](Self::access), or where sessions [share](Sessions::SharedLink) one
     /// there.
     pub passes_authorization: bool,
+    /// Whether others serve the same, and requests are placed among all of them ([`place`](super::place)): then it remembers
+    /// which tasks were made here.
+    pub is_one_of_several: bool,
     /// Whether requests that name their revision themselves are served, and by what (2026-07-28).
     pub stateless: Stateless,
     /// Time to wait for an answer before the response begins as a stream of events. Until then it is plain JSON, which
@@ -110,6 +113,7 @@ impl HttpServerConfig {
         let owner = if self.access.has_owners() { 2 * (MAX_OWNER + REQUEST) } else { 0 };
         let has_shared_tasks = self.access.has_owners() && matches!(self.sessions, Sessions::SharedLink);
         let tasks = if has_shared_tasks { MAX_TASKS * (MAX_TASK_ID + MAX_OWNER + STREAM) } else { 0 };
+        let made = if self.is_one_of_several { MAX_TASKS * (MAX_TASK_ID + STREAM) } else { 0 };
         let waiting_for_keys = if matches!(self.access, Access::Issuer(_)) { self.max_input + MAX_KEYRING } else { 0 };
         let reply = STREAM + 2 * (self.max_unsent + 2 * (self.max_message + STREAM));
         let subscribed = 2 * MAX_SUBSCRIBED;
@@ -122,6 +126,7 @@ impl HttpServerConfig {
             + MAX_LIST
             + waiting_for_keys
             + tasks
+            + made
             + pages
     }
 }
@@ -169,6 +174,7 @@ impl Default for HttpServerConfig {
             access: Access::Open,
             sessions: Sessions::OwnLink,
             passes_authorization: false,
+            is_one_of_several: false,
             stateless: Stateless::Ask,
             stream_after: Duration::from_millis(100),
             prove_within: Duration::from_secs(30),

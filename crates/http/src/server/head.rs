@@ -12,9 +12,9 @@ pub(crate) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id")
 /// The header that names a revision.
 pub(crate) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 /// The header that repeats the method (2026-07-28).
-const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+pub(super) const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 /// The header that repeats the tool, prompt or resource (2026-07-28).
-const NAME: HeaderName = HeaderName::from_static("mcp-name");
+pub(super) const NAME: HeaderName = HeaderName::from_static("mcp-name");
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 
 /// What a request asks for.

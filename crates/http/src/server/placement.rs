@@ -4,7 +4,7 @@ use http::{HeaderMap, request::Parts};
 
 use super::{
     HttpServer,
-    head::{SESSION, VERSION},
+    head::{METHOD, NAME, SESSION, VERSION},
 };
 use rescind_proto::dialect::mcp;
 
@@ -24,6 +24,8 @@ pub struct Load {
 pub struct Candidate {
     /// It has the session that the request names.
     pub has_session: bool,
+    /// It has made the task that the request is about, by its headers (TASK-26).
+    pub has_task: bool,
     /// How busy it is.
     pub load: Load,
 }
@@ -33,17 +35,21 @@ impl HttpServer {
     #[must_use]
     pub fn candidate(&self, head: &Parts) -> Candidate {
         let has_session = text(&head.headers, &SESSION).is_some_and(|id| self.session_ids.contains_key(id));
+        let is_about_task = text(&head.headers, &METHOD).is_some_and(|method| method.starts_with("tasks/"));
+        let task = text(&head.headers, &NAME).filter(|_| is_about_task);
+        let has_task = task.is_some_and(|id| self.made_tasks.contain(id));
         let (in_flight, sessions) = (self.in_flight(), self.sessions.len());
-        Candidate { has_session, load: Load { is_resting: !self.resting.is_empty(), in_flight, sessions } }
+        Candidate { has_session, has_task, load: Load { is_resting: !self.resting.is_empty(), in_flight, sessions } }
     }
 }
 
-/// The place of the machine that a request is for: the one that has its session; else the one that is least busy, by
+/// The place of the machine that a request is for: the one that has its session, or its task; else the one that is least busy, by
 /// sessions for a client that begins one, and by requests for one that has none. Of several the first. Costs time in
 /// proportion to their number.
 #[must_use]
 pub fn place(head: &Parts, candidates: &[Candidate]) -> usize {
-    if let Some(at) = candidates.iter().position(|candidate| candidate.has_session) {
+    let has_it = candidates.iter().position(|candidate| candidate.has_session);
+    if let Some(at) = has_it.or_else(|| candidates.iter().position(|candidate| candidate.has_task)) {
         return at;
     }
     let is_stateless =
@@ -73,7 +79,7 @@ mod tests {
     }
 
     fn candidate(in_flight: usize, sessions: usize) -> Candidate {
-        Candidate { has_session: false, load: Load { is_resting: false, in_flight, sessions } }
+        Candidate { has_session: false, has_task: false, load: Load { is_resting: false, in_flight, sessions } }
     }
 
     #[test]
@@ -83,6 +89,15 @@ mod tests {
         assert_eq!(place(&head(&[("mcp-session-id", "s")]), &all), 1);
         all[1].load.is_resting = true;
         assert_eq!(place(&head(&[("mcp-session-id", "s")]), &all), 1);
+    }
+
+    #[test]
+    fn a_task_is_asked_about_where_it_was_made() {
+        let mut all = [candidate(0, 0), candidate(9, 9)];
+        all[1].has_task = true;
+        assert_eq!(place(&head(&[("mcp-protocol-version", "2026-07-28")]), &all), 1);
+        all[0].has_session = true;
+        assert_eq!(place(&head(&[("mcp-session-id", "s")]), &all), 0);
     }
 
     #[test]

@@ -150,6 +150,7 @@ impl HttpServer {
             + timers
             + self.keyring.held()
             + self.task_owners.held()
+            + self.made_tasks.held()
             + waiting
             + self.events.capacity() * size_of::<HttpServerEvent>()
     }
@@ -217,6 +218,7 @@ impl HttpServer {
         self.back_off.hash_state(now, state);
         self.keyring.hash_state(now, state);
         self.task_owners.hash_state(state);
+        self.made_tasks.hash_state(state);
         self.log_level.hash(state);
         self.modern_only.as_ref().map(ModernOnly::list).hash(state);
         (self.is_draining, &self.session_id, self.events.len()).hash(state);

@@ -122,16 +122,18 @@ impl HttpServer {
         params.and_then(|params| only_text(params, "taskId")).is_some_and(|id| self.task_owners.is_of(&id, owner))
     }
 
-    /// Notes whose task it is whose handle a result may be.
+    /// Notes the task whose handle a result may be, and whose it is.
     pub(crate) fn note_task(&mut self, stream: StreamKey, result: &[u8]) {
-        if !self.serves_owners_together() {
+        let has_owners = self.serves_owners_together();
+        if !has_owners && !self.config.is_one_of_several {
             return;
         }
-        let Some(owner) = self.streams.get(&stream).and_then(|stream| stream.owner.as_ref()) else { return };
+        let owner = self.streams.get(&stream).and_then(|stream| stream.owner.as_ref()).filter(|_| has_owners);
         // A program may give tasks of either dialect, whichever it greets in.
         let forms = [&mcp::LATEST_LEGACY, &mcp::LATEST].into_iter().filter_map(|dialect| dialect.tasks);
         for id in forms.filter_map(|form| form.handle(result)).filter_map(json::text) {
-            self.task_owners.insert(&id, owner);
+            owner.into_iter().for_each(|owner| self.task_owners.insert(&id, owner));
+            self.made_tasks.insert(&id);
         }
     }
 

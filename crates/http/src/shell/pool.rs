@@ -8,7 +8,8 @@ use http_body::Body;
 use super::{endpoint::Endpoint, service::Respond};
 use crate::server::{HttpServerConfig, place};
 
-/// Endpoints that serve the same. A session stays with the one that began it; who comes goes to the one where least is going
+/// Endpoints that serve the same. A session stays with the one that began it, and a task with the one whose program has it; who
+/// comes goes to the one where least is going
 /// on. A handle: clones are of the same endpoints.
 ///
 /// Each is served by itself: [`accept`](Endpoint::accept) its links, [`drain`](Endpoint::drain) and
@@ -28,7 +29,8 @@ impl Pool {
     pub fn new(count: usize, config: &HttpServerConfig) -> Self {
         let count = count.max(1);
         let max_sessions = config.max_sessions.div_ceil(count);
-        let member = |_| Endpoint::new(HttpServerConfig { max_sessions, ..config.clone() });
+        let is_one_of_several = count > 1;
+        let member = |_| Endpoint::new(HttpServerConfig { max_sessions, is_one_of_several, ..config.clone() });
         Self { members: (0..count).map(member).collect() }
     }
 

@@ -78,6 +78,37 @@ fn requests_without_a_session_go_where_the_fewest_are_in_flight() {
     }
 }
 
+// TASK-26: the header says which task it is.
+#[test]
+fn a_task_of_a_client_without_a_session_is_asked_about_where_it_was_made() {
+    let (service, mut servers) = two();
+    let post = |method: &str, name: &str, params: &str| {
+        let mut connection = service.connect();
+        let headers = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", method), ("mcp-name", name)];
+        let params = format!("{},{}", MODERN.strip_suffix('}').unwrap(), params.strip_prefix('{').unwrap());
+        connection.post(&headers, &request_with("1", method, &params));
+        connection
+    };
+    // One is in flight at the first, so the second gets the other, which becomes a task.
+    let _first = post("tools/call", "slow", r#"{"name":"slow"}"#);
+    id_of(&servers[0].receive());
+    let mut made = post("tools/call", "slow", r#"{"name":"slow"}"#);
+    let known = id_of(&servers[1].receive());
+    servers[1].send(&result(&known, r#"{"resultType":"task","taskId":"t"}"#));
+    made.head();
+    let _third = post("tools/call", "slow", r#"{"name":"slow"}"#);
+    id_of(&servers[1].receive());
+    for method in ["tasks/get", "tasks/cancel"] {
+        for _ in 0..2 {
+            let mut asked = post(method, "t", r#"{"taskId":"t"}"#);
+            let received = servers[1].receive();
+            assert!(received.contains(method), "{received}");
+            servers[1].send(&result(&id_of(&received), r#"{"resultType":"complete"}"#));
+            assert_eq!(asked.head().status, 200);
+        }
+    }
+}
+
 #[test]
 fn the_end_of_one_process_is_none_of_the_clients_of_another() {
     let (service, mut servers) = two();
