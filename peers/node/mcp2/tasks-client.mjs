@@ -25,10 +25,10 @@ class Shared extends StdioClientTransport {
 
   #before(given) {
     return (message, extra) => {
-      const settle = message.method === undefined && this.#waiting.get(message.id);
-      if (!settle) return given(message, extra);
+      if (message.method !== undefined || typeof message.id !== "string") return given(message, extra);
+      // An answer may cross the cancel of its request.
+      this.#waiting.get(message.id)?.(message.error ? { kind: "error", error: message.error } : { kind: "result", result: message.result });
       this.#waiting.delete(message.id);
-      settle(message.error ? { kind: "error", error: message.error } : { kind: "result", result: message.result });
     };
   }
 

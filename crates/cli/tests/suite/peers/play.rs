@@ -139,7 +139,7 @@ pub(crate) fn skip(part: String) {
 
 pub(crate) fn kill_group(leader: Pid) {
     let killed = kill_process_group(leader, Signal::KILL);
-    say(&format!("killed after {BOUND:?}: group {leader:?}: {killed:?}\n"));
+    say(&format!("killed: group {leader:?}: {killed:?}\n"));
 }
 
 pub(crate) fn read(path: &Path) -> String {

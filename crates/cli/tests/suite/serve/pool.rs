@@ -78,34 +78,51 @@ fn requests_without_a_session_go_where_the_fewest_are_in_flight() {
     }
 }
 
+/// What a process says that makes tasks, and of the tool that can be one.
+const MAKES_TASKS: &str = r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"tasks":{"cancel":{},"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"test","version":"1"}}"#;
+const TOOL: &str = r#"{"tools":[{"name":"slow","execution":{"taskSupport":"required"}}]}"#;
+
 // TASK-26: the header says which task it is.
 #[test]
 fn a_task_of_a_client_without_a_session_is_asked_about_where_it_was_made() {
-    let (service, mut servers) = two();
-    let post = |method: &str, name: &str, params: &str| {
+    let service = Service::pool(PROGRAM, 2);
+    let mut servers = [(); 2].map(|()| {
+        let mut server = service.accept();
+        let asked = server.receive();
+        server.send(&result(&id_of(&asked), MAKES_TASKS));
+        server.receive();
+        server
+    });
+    let post = |method: &str, name: Option<&str>, params: &str| {
         let mut connection = service.connect();
-        let headers = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", method), ("mcp-name", name)];
-        let params = format!("{},{}", MODERN.strip_suffix('}').unwrap(), params.strip_prefix('{').unwrap());
-        connection.post(&headers, &request_with("1", method, &params));
+        let headers = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", method)];
+        let headers: Vec<_> = headers.into_iter().chain(name.map(|name| ("mcp-name", name))).collect();
+        let takes = r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
+        let meta = MODERN.strip_prefix('{').unwrap().strip_suffix('}').unwrap().replace(":{}}", &format!(":{takes}}}"));
+        connection.post(&headers, &request_with("1", method, &format!("{{{meta}{params}}}")));
         connection
     };
-    // One is in flight at the first, so the second gets the other, which becomes a task.
-    let _first = post("tools/call", "slow", r#"{"name":"slow"}"#);
-    id_of(&servers[0].receive());
-    let mut made = post("tools/call", "slow", r#"{"name":"slow"}"#);
-    let known = id_of(&servers[1].receive());
-    servers[1].send(&result(&known, r#"{"resultType":"task","taskId":"t"}"#));
-    made.head();
-    let _third = post("tools/call", "slow", r#"{"name":"slow"}"#);
-    id_of(&servers[1].receive());
-    for method in ["tasks/get", "tasks/cancel"] {
-        for _ in 0..2 {
-            let mut asked = post(method, "t", r#"{"taskId":"t"}"#);
-            let received = servers[1].receive();
-            assert!(received.contains(method), "{received}");
-            servers[1].send(&result(&id_of(&received), r#"{"resultType":"complete"}"#));
-            assert_eq!(asked.head().status, 200);
-        }
+    let call = |who: usize| post("tools/call", Some("slow"), &format!(r#","name":"slow","arguments":{{"who":{who}}}"#));
+    // Each process gets one of two.
+    let lists: Vec<_> = (0..2).map(|_| post("tools/list", None, "")).collect();
+    for server in &mut servers {
+        let known = id_of(&server.receive());
+        server.send(&result(&known, TOOL));
+    }
+    lists.into_iter().for_each(|mut list| assert_eq!(list.head().status, 200));
+    let mut calls = [0, 1].map(call);
+    asked(&mut servers[0]);
+    let (who, known) = asked(&mut servers[1]);
+    let task = r#"{"taskId":"t","status":"working","createdAt":"then","lastUpdatedAt":"then","ttl":null}"#;
+    servers[1].send(&result(&known, &format!(r#"{{"task":{task}}}"#)));
+    assert_eq!(calls[who].head().status, 200);
+    // The process that has the task is the busier one from here on.
+    let _other = call(2);
+    assert_eq!(asked(&mut servers[1]).0, 2);
+    let asked: Vec<_> = (0..3).map(|_| post("tasks/get", Some("t"), r#","taskId":"t""#)).collect();
+    for _ in &asked {
+        let received = servers[1].receive();
+        assert!(received.contains("tasks/get"), "{received}");
     }
 }
 
