@@ -25,7 +25,7 @@ class Shared extends StdioClientTransport {
 
   #before(given) {
     return (message, extra) => {
-      if (message.method !== undefined || typeof message.id !== "string") return given(message, extra);
+      if (message.method !== undefined || !String(message.id).startsWith("task ")) return given(message, extra);
       // An answer may cross the cancel of its request.
       this.#waiting.get(message.id)?.(message.error ? { kind: "error", error: message.error } : { kind: "result", result: message.result });
       this.#waiting.delete(message.id);
