@@ -204,19 +204,10 @@ impl Calls {
         level: Option<Level>,
         asks: Option<Box<Asks>>,
     ) -> i64 {
-        self.insert(Call {
-            own: 0,
-            client_id: Some(request.id.clone()),
-            style,
-            asked: None,
-            form: Form::of(&request.method),
-            level,
-            asks,
-            is_cancelled: false,
-        })
+        self.open_as(Form::of(&request.method), request, style, level, asks)
     }
 
-    /// Notes a client's request that is about a task.
+    /// The same, of a request that is about a task.
     pub(super) fn open_task(
         &mut self,
         request: &Request<'_>,
@@ -225,16 +216,19 @@ impl Calls {
         asks: Option<Box<Asks>>,
         step: Step,
     ) -> i64 {
-        self.insert(Call {
-            own: 0,
-            client_id: Some(request.id.clone()),
-            style,
-            asked: None,
-            form: Form::Task(step),
-            level,
-            asks,
-            is_cancelled: false,
-        })
+        self.open_as(Form::Task(step), request, style, level, asks)
+    }
+
+    fn open_as(
+        &mut self,
+        form: Form,
+        request: &Request<'_>,
+        style: Style,
+        level: Option<Level>,
+        asks: Option<Box<Asks>>,
+    ) -> i64 {
+        let client_id = Some(request.id.clone());
+        self.insert(Call { own: 0, client_id, style, asked: None, form, level, asks, is_cancelled: false })
     }
 
     /// Notes another round of a call that the server has answered, and returns the id that it is to have.

@@ -1,6 +1,11 @@
 //! What a request of 2026-07-28 says in `_meta`: its revision, its client, and how much it wants to be logged.
 
-use super::{MODERN, date, kind, level::Level, rewrite, task::EXTENSION};
+use super::{
+    MODERN, date, kind,
+    level::Level,
+    rewrite,
+    task::{self, EXTENSION},
+};
 use crate::{dialect::mcp::VERSION_IN_META, frame::Params, json};
 
 const INFO: &str = "io.modelcontextprotocol/clientInfo";
@@ -71,7 +76,7 @@ fn members(info: Option<&[u8]>, capabilities: Option<&[u8]>, takes_tasks: bool) 
     out.extend_from_slice(info.unwrap_or(OWN_INFO.as_bytes()));
     out.push(b',');
     rewrite::member(CAPABILITIES, &mut out);
-    kind::declare(capabilities, takes_tasks, &mut out);
+    kind::declare(capabilities, if takes_tasks { task::DECLARED } else { b"" }, &mut out);
     out
 }
 

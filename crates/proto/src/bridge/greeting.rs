@@ -4,7 +4,7 @@ use super::{
     LEGACY, MODERN, date,
     envelope::{self, Envelope},
     kind, rewrite,
-    task::EXTENSION,
+    task::{EXTENSION, OFFER},
     tasks_to_legacy, tasks_to_modern,
 };
 use crate::{
@@ -39,7 +39,7 @@ pub(super) fn hello(request: Option<&[u8]>, may_ask: bool, out: &mut Vec<u8>) {
     rewrite::member("protocolVersion", out);
     json::write_string(out, date(LEGACY));
     out.extend_from_slice(br#","capabilities":"#);
-    kind::declare(envelope.and_then(|envelope| envelope.capabilities).filter(|_| may_ask), false, out);
+    kind::declare(envelope.and_then(|envelope| envelope.capabilities).filter(|_| may_ask), b"", out);
     out.extend_from_slice(br#","clientInfo":"#);
     out.extend_from_slice(named.unwrap_or(envelope::OWN_INFO.as_bytes()));
 }
@@ -53,16 +53,12 @@ pub(super) fn to_discovered(greeting: &[u8], out: &mut Vec<u8>) {
     json::write_string(&mut first, date(MODERN));
     first.extend_from_slice(br#"],"capabilities":"#);
     let capabilities = json::member(greeting, "capabilities");
-    let mut tasks = Vec::new();
-    if tasks_to_modern::are_offered(greeting) {
-        rewrite::member(EXTENSION, &mut tasks);
-        tasks.extend_from_slice(b"{}");
-    }
+    let tasks = if tasks_to_modern::are_offered(greeting) { OFFER } else { b"" };
     let others = capabilities.and_then(|capabilities| json::member(capabilities, EXTENSIONS));
     let mut extensions = Vec::new();
     if !tasks.is_empty() || others.is_some() {
         rewrite::member(EXTENSIONS, &mut extensions);
-        rewrite::object(&tasks, others, &[EXTENSION], &mut extensions);
+        rewrite::object(tasks, others, &[EXTENSION], &mut extensions);
     }
     rewrite::object(&extensions, capabilities, &["tasks", EXTENSIONS], &mut first);
     let mut info = Vec::new();

@@ -1,6 +1,6 @@
 //! What a server may ask a client, which is the same in both eras, and what a client has said it answers.
 
-use super::{rewrite, task::EXTENSION};
+use super::rewrite;
 use crate::json;
 
 /// A kind of question.
@@ -73,8 +73,8 @@ impl Kinds {
     }
 }
 
-/// Writes what of a client's capabilities is about questions, and whether tasks are taken: all else is the bridge's own.
-pub(super) fn declare(capabilities: Option<&[u8]>, takes_tasks: bool, out: &mut Vec<u8>) {
+/// Writes what of a client's capabilities is about questions, and then `more`: all else is the bridge's own.
+pub(super) fn declare(capabilities: Option<&[u8]>, more: &[u8], out: &mut Vec<u8>) {
     let member = |name: &str| capabilities.and_then(|capabilities| json::member(capabilities, name));
     let mut declared = Vec::new();
     // That its roots have changed is said in no era but one.
@@ -84,13 +84,10 @@ pub(super) fn declare(capabilities: Option<&[u8]>, takes_tasks: bool, out: &mut 
         rewrite::next_member(name, &mut declared);
         declared.extend_from_slice(value);
     }
-    if takes_tasks {
-        rewrite::next_member("extensions", &mut declared);
-        let mut extension = Vec::new();
-        rewrite::member(EXTENSION, &mut extension);
-        extension.extend_from_slice(b"{}");
-        rewrite::object(&extension, None, &[], &mut declared);
+    if !declared.is_empty() && !more.is_empty() {
+        declared.push(b',');
     }
+    declared.extend_from_slice(more);
     rewrite::object(&declared, None, &[], out);
 }
 
@@ -124,7 +121,7 @@ mod tests {
             ),
         ] {
             let mut out = Vec::new();
-            declare(capabilities.map(str::as_bytes), false, &mut out);
+            declare(capabilities.map(str::as_bytes), b"", &mut out);
             assert_eq!(String::from_utf8(out).unwrap(), expected);
         }
     }

@@ -9,7 +9,7 @@ pub(super) enum Step {
     /// The call that is to become one.
     Make,
     /// `tasks/get`, of a client that answers questions of these kinds.
-    Look(Kinds),
+    Get(Kinds),
     /// `tasks/result`, after the `tasks/get` that had this to say of the task: members, without the status.
     Fetch(Box<[u8]>),
     /// `tasks/cancel` of this task.
@@ -48,6 +48,12 @@ pub(super) const REPORTED: &str = "notifications/tasks/status";
 /// The extension, in the capabilities of both sides.
 pub(super) const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
+/// The same as a member of `extensions`.
+pub(super) const OFFER: &[u8] = br#""io.modelcontextprotocol/tasks":{}"#;
+
+/// That member of a client's capabilities.
+pub(super) const DECLARED: &[u8] = br#""extensions":{"io.modelcontextprotocol/tasks":{}}"#;
+
 /// The param that asks for a task, and the member of a result that has it (2025-11-25).
 pub(super) const TASK: &str = "task";
 
@@ -73,7 +79,7 @@ impl Step {
             Self::Fetch(bytes) | Self::Cancel(bytes) | Self::AfterCancel(bytes) | Self::AfterRefusal(bytes) => {
                 bytes.len()
             }
-            Self::Make | Self::Look(_) | Self::Wait(_) => 0,
+            Self::Make | Self::Get(_) | Self::Wait(_) => 0,
         }
     }
 }
@@ -125,8 +131,8 @@ pub(super) fn write_params(task: &[u8], meta: Option<&[u8]>, out: &mut Vec<u8>) 
     out.extend_from_slice(task);
 }
 
-/// The members of a task, but for its status, as `era` has them.
-pub(super) fn members(task: &[u8], era: Style) -> Vec<u8> {
+/// The members of a task, but for its status, as this style has them.
+pub(super) fn members(task: &[u8], style: Style) -> Vec<u8> {
     let mut out = Vec::new();
     let mut has_life = false;
     for member in json::members(task).into_iter().flatten().map_while(Result::ok) {
@@ -136,7 +142,7 @@ pub(super) fn members(task: &[u8], era: Style) -> Vec<u8> {
         if !out.is_empty() {
             out.push(b',');
         }
-        let renamed = RENAMED.iter().find_map(|(old, new)| match era {
+        let renamed = RENAMED.iter().find_map(|(old, new)| match style {
             Style::InSession => member.key_is(new).then_some(*old),
             Style::Enveloped => member.key_is(old).then_some(*new),
         });
@@ -147,20 +153,20 @@ pub(super) fn members(task: &[u8], era: Style) -> Vec<u8> {
                 out.push(b':');
             }
         }
-        has_life |= renamed == Some(life(era));
+        has_life |= renamed == Some(life(style));
         out.extend_from_slice(member.value);
     }
     if !has_life {
         // It must be there, and this says that it has no end.
-        rewrite::next_member(life(era), &mut out);
+        rewrite::next_member(life(style), &mut out);
         out.extend_from_slice(b"null");
     }
     out
 }
 
 /// The name of the time that a task is kept.
-const fn life(era: Style) -> &'static str {
-    match era {
+const fn life(style: Style) -> &'static str {
+    match style {
         Style::InSession => RENAMED[0].0,
         Style::Enveloped => RENAMED[0].1,
     }

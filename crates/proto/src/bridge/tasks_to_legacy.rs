@@ -305,7 +305,7 @@ impl Bridge {
         }
         let number = self.tasks_to_legacy.number();
         let (step, method) = match method {
-            GET => (Step::Look(Kinds::default()), GET),
+            GET => (Step::Get(Kinds::default()), GET),
             CANCEL => (Step::Cancel(task.clone()), CANCEL),
             _ => (Step::Wait(number), GET),
         };
@@ -343,7 +343,7 @@ impl Bridge {
                     self.keep_as_task(now, &id, result);
                 }
             }
-            (Step::Look(_), ResponseBody::Result(seen)) => {
+            (Step::Get(_), ResponseBody::Result(seen)) => {
                 let status = self.tasks_to_legacy.status(seen, &task::named(Some(seen)).unwrap_or_default());
                 self.say(|out| rewrite::result(&id, out, |out| write_task(seen, status, out)));
             }
@@ -370,7 +370,7 @@ impl Bridge {
                 self.end_wait(number);
                 self.answer(&call, body);
             }
-            (Step::Make | Step::Look(_) | Step::Cancel(_) | Step::AfterCancel(_), ResponseBody::Error(_))
+            (Step::Make | Step::Get(_) | Step::Cancel(_) | Step::AfterCancel(_), ResponseBody::Error(_))
             | (Step::Fetch(_) | Step::AfterRefusal(_), _) => self.answer(&call, body),
         }
     }

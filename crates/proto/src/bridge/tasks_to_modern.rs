@@ -207,7 +207,7 @@ impl Bridge {
         };
         match method {
             GET => {
-                let step = Step::Look(Kinds::of(envelope.capabilities));
+                let step = Step::Get(Kinds::of(envelope.capabilities));
                 let own = self.calls.open_task(request, Style::Enveloped, None, None, step);
                 self.write_about(own, GET, &task, None);
             }
@@ -237,7 +237,7 @@ impl Bridge {
                 }),
                 _ => self.answer(&call, body),
             },
-            (Step::Look(kinds), ResponseBody::Result(seen)) => match (Status::of(seen), task::named(Some(seen))) {
+            (Step::Get(kinds), ResponseBody::Result(seen)) => match (Status::of(seen), task::named(Some(seen))) {
                 (Status::Completed | Status::Failed, Some(task)) => {
                     self.end_asking_task(now, &task);
                     let members = task::members(seen, Style::Enveloped);
@@ -282,9 +282,7 @@ impl Bridge {
                 }
                 self.say(|out| rewrite::result(&id, out, |out| write_object(COMPLETE, &members, out)));
             }
-            (Step::Cancel(_), ResponseBody::Result(_)) | (Step::AfterRefusal(_), ResponseBody::Result(_)) => {
-                self.acknowledge(&id);
-            }
+            (Step::Cancel(_) | Step::AfterRefusal(_), ResponseBody::Result(_)) => self.acknowledge(&id),
             // It may have ended, which is no error in the extension (TASK-22), or there may be no such task.
             (Step::Cancel(task), ResponseBody::Error(error))
                 if body.error_code() == Some(i64::from(error_code::INVALID_PARAMS)) && error.len() <= self.room() =>
@@ -297,10 +295,8 @@ impl Bridge {
             (Step::AfterRefusal(refusal), ResponseBody::Error(_)) => {
                 self.say(|out| rewrite::error(&id, out, |out| out.extend_from_slice(&refusal)));
             }
-            (Step::Look(_) | Step::Cancel(_), ResponseBody::Error(_)) | (Step::AfterCancel(_) | Step::Wait(_), _) => {
-                self.answer(&call, body);
-            }
-            (Step::Make, ResponseBody::Error(_)) => self.answer(&call, body),
+            (Step::Make | Step::Get(_) | Step::Cancel(_), ResponseBody::Error(_))
+            | (Step::AfterCancel(_) | Step::Wait(_), _) => self.answer(&call, body),
         }
     }
 
