@@ -217,16 +217,6 @@ fn what_becomes_of_a_task_is_in_what_is_seen_of_it() {
 }
 
 #[test]
-fn what_an_older_server_reports_of_a_task_is_no_word_of_the_extension() {
-    let mut rig = made();
-    rig.from_server(&format!(
-        r#"{{"jsonrpc":"2.0","method":"notifications/tasks/status","params":{}}}"#,
-        old("completed")
-    ));
-    assert!(rig.at_client().is_empty());
-}
-
-#[test]
 fn a_task_that_failed_with_an_error_has_that() {
     let mut rig = made();
     rig.from_client(&about(2, "tasks/get"));
