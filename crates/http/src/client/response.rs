@@ -20,7 +20,7 @@ pub(crate) enum Interruption {
     Ended,
     /// It broke.
     Broken(String),
-    /// There was none: nobody could be reached.
+    /// Nobody could be reached.
     Unreached(String),
     /// The server refused to go on for now.
     Refused(StatusCode),
