@@ -13,7 +13,7 @@ fn check(world: &RelayWorld, steps: &[u8]) -> Result<(), TestCaseError> {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: ProptestConfig::default().cases * if cfg!(debug_assertions) { 1 } else { 8 },
+        cases: if cfg!(debug_assertions) { 64 } else { 2048 },
         max_shrink_iters: 0, // done by the walk itself, which knows the steps
         failure_persistence: None,
         ..ProptestConfig::default()
