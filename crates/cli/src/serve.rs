@@ -221,10 +221,9 @@ async fn serve(arguments: Arguments) -> Result<(), Failure> {
         let endpoint = endpoint.clone();
         helpers.spawn_local(async move { match discovery.serve(endpoint).await {} });
     }
-    // With owners there is one endpoint.
-    if let (Some(keys), [endpoint]) = (keys, pool.members()) {
-        let endpoint = endpoint.clone();
-        helpers.spawn_local(async move { match access::fetch_keys(keys, endpoint).await {} });
+    if let Some(keys) = keys {
+        let pool = pool.clone();
+        helpers.spawn_local(async move { match access::fetch_keys(keys, pool).await {} });
     }
     let (news, mut heard) = mpsc::channel(1);
     for endpoint in pool.members() {

@@ -10,7 +10,7 @@ use clap::Args;
 use rescind_http::{
     server::{Access, Bearers, Issuer},
     shell::{
-        Endpoint,
+        Pool,
         client::{ConnectConfig, IssuerKeys, IssuerKeysError},
     },
 };
@@ -28,15 +28,15 @@ pub(crate) struct AccessArguments {
     /// Serve only requests that have a token in FILE, and tell the owners of tokens apart: none of them sees, resumes,
     /// cancels or ends what another has begun. Each line of FILE is an owner and a token of theirs, or `sha256:` and the
     /// SHA-256 of the token in hexadecimal digits in its place; lines that begin with # are left out. Requests outside a
-    /// session have a server process for each owner, unless --shared is given. FILE is read once, when the service starts.
-    /// Not with --pool
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["token_file", "pool"])]
+    /// session have a server process for each owner, unless --shared or --pool is given. FILE is read once, when the service
+    /// starts
+    #[arg(long, value_name = "FILE", conflicts_with = "token_file")]
     owners: Option<PathBuf>,
 
     /// Serve only requests that have a token (JWT) of the issuer at URL for --audience, signed with RS256, ES256 or EdDSA,
     /// and tell its subjects apart as --owners does. Its keys are fetched from where its page says (RFC 8414, OpenID Connect
-    /// Discovery). Clients without a token are told of the issuer (RFC 9728). Not with --pool
-    #[arg(long, value_name = "URL", requires = "audience", conflicts_with_all = ["token_file", "owners", "pool"])]
+    /// Discovery). Clients without a token are told of the issuer (RFC 9728)
+    #[arg(long, value_name = "URL", requires = "audience", conflicts_with_all = ["token_file", "owners"])]
     issuer: Option<String>,
 
     /// The URL by which clients know the service, such as https://example.com/mcp: tokens must be for it
@@ -84,7 +84,7 @@ impl Granted {
 }
 
 /// Has whatever keeps them from being fetched reported, once until it is something else.
-pub(crate) async fn fetch_keys(keys: IssuerKeys, endpoint: Endpoint) -> Infallible {
+pub(crate) async fn fetch_keys(keys: IssuerKeys, pool: Pool) -> Infallible {
     let mut last = String::new();
     let report = |error: &IssuerKeysError| {
         let words = clean(&error.to_string());
@@ -96,7 +96,7 @@ pub(crate) async fn fetch_keys(keys: IssuerKeys, endpoint: Endpoint) -> Infallib
             last = words;
         }
     };
-    keys.serve(endpoint, report).await
+    keys.serve(pool, report).await
 }
 
 /// Tokens of an issuer.

@@ -37,9 +37,17 @@ impl HttpServer {
         let has_session = text(&head.headers, &SESSION).is_some_and(|id| self.session_ids.contains_key(id));
         let is_about_task = text(&head.headers, &METHOD).is_some_and(|method| method.starts_with("tasks/"));
         let task = text(&head.headers, &NAME).filter(|_| is_about_task);
-        let has_task = task.is_some_and(|id| self.made_tasks.contain(id));
+        let has_task = task.is_some_and(|id| self.has_task(id, &head.headers));
         let (in_flight, sessions) = (self.in_flight(), self.sessions.len());
         Candidate { has_session, has_task, load: Load { is_resting: !self.resting.is_empty(), in_flight, sessions } }
+    }
+
+    /// Whether a task was made here. With owners only if it is of who asks: another's may have the same name.
+    fn has_task(&self, id: &str, headers: &HeaderMap) -> bool {
+        match self.serves_owners_together() {
+            true => self.task_owners.has(id, || self.config.access.check(headers, &self.keyring).ok().flatten()),
+            false => self.made_tasks.contain(id),
+        }
     }
 }
 

@@ -74,6 +74,11 @@ impl TaskOwners {
         owner.is_some() && self.owners.get(id) == owner
     }
 
+    /// Whether this is the owner of such a task; who that is, is established only if somebody has one.
+    pub(crate) fn has(&self, id: &str, owner: impl FnOnce() -> Option<Owner>) -> bool {
+        self.owners.get(id).is_some_and(|known| owner().as_ref() == Some(known))
+    }
+
     /// Bytes of memory that it holds.
     pub(crate) fn held(&self) -> usize {
         let texts: usize = self.tasks.iter().map(|(id, owner)| id.len() + owner.name().len()).sum();

@@ -225,15 +225,16 @@ impl Endpoint {
     /// Waits until the keys of the issuer are wanted ([`Access::Issuer`](crate::server::Access)), for
     /// [`supply_keys`](Self::supply_keys).
     pub async fn wanted_keys(&self) {
-        poll_fn(|cx| {
-            let mut state = self.shared.lock();
-            if std::mem::take(&mut state.wants_keys) {
-                return Poll::Ready(());
-            }
-            state.keeper = Some(cx.waker().clone());
-            Poll::Pending
-        })
-        .await;
+        poll_fn(|cx| self.poll_wanted_keys(cx)).await;
+    }
+
+    pub(crate) fn poll_wanted_keys(&self, cx: &Context<'_>) -> Poll<()> {
+        let mut state = self.shared.lock();
+        if std::mem::take(&mut state.wants_keys) {
+            return Poll::Ready(());
+        }
+        state.keeper = Some(cx.waker().clone());
+        Poll::Pending
     }
 
     /// Supplies the keys of the issuer, wanted or not; `None` says that they could not be fetched, and those that are known

@@ -1,16 +1,15 @@
 //! Several endpoints behind one socket, each with a server process of its own.
 
-use std::sync::Arc;
+use std::{future::poll_fn, sync::Arc, task::Poll};
 
 use http::Request;
 use http_body::Body;
 
 use super::{endpoint::Endpoint, service::Respond};
-use crate::server::{HttpServerConfig, place};
+use crate::server::{HttpServerConfig, KeySet, place};
 
-/// Endpoints that serve the same. A session stays with the one that began it, and a task with the one whose program has it; who
-/// comes goes to the one where least is going
-/// on. A handle: clones are of the same endpoints.
+/// Endpoints that serve the same. A session stays with the one that began it, and a task with the one whose program has it;
+/// who comes goes to the one where least is going on. A handle: clones are of the same endpoints.
 ///
 /// Each is served by itself: [`accept`](Endpoint::accept) its links, [`drain`](Endpoint::drain) and
 /// [`close`](Endpoint::close) it.
@@ -38,6 +37,21 @@ impl Pool {
     #[must_use]
     pub fn members(&self) -> &[Endpoint] {
         &self.members
+    }
+
+    /// Waits until one of them wants the keys of the issuer, for [`supply_keys`](Self::supply_keys); what the others have
+    /// wanted until then is forgotten.
+    pub async fn wanted_keys(&self) {
+        poll_fn(|cx| match self.members.iter().filter(|member| member.poll_wanted_keys(cx).is_ready()).count() {
+            0 => Poll::Pending,
+            1.. => Poll::Ready(()),
+        })
+        .await;
+    }
+
+    /// Supplies all of them with the keys of the issuer ([`Endpoint::supply_keys`]).
+    pub fn supply_keys(&self, keys: Option<&KeySet>) {
+        self.members.iter().for_each(|member| member.supply_keys(keys.cloned()));
     }
 
     /// Answers an HTTP request, by the endpoint that it is for.

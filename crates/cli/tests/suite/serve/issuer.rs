@@ -15,7 +15,10 @@ use rescind_testkit::{
 };
 use serde_json::{Value, json};
 
-use super::LEGACY;
+use super::{
+    LEGACY,
+    shared::{Client, accept, initialize},
+};
 use crate::shim::{
     self, PROGRAM,
     words::{cancelled, request, result},
@@ -170,6 +173,34 @@ fn a_request_that_comes_before_the_keys_waits_and_one_with_a_newer_key_has_them_
     assert_eq!(newer.head().status, 404);
     let (_, head) = service.post(&[("mcp-session-id", "x"), ann], &request("1", "ping"));
     assert_eq!(head.status, 401, "its key was withdrawn");
+}
+
+#[test]
+fn keys_that_one_process_wants_are_fetched_once_for_all() {
+    let (old, new) = (SigningKey::ed25519("old"), SigningKey::p256("new"));
+    let issuer = Issuer::start(&[&old]);
+    let service = Service::unasked(PROGRAM, ["--pool", "2", "--issuer", &issuer.url(), "--audience", AUDIENCE]);
+    let _servers = [accept(&service), accept(&service)];
+    issuer.give_keys();
+    let token = issuer.token(&old, "ann");
+    let clients = [(); 2].map(|()| {
+        let mut connection = service.connect();
+        connection.post(&[("authorization", &token)], &initialize("1"));
+        Client::of(connection)
+    });
+
+    *issuer.keys.lock().unwrap() = key_set(&[&new]);
+    let token = issuer.token(&new, "ann");
+    let mut told = clients.each_ref().map(|client| {
+        let mut connection = service.connect();
+        connection.post(&[client.headers()[0], ("authorization", &token)], MARKER);
+        connection
+    });
+    issuer.give_keys();
+    for told in &mut told {
+        assert_eq!(told.head().status, 202);
+    }
+    assert!(issuer.fetched.try_recv().is_err());
 }
 
 #[test]

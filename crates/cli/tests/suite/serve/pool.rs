@@ -1,5 +1,7 @@
 //! `rescind serve --pool`: a few real processes for all clients.
 
+use std::fs;
+
 use rescind_proto::json;
 use rescind_testkit::puppet::{Connection, Server, Service};
 
@@ -82,47 +84,97 @@ fn requests_without_a_session_go_where_the_fewest_are_in_flight() {
 const MAKES_TASKS: &str = r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"tasks":{"cancel":{},"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"test","version":"1"}}"#;
 const TOOL: &str = r#"{"tools":[{"name":"slow","execution":{"taskSupport":"required"}}]}"#;
 
-// TASK-26: the header says which task it is.
-#[test]
-fn a_task_of_a_client_without_a_session_is_asked_about_where_it_was_made() {
-    let service = Service::pool(PROGRAM, 2);
-    let mut servers = [(); 2].map(|()| {
+/// Two processes that make tasks, behind a service with these flags besides.
+fn two_that_make_tasks(flags: &[&str]) -> (Service, [Server; 2]) {
+    let service = Service::unasked(PROGRAM, [&["--pool", "2"], flags].concat());
+    let servers = [(); 2].map(|()| {
         let mut server = service.accept();
         let asked = server.receive();
         server.send(&result(&id_of(&asked), MAKES_TASKS));
         server.receive();
         server
     });
-    let post = |method: &str, name: Option<&str>, params: &str| {
-        let mut connection = service.connect();
-        let headers = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", method)];
-        let headers: Vec<_> = headers.into_iter().chain(name.map(|name| ("mcp-name", name))).collect();
-        let takes = r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
-        let meta = MODERN.strip_prefix('{').unwrap().strip_suffix('}').unwrap().replace(":{}}", &format!(":{takes}}}"));
-        connection.post(&headers, &request_with("1", method, &format!("{{{meta}{params}}}")));
-        connection
-    };
-    let call = |who: usize| post("tools/call", Some("slow"), &format!(r#","name":"slow","arguments":{{"who":{who}}}"#));
-    // Each process gets one of two.
-    let lists: Vec<_> = (0..2).map(|_| post("tools/list", None, "")).collect();
-    for server in &mut servers {
+    (service, servers)
+}
+
+/// A request of a client without a session that takes tasks, under the name of what it is about.
+fn post(service: &Service, who: Option<(&str, &str)>, method: &str, name: Option<&str>, params: &str) -> Connection {
+    let mut connection = service.connect();
+    let headers = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", method)];
+    let headers: Vec<_> = headers.into_iter().chain(name.map(|name| ("mcp-name", name))).chain(who).collect();
+    let takes = r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
+    let meta = MODERN.strip_prefix('{').unwrap().strip_suffix('}').unwrap().replace(":{}}", &format!(":{takes}}}"));
+    connection.post(&headers, &request_with("1", method, &format!("{{{meta}{params}}}")));
+    connection
+}
+
+fn call_of(service: &Service, who: Option<(&str, &str)>, number: usize) -> Connection {
+    post(service, who, "tools/call", Some("slow"), &format!(r#","name":"slow","arguments":{{"who":{number}}}"#))
+}
+
+/// Has each process say that its tool makes tasks.
+fn list_tools(service: &Service, servers: &mut [Server; 2], who: Option<(&str, &str)>) {
+    let lists: Vec<_> = (0..2).map(|_| post(service, who, "tools/list", None, "")).collect();
+    for server in servers {
         let known = id_of(&server.receive());
         server.send(&result(&known, TOOL));
     }
     lists.into_iter().for_each(|mut list| assert_eq!(list.head().status, 200));
-    let mut calls = [0, 1].map(call);
+}
+
+const TASK: &str = r#"{"task":{"taskId":"t","status":"working","createdAt":"then","lastUpdatedAt":"then","ttl":null}}"#;
+
+// TASK-26: the header says which task it is.
+#[test]
+fn a_task_of_a_client_without_a_session_is_asked_about_where_it_was_made() {
+    let (service, mut servers) = two_that_make_tasks(&[]);
+    list_tools(&service, &mut servers, None);
+    let mut calls = [0, 1].map(|who| call_of(&service, None, who));
     asked(&mut servers[0]);
     let (who, known) = asked(&mut servers[1]);
-    let task = r#"{"taskId":"t","status":"working","createdAt":"then","lastUpdatedAt":"then","ttl":null}"#;
-    servers[1].send(&result(&known, &format!(r#"{{"task":{task}}}"#)));
+    servers[1].send(&result(&known, TASK));
     assert_eq!(calls[who].head().status, 200);
     // The process that has the task is the busier one from here on.
-    let _other = call(2);
+    let _other = call_of(&service, None, 2);
     assert_eq!(asked(&mut servers[1]).0, 2);
-    let asked: Vec<_> = (0..3).map(|_| post("tasks/get", Some("t"), r#","taskId":"t""#)).collect();
+    let asked: Vec<_> = (0..3).map(|_| post(&service, None, "tasks/get", Some("t"), r#","taskId":"t""#)).collect();
     for _ in &asked {
         let received = servers[1].receive();
         assert!(received.contains("tasks/get"), "{received}");
+    }
+}
+
+/// Each process counts its tasks itself, so two have the same name.
+#[test]
+fn of_two_tasks_of_one_name_each_owner_stops_the_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let list = folder.path().join("owners");
+    fs::write(&list, "ann ann-secret\nbob bob-secret\neve eve-secret\n").unwrap();
+    let (service, mut servers) = two_that_make_tasks(&["--owners", list.to_str().unwrap()]);
+    let tokens = ["Bearer ann-secret", "Bearer bob-secret"].map(|token| ("authorization", token));
+    list_tools(&service, &mut servers, Some(tokens[0]));
+    let mut calls = [0, 1].map(|who| call_of(&service, Some(tokens[who]), who));
+    let homes: Vec<_> = servers
+        .iter_mut()
+        .map(|server| {
+            let (who, known) = asked(server);
+            server.send(&result(&known, TASK));
+            who
+        })
+        .collect();
+    for call in &mut calls {
+        assert_eq!(call.head().status, 200);
+    }
+    let cancel = |who| post(&service, Some(who), "tasks/cancel", Some("t"), r#","taskId":"t""#);
+    let mut refused = cancel(("authorization", "Bearer eve-secret"));
+    let head = refused.head();
+    assert_eq!(error_of(&refused.message(&head), "1")["code"], -32602);
+    for (server, who) in servers.iter_mut().zip(homes).rev() {
+        let mut cancelled = cancel(tokens[who]);
+        let received = server.receive();
+        assert!(received.contains("tasks/cancel"), "{received}");
+        server.send(&result(&id_of(&received), &TASK[8..TASK.len() - 1].replace("working", "cancelled")));
+        assert_eq!(cancelled.head().status, 200);
     }
 }
 

@@ -13,7 +13,7 @@ fn serve() -> Service {
     Service::shared(PROGRAM, [] as [&str; 0])
 }
 
-fn initialize(id: &str) -> String {
+pub(super) fn initialize(id: &str) -> String {
     let client = r#""capabilities":{},"clientInfo":{"name":"test","version":"1"}"#;
     request_with(id, "initialize", &format!(r#"{{"protocolVersion":"{LEGACY}",{client}}}"#))
 }

@@ -7,7 +7,7 @@ use http::{HeaderValue, Request, StatusCode, Uri, header};
 use rescind_proto::json;
 
 use super::{ConnectConfig, Requests};
-use crate::{server::KeySet, shell::Endpoint};
+use crate::{server::KeySet, shell::Pool};
 
 /// The longest page that is read, in bytes.
 const MAX_PAGE: usize = 256 << 10;
@@ -15,8 +15,7 @@ const MAX_PAGE: usize = 256 << 10;
 /// Time for keys, connecting included.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// Fetches the keys of an issuer for an [`Endpoint`] that judges its tokens
-/// ([`Access::Issuer`](crate::server::Access::Issuer)).
+/// Fetches the keys of an issuer for endpoints that judge its tokens ([`Access::Issuer`](crate::server::Access::Issuer)).
 #[derive(Clone, Debug)]
 pub struct IssuerKeys {
     issuer: Box<str>,
@@ -64,13 +63,14 @@ impl IssuerKeys {
         Ok(Self { issuer: issuer.into(), url, connect })
     }
 
-    /// Fetches the keys at once, and then whenever the endpoint wants them; `report` is told of each time that failed. Call
-    /// it on a tokio runtime.
-    pub async fn serve(self, endpoint: Endpoint, mut report: impl FnMut(&IssuerKeysError)) -> Infallible {
+    /// Fetches the keys at once, and then whenever one of the endpoints wants them, for all; `report` is told of each time
+    /// that failed. Call it on a tokio runtime.
+    pub async fn serve(self, pool: impl Into<Pool>, mut report: impl FnMut(&IssuerKeysError)) -> Infallible {
+        let pool = pool.into();
         loop {
             let fetched = tokio::time::timeout(PATIENCE, self.fetch()).await.unwrap_or(Err(IssuerKeysError::TooSlow));
-            endpoint.supply_keys(fetched.inspect_err(&mut report).ok());
-            endpoint.wanted_keys().await;
+            pool.supply_keys(fetched.inspect_err(&mut report).ok().as_ref());
+            pool.wanted_keys().await;
         }
     }
 
