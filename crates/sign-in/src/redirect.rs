@@ -19,7 +19,7 @@ use tokio::{
     task::{AbortHandle, JoinSet},
 };
 
-use crate::{Secret, SignInError, address, error::excerpt, flight::Task, form};
+use crate::{Secret, SignInError, error::excerpt, flight::Task, form};
 
 /// The path that the browser comes back to.
 const CALLBACK: &str = "/callback";
@@ -186,7 +186,8 @@ pub(crate) fn judge(query: &str, state: &Secret, issuer: &str, names_itself: boo
         return Ok(Verdict::NotOurs);
     }
     let is_from_it = match form::value(query, "iss") {
-        Some(named) => address::is_issuer(&named, issuer),
+        // To the letter: what is the same place may be another issuer (RFC 9207, 2.4).
+        Some(named) => named == issuer,
         // Absent, or there twice.
         None => !names_itself && !query.split('&').any(|pair| pair.starts_with("iss=")),
     };
@@ -272,6 +273,10 @@ mod tests {
         for (query, names_itself) in [
             ("code=c&state=s1&iss=https%3A%2F%2Fevil.example", false),
             ("code=c&state=s1&iss=https%3A%2F%2Fas.example&iss=https%3A%2F%2Fevil.example", false),
+            // The same place, and not to the letter.
+            ("code=c&state=s1&iss=https%3A%2F%2Fas.example%2F", false),
+            ("code=c&state=s1&iss=https%3A%2F%2Fas.example%3A443", false),
+            ("code=c&state=s1&iss=https%3A%2F%2FAS.example", false),
             ("code=c&state=s1&iss=", true),
             ("code=c&state=s1", true),
             ("error=access_denied&state=s1", true),

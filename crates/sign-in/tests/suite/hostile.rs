@@ -37,6 +37,7 @@ async fn issuers_are_not_mixed_up() {
     here(async {
         for (promises, query) in [
             (false, "code=stolen&iss=https%3A%2F%2Fbank.test"),
+            (true, "code=stolen&iss=https%3A%2F%2Fas.test%2Ftenant%2F"),
             (true, "code=stolen"),
             (true, "error=access_denied&iss=https%3A%2F%2Fbank.test"),
         ] {
