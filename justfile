@@ -22,12 +22,9 @@ ci:
 demo *ARGS:
     cargo run --release -- demo {{ARGS}}
 
-# Lints of what takes longest to compile, which CI leaves out.
-lint-apart:
-    cargo clippy --locked --manifest-path bench/Cargo.toml --all-targets -- -D warnings
-    cargo clippy --locked --manifest-path bench/library/Cargo.toml --all-targets -- -D warnings
-    cargo clippy --locked --manifest-path bench/tasks/Cargo.toml --all-targets -- -D warnings
-    cargo clippy --locked --manifest-path peers/rust/Cargo.toml --all-targets -- -D warnings
+# Each feature by itself, and lints of the workspaces of their own: what `just ci` has no time for.
+ci-apart:
+    .ci/apart
 
 # What the shim costs; `--quick` for a first look.
 bench *ARGS:
@@ -67,7 +64,7 @@ soak SECONDS="60":
 peers:
     peers/install
     cargo build -p rescind-cli --examples
-    RESCIND_REQUIRE_PEERS=1 cargo test -p rescind-cli --test suite peers:: -- --nocapture
+    RESCIND_COMPARE=1 RESCIND_REQUIRE_PEERS=1 cargo test -p rescind-cli --test suite peers:: -- --nocapture
     RESCIND_REQUIRE_PEERS=1 cargo test -p rescind --test suite interop::
 
 # The console's page in a real Chromium, and pictures of it in target/screenshots; needs chromium and chromedriver.
