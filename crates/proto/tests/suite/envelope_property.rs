@@ -122,7 +122,7 @@ fn check(body: &str) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
     #[test]
     fn messages_are_read_as_a_full_parser_reads_them(body in json_text::message()) {

@@ -87,7 +87,7 @@ fn overlong(body: &str, pieces: &[usize]) -> Overlong {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
     #[test]
     fn lines_are_the_same_however_they_are_cut(
