@@ -95,7 +95,25 @@ pub struct Bridge {
     /// What waits to be written to the server.
     lines: Lines,
     /// Messages for the relay, as from the server.
-    said: VecDeque<Vec<u8>>,
+    said: VecDeque<Carried>,
+}
+
+/// What there is for the relay.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Carried {
+    /// A message, as from the server, without a line break.
+    Message(Vec<u8>),
+    /// A response of the server to no request that it has: it is for nobody.
+    Unasked(Vec<u8>),
+}
+
+impl Carried {
+    /// Bytes of memory that it holds beside itself.
+    fn held(&self) -> usize {
+        match self {
+            Self::Message(bytes) | Self::Unasked(bytes) => bytes.capacity(),
+        }
+    }
 }
 
 /// What is known of the two sides.
@@ -215,8 +233,8 @@ impl Bridge {
         self.end_waits();
     }
 
-    /// The next message for the client, without a line break.
-    pub fn poll_said(&mut self) -> Option<Vec<u8>> {
+    /// The next of what there is for the relay.
+    pub fn poll_said(&mut self) -> Option<Carried> {
         self.said.pop_front()
     }
 
@@ -273,15 +291,29 @@ impl Bridge {
     }
 
     /// An answer that cannot be read names this request: that is over. Returns the id under which its client knows it.
-    pub fn handle_unreadable(&mut self, id: &RequestId) -> Option<RequestId> {
-        match self.calls.answered(id.as_integer()?) {
-            Some(call) => {
-                self.end_asker(call.own);
-                self.end_wait_of(&call);
-                self.task_result_came(call.own);
-                call.client_id
-            }
-            None => Some(id.clone()),
+    pub fn handle_unreadable(&mut self, now: Instant, id: &RequestId) -> Option<RequestId> {
+        if self.is_of_greeting(Some(&ResponseId::Exact(id.clone()))) {
+            self.refuse_held(UNREADABLE);
+            return Some(id.clone());
+        }
+        let Some(own) = id.loose().filter(|own| self.calls.is_ours(*own)) else { return Some(id.clone()) };
+        let call = self.calls.answered(own)?;
+        if let Some(asked) = call.asked {
+            self.own_answered(now, own, asked, &ResponseBody::Error(UNREADABLE));
+            return None;
+        }
+        self.end_asker(own);
+        self.end_wait_of(&call);
+        call.client_id
+    }
+
+    /// Whether a response with this id is the one to the client's own `initialize`.
+    fn is_of_greeting(&self, id: Option<&ResponseId>) -> bool {
+        let Stage::Greeted(greeted, _) = &self.stage else { return false };
+        match id {
+            Some(ResponseId::Exact(id)) => id == greeted || (id.loose().is_some() && id.loose() == greeted.loose()),
+            Some(ResponseId::Loose(value)) => greeted.loose() == Some(*value),
+            None => false,
         }
     }
 
@@ -405,14 +437,18 @@ impl Bridge {
 
     /// An answer of the server.
     fn handle_response(&mut self, now: Instant, body: &[u8], response: &Response<'_>) {
-        let Some(ResponseId::Exact(id)) = &response.id else { return self.pass_to_client(body) };
-        if let Stage::Greeted(greeted, _) = &self.stage
-            && greeted == id
-        {
+        if self.is_of_greeting(response.id.as_ref()) {
             return self.greeting_answered(now, body, &response.body);
         }
-        let Some(call) = id.as_integer().and_then(|own| self.calls.answered(own)) else {
-            return self.pass_to_client(body);
+        // A careless server writes a number as text (D10).
+        let id = response.id.as_ref().and_then(|id| match id {
+            ResponseId::Exact(id) => id.loose(),
+            ResponseId::Loose(value) => Some(*value),
+        });
+        let Some(own) = id.filter(|own| self.calls.is_ours(*own)) else { return self.pass_to_client(body) };
+        let Some(call) = self.calls.answered(own) else {
+            // One too many. A client may have a request in flight that it knows by this very id.
+            return self.said.push_back(Carried::Unasked(body.into()));
         };
         match call {
             Call { asked: Some(asked), own, .. } => self.own_answered(now, own, asked, &response.body),
@@ -761,10 +797,11 @@ impl Bridge {
     fn say(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let mut body = Vec::new();
         write(&mut body);
-        self.said.push_back(body);
+        self.said.push_back(Carried::Message(body));
     }
 }
 
+const UNREADABLE: &[u8] = br#"{"code":-32603,"message":"the answer could not be read"}"#;
 const GONE: &str = "2026-07-28 has no such method";
 const NO_TASKS: &str = "the server's tasks are of another revision, which this client does not speak";
 const UNKNOWN_STATE: &str = "this requestState is unknown, used up or expired: call anew";

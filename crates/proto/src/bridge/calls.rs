@@ -196,6 +196,11 @@ impl Calls {
         self.next + 1
     }
 
+    /// Whether a message of ours has had this id.
+    pub(super) const fn is_ours(&self, own: i64) -> bool {
+        self.next < own && own <= FIRST
+    }
+
     /// Notes a client's request, and returns the id under which the server is to know it.
     pub(super) fn open(
         &mut self,

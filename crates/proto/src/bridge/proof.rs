@@ -2,7 +2,7 @@
 
 use core::hash::{Hash, Hasher};
 
-use super::{Bridge, Stage};
+use super::{Bridge, Carried, Stage};
 use crate::time::Instant;
 
 impl Bridge {
@@ -39,7 +39,7 @@ impl Bridge {
     /// Costs time in proportion to everything in flight and remembered.
     #[must_use]
     pub fn held(&self) -> usize {
-        let said: usize = self.said.iter().map(Vec::capacity).sum();
+        let said: usize = self.said.iter().map(|said| size_of::<Carried>() + said.held()).sum();
         let asked = self.asking.held() + self.fulfilling.held();
         let tasks = self.tasks_to_modern.held() + self.tasks_to_legacy.held();
         let listened = self.listening.held() + self.following.held();

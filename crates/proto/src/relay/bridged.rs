@@ -6,6 +6,7 @@
 
 use super::{Hop, Relay, RelayEvent};
 use crate::{
+    bridge::Carried,
     error_code,
     frame::{self, Frame, Mend},
     framing::{self, Framing, Overlong},
@@ -43,8 +44,11 @@ impl Relay {
                 self.frames_written(now, Side::Server, end + 1);
                 moved = true;
             }
-            while let Some(body) = bridge.poll_said() {
-                self.take_in(now, &body);
+            while let Some(said) = bridge.poll_said() {
+                match said {
+                    Carried::Message(body) => self.take_in(now, &body),
+                    Carried::Unasked(body) => self.core.reject(Side::Server, Rejected::UnknownResponse, &body),
+                }
                 moved = true;
             }
             if !moved {
@@ -67,7 +71,7 @@ impl Relay {
             Mend::TooLong(len) => self.lose_overlong(now, &Overlong { len, ..framing::learn(body) }),
             Mend::No => {
                 self.core.reject(Side::Server, Rejected::NotJson, body);
-                let id = framing::learn(body).id.and_then(|id| bridge.handle_unreadable(&id));
+                let id = framing::learn(body).id.and_then(|id| bridge.handle_unreadable(now, &id));
                 let words = "the answer could not be read";
                 self.answer_unreadable(now, Side::Server, id.as_ref(), error_code::INTERNAL_ERROR, words);
             }
@@ -78,7 +82,7 @@ impl Relay {
     pub(super) fn lose_overlong(&mut self, now: Instant, message: &Overlong) {
         let &Overlong { len, kind, .. } = message;
         let bridge = self.bridge.as_mut();
-        let id = bridge.zip(message.id.as_ref()).and_then(|(bridge, id)| bridge.handle_unreadable(id));
+        let id = bridge.zip(message.id.as_ref()).and_then(|(bridge, id)| bridge.handle_unreadable(now, id));
         self.handle_overlong(now, Side::Server, &Overlong { len, kind, id, ..message.clone() });
     }
 

@@ -11,7 +11,7 @@ use rescind_proto::{
 use rescind_testkit::relay_rig::RelayRig;
 
 const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"client","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}"#;
-const HELLO: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"client","version":"1"}}}"#;
+pub(crate) const HELLO: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"client","version":"1"}}}"#;
 pub(crate) const GREETING: &str = r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true},"resources":{"subscribe":true},"logging":{},"tasks":{}},"serverInfo":{"name":"server","version":"2"},"instructions":"be kind"}"#;
 pub(crate) const DISCOVERED: &str = r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true},"resources":{"subscribe":true},"logging":{}},"instructions":"be kind","ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"server","version":"2"}}}"#;
 pub(crate) const NO_METHOD: &str = r#"{"code":-32601,"message":"Method not found"}"#;
@@ -24,7 +24,7 @@ pub(crate) fn rig(config: BridgeConfig) -> RelayRig {
     RelayRig::new(RelayConfig { bridge: Some(config), ..RelayConfig::default() })
 }
 
-fn serving_modern() -> RelayRig {
+pub(crate) fn serving_modern() -> RelayRig {
     rig(BridgeConfig { serves_modern: true, ..BridgeConfig::default() })
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn cancel(id: impl std::fmt::Display) -> String {
 }
 
 /// A client of 2026-07-28 has called a tool as request 1, and a server with sessions was found out and has the call.
-fn modern_before_legacy() -> RelayRig {
+pub(crate) fn modern_before_legacy() -> RelayRig {
     let mut rig = serving_modern();
     rig.from_client(&request(1, "tools/call", r#""name":"slow","arguments":{"a":1}"#));
     let asked = rig.at_server();

@@ -1,6 +1,7 @@
 //! What the engine does: named cases, everything reachable from a small world, walks and floods.
 
 mod bridge;
+mod bridge_bad_input;
 mod bridge_questions;
 mod bridge_tasks;
 mod corpus;
