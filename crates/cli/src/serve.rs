@@ -1,6 +1,7 @@
 //! `rescind serve --listen ADDRESS [flags] COMMAND…`: MCP over HTTP in front of a server on stdio.
 
 mod access;
+mod watched_file;
 
 use std::{
     ffi::OsString,
@@ -188,6 +189,7 @@ async fn serve(arguments: Arguments) -> Result<(), Failure> {
     let takes_credentials = arguments.access.is_open() && !arguments.is_shared();
     let signs_in = upstream.as_ref().filter(|upstream| takes_credentials && upstream.takes_credentials());
     let discovery = signs_in.map(|upstream| upstream.discovery(path)).transpose()?;
+    let tokens = arguments.access.watched();
     let Granted { access, keys, warning } = arguments.access.grant()?;
     let config = endpoint_config(&arguments, access, discovery.is_some());
     let is_open = arguments.access.is_open() && !listen.ip().is_loopback();
@@ -224,6 +226,10 @@ async fn serve(arguments: Arguments) -> Result<(), Failure> {
     if let Some(keys) = keys {
         let pool = pool.clone();
         helpers.spawn_local(async move { match access::fetch_keys(keys, pool).await {} });
+    }
+    if let Some(file) = tokens {
+        let following = access::follow(arguments.access.clone(), file, pool.clone());
+        helpers.spawn_local(async move { match following.await {} });
     }
     let (news, mut heard) = mpsc::channel(1);
     for endpoint in pool.members() {

@@ -109,6 +109,7 @@ impl Recording {
             client: replay.implementation(rescind_proto::side::Side::Client),
             server: replay.implementation(rescind_proto::side::Side::Server),
             connected: None,
+            owner: None,
         };
         let (end, left_out, now, in_flight) = (replay.end(), replay.left_out, replay.now, replay.in_flight());
         let mut remarks = damage.remarks();

@@ -33,6 +33,9 @@ pub struct Session {
     /// Who is connected, if clients reach the server over HTTP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connected: Option<Connected>,
+    /// Whose it is, where clients over HTTP have owners and do not share the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
 }
 
 /// Who is connected over HTTP, and what is kept for those who are away.

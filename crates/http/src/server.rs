@@ -42,6 +42,7 @@ mod stateless;
 mod stream;
 mod strict;
 mod task_owners;
+mod withdrawal;
 
 use core::num::NonZero;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

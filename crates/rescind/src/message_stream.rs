@@ -29,6 +29,11 @@ pub trait MessageStream: Send + Unpin {
         None
     }
 
+    /// Whose it is, if that is known and the same for all that comes on it: a name for the operator, who may see it.
+    fn owner(&self) -> Option<&str> {
+        None
+    }
+
     /// Receives the next message; `None` at the end.
     ///
     /// # Errors

@@ -194,7 +194,7 @@ pub async fn drive(link: Link) -> Result<LinkEnd, LinkError> {
         }
     };
     #[cfg(feature = "admin")]
-    let census = client.census();
+    let (census, owner) = (client.census(), client.owner());
     let client = match client {
         LinkClient::Descriptors { input, output } => Port::to_client(input, output).map_err(LinkError::Setup)?,
         LinkClient::Messages(stream) => {
@@ -206,7 +206,7 @@ pub async fn drive(link: Link) -> Result<LinkEnd, LinkError> {
         }
     };
     #[cfg(feature = "admin")]
-    let admin = Admin::open(&link.admin, origin, &command, group.as_ref().map(Group::server_id), census, mark)
+    let admin = Admin::open(&link.admin, origin, &command, group.as_ref().map(Group::server_id), census, owner, mark)
         .unwrap_or_else(|errors| {
             errors.iter().for_each(|error| observer.handle_unlisted(error));
             Admin::default()

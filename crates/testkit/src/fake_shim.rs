@@ -238,6 +238,7 @@ pub fn session(name: &str, command: &[&str]) -> Session {
         client: speaks("mcp-2025-11-25"),
         server: speaks("mcp-2025-11-25"),
         connected: None,
+        owner: None,
     }
 }
 

@@ -6,8 +6,8 @@ use rescind_feed::{Connected, Progress, Request, Session, Settled, SettledHow, S
 use crate::screen::{Tone, clean};
 
 /// The headings of the columns.
-pub(crate) const COLUMNS: [&str; 10] =
-    ["ID", "SERVER", "PROTOCOL", "FROM", "METHOD", "AGE", "STATE", "PROGRESS", "DEADLINE", "CANCEL"];
+pub(crate) const COLUMNS: [&str; 11] =
+    ["ID", "SERVER", "OWNER", "PROTOCOL", "FROM", "METHOD", "AGE", "STATE", "PROGRESS", "DEADLINE", "CANCEL"];
 
 /// One row. Every cell is clean text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +25,7 @@ impl Row {
             cells: [
                 format!("{name}/{}", clean(&request.label())),
                 server(session),
+                owner(session),
                 String::new(),
                 request.from.as_str().into(),
                 method(request),
@@ -46,19 +47,19 @@ impl Row {
         };
         let mut state = if in_flight { "at work" } else { "idle" }.to_owned();
         state.extend(session.connected.iter().map(|connected| format!(", {}", over_http(connected))));
-        Self::of(name, [server(session), protocol, duration(now), state], Tone::Faint)
+        Self::of(name, [server(session), owner(session), protocol, duration(now), state], Tone::Faint)
     }
 
     /// The row of a session whose shim cannot be asked.
     pub(super) fn of_error(name: &str, error: &ShimError) -> Self {
         let none = String::new;
-        Self::of(name, [none(), none(), none(), clean(&error.to_string())], Tone::Alarm)
+        Self::of(name, [none(), none(), none(), none(), clean(&error.to_string())], Tone::Alarm)
     }
 
-    fn of(name: &str, [server, protocol, age, state]: [String; 4], tone: Tone) -> Self {
+    fn of(name: &str, [server, owner, protocol, age, state]: [String; 5], tone: Tone) -> Self {
         let none = String::new;
         let name = name.to_owned();
-        Self { cells: [name, server, protocol, none(), none(), age, state, none(), none(), none()], tone }
+        Self { cells: [name, server, owner, protocol, none(), none(), age, state, none(), none(), none()], tone }
     }
 }
 
@@ -84,6 +85,11 @@ fn over_http(connected: &Connected) -> String {
 pub(crate) fn server(session: &Session) -> String {
     let program = session.command.first().map(|path| path.rsplit('/').next().unwrap_or(path));
     clean(session.server.name.as_deref().or(program).unwrap_or("?"))
+}
+
+/// Whose it is, where clients have owners.
+pub(crate) fn owner(session: &Session) -> String {
+    session.owner.as_deref().map(clean).unwrap_or_default()
 }
 
 /// `METHOD` or `METHOD:TOOL`.

@@ -4,7 +4,7 @@ use super::row::{COLUMNS, Row};
 use crate::screen::{Screen, Tone, fitted, width};
 
 /// Columns of requests that may be narrowed, and their least width.
-const FLEXIBLE: [(usize, usize); 6] = [(0, 24), (1, 6), (2, 8), (4, 12), (7, 8), (9, 12)];
+const FLEXIBLE: [(usize, usize); 7] = [(0, 24), (1, 6), (2, 5), (3, 8), (5, 12), (8, 8), (10, 12)];
 
 const GAP: usize = 2;
 
@@ -71,8 +71,8 @@ mod tests {
     #[test]
     fn a_table_fits_the_screen_and_is_whole_elsewhere() {
         let rows = [
-            row(["4711/1", "index", "", "client", "tools/call:index", "12.3 s", "running", "42% indexing", "", ""]),
-            row(["4712/2", "server-everything", "", "client", "tools/call:検索", "1.0 s", "stuck", "", "", "sent"]),
+            row(["4711/1", "index", "", "", "client", "tools/call:index", "12.3 s", "running", "42% indexing", "", ""]),
+            row(["4712/2", "server-everything", "", "", "client", "tools/call:検索", "1.0 s", "stuck", "", "", "sent"]),
         ];
         let file = lines(&rows, Screen { size: None, colour: false });
         assert_eq!(

@@ -15,21 +15,22 @@ use rescind_http::{
     },
 };
 
+use super::watched_file::WatchedFile;
 use crate::{failure::Failure, fleet::report, screen::clean};
 
 /// Who may use the service.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct AccessArguments {
     /// Serve only requests that have the token in the first line of FILE (`Authorization: Bearer TOKEN`). Beyond loopback,
-    /// a service with neither this nor --owners is open to everyone who can reach it
+    /// a service with neither this nor --owners is open to everyone who can reach it. FILE is read again when it has changed
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 
     /// Serve only requests that have a token in FILE, and tell the owners of tokens apart: none of them sees, resumes,
     /// cancels or ends what another has begun. Each line of FILE is an owner and a token of theirs, or `sha256:` and the
     /// SHA-256 of the token in hexadecimal digits in its place; lines that begin with # are left out. Requests outside a
-    /// session have a server process for each owner, unless --shared or --pool is given. FILE is read once, when the service
-    /// starts
+    /// session have a server process for each owner, unless --shared or --pool is given. FILE is read again when it has
+    /// changed: of an owner who is not in it any more, what is in flight is cancelled, and sessions end
     #[arg(long, value_name = "FILE", conflicts_with = "token_file")]
     owners: Option<PathBuf>,
 
@@ -64,6 +65,11 @@ impl AccessArguments {
         self.token_file.is_none() && self.owners.is_none() && self.issuer.is_none()
     }
 
+    /// The file of tokens, if there is one. It is about to be read.
+    pub(crate) fn watched(&self) -> Option<WatchedFile> {
+        self.token_file.as_deref().or(self.owners.as_deref()).map(WatchedFile::new)
+    }
+
     /// Reads the files, and what the flags say.
     pub(crate) fn grant(&self) -> Result<Granted, Failure> {
         if let (Some(issuer), Some(audience)) = (&self.issuer, &self.audience) {
@@ -80,6 +86,23 @@ impl AccessArguments {
 impl Granted {
     const fn plain(access: Access) -> Self {
         Self { access, keys: None, warning: None }
+    }
+}
+
+/// Reads the file of tokens again whenever it has changed. If it cannot be read, the tokens that are known stay good.
+pub(crate) async fn follow(arguments: AccessArguments, mut file: WatchedFile, pool: Pool) -> Infallible {
+    loop {
+        file.changed().await;
+        match arguments.grant() {
+            Ok(Granted { access, keys: _, warning }) => {
+                pool.supply_access(&access);
+                report(&format!("{}: read again", file.path().display()));
+                warning.iter().for_each(|warning| report(warning));
+            }
+            Err(Failure { input, cause, hint }) => report(&format!(
+                "warning: {input}: {cause}; the tokens that it had before are still good\nhint: {hint}"
+            )),
+        }
     }
 }
 

@@ -139,6 +139,7 @@ impl SessionBoard {
         let cells = [
             self.label(request),
             row::server(&self.session),
+            row::owner(&self.session),
             none(),
             none(),
             row::method(request),

@@ -69,6 +69,7 @@ interface FeedSession {
   client: FeedImplementation;
   server: FeedImplementation;
   connected?: FeedConnected;
+  owner?: string;
 }
 
 interface FeedConnected {

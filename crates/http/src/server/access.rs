@@ -60,7 +60,12 @@ impl Access {
             Self::Owners(bearers) => bearers.owner(token).map(Some),
             Self::Issuer(issuer) => return issuer.judge(keyring, token).map(Some),
         };
-        established.ok_or_else(|| unauthorized(HeaderValue::from_static(r#"Bearer error="invalid_token""#)))
+        established.ok_or_else(Self::not_good)
+    }
+
+    /// Refuses a request with a token that is not good, or is not any more.
+    pub(crate) fn not_good() -> Refusal {
+        unauthorized(HeaderValue::from_static(r#"Bearer error="invalid_token""#))
     }
 
     /// Refuses a request without a token.

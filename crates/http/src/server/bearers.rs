@@ -58,6 +58,11 @@ impl Bearers {
         self.has_plain
     }
 
+    /// Who has a token.
+    pub(crate) fn owners(&self) -> impl Iterator<Item = &Owner> {
+        self.bearers.values().map(|bearer| &bearer.owner)
+    }
+
     /// Whose token this is.
     pub(crate) fn owner(&self, token: &[u8]) -> Option<Owner> {
         self.bearers.get(&TokenDigest::of(token)).map(|bearer| bearer.owner.clone())

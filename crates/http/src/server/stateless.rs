@@ -83,6 +83,19 @@ impl Shared {
         self.question().is_some_and(|question| question.link == link)
     }
 
+    /// The links of these people.
+    pub(crate) fn links_of(&self, is_one: impl Fn(&Asker) -> bool) -> Vec<LinkKey> {
+        let mut links: Vec<_> = self.links.iter().filter(|(asker, _)| is_one(asker)).map(|(_, link)| *link).collect();
+        links.sort_unstable();
+        links
+    }
+
+    /// Has these people wait no more until it is known which era the server speaks; the responses that they wait for.
+    pub(crate) fn take_held(&mut self, is_one: impl Fn(&Asker) -> bool) -> Vec<ReplyKey> {
+        let Era::Asked(question) = &mut self.era else { return Vec::new() };
+        question.held.extract_if(.., |held| is_one(&held.asker)).map(|held| held.reply).collect()
+    }
+
     /// Requests that wait until it is known which era the server speaks.
     pub(crate) fn held(&self) -> &[Held] {
         self.question().map_or(&[], |question| &question.held)

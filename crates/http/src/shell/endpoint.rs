@@ -22,7 +22,7 @@ use rescind_proto::time::Instant;
 use tokio::{sync::Notify, task::JoinSet};
 
 use super::link::{self, HttpLink};
-use crate::server::{HttpServer, HttpServerConfig, HttpServerEvent, KeySet, LinkKey, Owner, ReplyKey};
+use crate::server::{Access, HttpServer, HttpServerConfig, HttpServerEvent, KeySet, LinkKey, Owner, ReplyKey};
 
 /// An endpoint of Streamable HTTP: serves HTTP requests, and opens links for what is to answer them.
 ///
@@ -204,7 +204,7 @@ impl Endpoint {
     /// The next link that is to be served; drop it to refuse it.
     pub async fn accept(&self) -> OpenedLink {
         let NewLink { key, session, credentials, owner } = poll_fn(|cx| self.poll_opened(cx)).await;
-        OpenedLink { link: HttpLink::new(self.clone(), key), session, credentials, owner }
+        OpenedLink { link: HttpLink::new(self.clone(), key, owner.clone()), session, credentials, owner }
     }
 
     /// The next page of the server behind that is to be given. None is wanted unless
@@ -220,6 +220,11 @@ impl Endpoint {
         })
         .await;
         WantedPage { path, endpoint: self.clone(), reply, is_answered: false }
+    }
+
+    /// From now on these tokens are good ([`HttpServer::handle_access`]).
+    pub fn supply_access(&self, access: Access) {
+        self.with(|server, now| server.handle_access(now, access));
     }
 
     /// Waits until the keys of the issuer are wanted ([`Access::Issuer`](crate::server::Access)), for

@@ -15,7 +15,7 @@ use rescind::peer::{
 use rescind_proto::id::RequestId;
 
 use super::endpoint::Endpoint;
-use crate::server::{LinkInput, LinkKey};
+use crate::server::{LinkInput, LinkKey, Owner};
 
 /// The messages of a link: those of a session's client, or of several clients that share it.
 ///
@@ -24,11 +24,12 @@ use crate::server::{LinkInput, LinkKey};
 pub struct HttpLink {
     endpoint: Endpoint,
     key: LinkKey,
+    owner: Option<Owner>,
 }
 
 impl HttpLink {
-    pub(super) const fn new(endpoint: Endpoint, key: LinkKey) -> Self {
-        Self { endpoint, key }
+    pub(super) const fn new(endpoint: Endpoint, key: LinkKey, owner: Option<Owner>) -> Self {
+        Self { endpoint, key, owner }
     }
 }
 
@@ -65,6 +66,10 @@ impl MessageStream for HttpLink {
     fn census(&self) -> Option<Census> {
         let (endpoint, key) = (self.endpoint.clone(), self.key);
         Some(Arc::new(move || endpoint.with(|server, _| server.census(key))))
+    }
+
+    fn owner(&self) -> Option<&str> {
+        self.owner.as_ref().map(Owner::name)
     }
 
     fn handle_silenced(&mut self, id: &RequestId) {

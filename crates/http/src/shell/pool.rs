@@ -6,7 +6,7 @@ use http::Request;
 use http_body::Body;
 
 use super::{endpoint::Endpoint, service::Respond};
-use crate::server::{HttpServerConfig, KeySet, place};
+use crate::server::{Access, HttpServerConfig, KeySet, place};
 
 /// Endpoints that serve the same. A session stays with the one that began it, and a task with the one whose program has it;
 /// who comes goes to the one where least is going on. A handle: clones are of the same endpoints.
@@ -52,6 +52,11 @@ impl Pool {
     /// Supplies all of them with the keys of the issuer ([`Endpoint::supply_keys`]).
     pub fn supply_keys(&self, keys: Option<&KeySet>) {
         self.members.iter().for_each(|member| member.supply_keys(keys.cloned()));
+    }
+
+    /// From now on these tokens are good, for all of them ([`Endpoint::supply_access`]).
+    pub fn supply_access(&self, access: &Access) {
+        self.members.iter().for_each(|member| member.supply_access(access.clone()));
     }
 
     /// Answers an HTTP request, by the endpoint that it is for.

@@ -28,4 +28,5 @@ mod shared;
 mod subscriptions;
 mod task_owners;
 mod walks;
+mod withdrawals;
 mod world;

@@ -11,7 +11,7 @@ use crate::rig::*;
 /// Ann has two tokens.
 const LIST: &str = "ann token-of-ann\nann renewed\nbob token-of-bob\ncas token-of-cas";
 
-fn owned() -> HttpServerConfig {
+pub(crate) fn owned() -> HttpServerConfig {
     HttpServerConfig { access: Access::Owners(Bearers::read(LIST).unwrap()), ..config() }
 }
 

@@ -81,6 +81,7 @@ impl Admin {
         command: &[OsString],
         server_pid: Option<u32>,
         census: Option<Census>,
+        owner: Option<String>,
         mark: Option<Mark>,
     ) -> Result<Self, Vec<SocketError>> {
         let mut errors = Vec::new();
@@ -96,6 +97,7 @@ impl Admin {
             command: command.iter().map(|word| record::text(&word.to_string_lossy())).collect(),
             started: super::since_1970(origin).as_micros().try_into().unwrap_or(u64::MAX),
             census,
+            owner: owner.as_deref().map(record::text),
         };
         if let Some(mark) = mark {
             socket.keep(&Record::new(mark, facts.name.clone(), facts.command.clone(), facts.started));
@@ -211,7 +213,7 @@ mod tests {
     use super::*;
 
     fn open(directories: &[PathBuf]) -> Result<Admin, Vec<SocketError>> {
-        Admin::open(directories, std::time::Instant::now(), &["server".into()], Some(1), None, Mark::next())
+        Admin::open(directories, std::time::Instant::now(), &["server".into()], Some(1), None, None, Mark::next())
     }
 
     /// There may be no `/run/user/UID`, and the directory in `/tmp` may belong to another user.

@@ -36,6 +36,14 @@ impl LinkClient {
             Self::Messages(stream) => stream.census(),
         }
     }
+
+    /// Whose it is, where somebody told.
+    pub(super) fn owner(&self) -> Option<String> {
+        match self {
+            Self::Descriptors { .. } => None,
+            Self::Messages(stream) => stream.owner().map(ToOwned::to_owned),
+        }
+    }
 }
 
 /// What the server of a [`Link`](super::Link) is.

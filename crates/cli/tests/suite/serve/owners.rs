@@ -204,6 +204,11 @@ fn tokens_stand_in_no_list_no_recording_and_no_word() {
     };
     let mut said = vec![listed(&["ps"]), listed(&["ps", "--sessions", "--json"])];
     assert!(said[0].contains("tools/call"), "{}", said[0]);
+    // The operator sees whose it is.
+    let words = |line: &str| line.split_whitespace().nth(2).map(ToOwned::to_owned);
+    let hers = said[0].lines().find(|line| line.contains("tools/call")).and_then(words);
+    assert_eq!((words(&said[0]).as_deref(), hers.as_deref()), (Some("OWNER"), Some("ann")), "{}", said[0]);
+    assert!(said[1].contains(r#""owner": "ann""#), "{}", said[1]);
     service.shim.kill(rustix::process::Signal::TERM);
     service.shim.kill(rustix::process::Signal::TERM);
     ann.server.exit(0);
@@ -216,6 +221,41 @@ fn tokens_stand_in_no_list_no_recording_and_no_word() {
     for text in said {
         assert!(!text.contains("-secret"), "{text}");
     }
+}
+
+/// The list is written anew while the service runs.
+#[test]
+fn who_is_taken_out_of_the_list_is_stopped_and_who_comes_in_is_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut service = serve(folder.path());
+    let begin = |who| {
+        let mut session = service.open_session_with(LEGACY, &[who]);
+        let mut call = service.connect();
+        call.post(&[("mcp-session-id", &*session.id), who], &request("1", "tools/call"));
+        session.server.expect(&request("1", "tools/call"));
+        assert_eq!(call.head().status, 200);
+        call.event().unwrap();
+        (session, call)
+    };
+    let (mut ann, mut hers) = begin(ANN);
+    let (mut bob, mut his) = begin(BOB);
+    let digest = LIST.lines().last().unwrap();
+    let list = write(folder.path(), &format!("{digest}\ncas cas-secret\n"), 0o600);
+    let told = ann.server.receive();
+    assert!(told.contains("notifications/cancelled") && told.contains(r#""requestId":1"#), "{told}");
+    ann.server.expect_end();
+    hers.expect_end();
+    assert_eq!(service.shim.stderr.line(), format!("{list}: read again"));
+    let (_, head) = service.post(&[ANN, ("mcp-session-id", &*ann.id)], &request("2", "tools/call"));
+    assert_eq!((head.status, head.header("www-authenticate")), (401, Some(r#"Bearer error="invalid_token""#)));
+    service.open_session_with(LEGACY, &[("authorization", "Bearer cas-secret")]);
+
+    // What is no list takes nobody's token away.
+    write(folder.path(), "bob\n", 0o600);
+    let said = "line 1 is not an owner and a token; the tokens that it had before are still good";
+    assert_eq!(service.shim.stderr.line(), format!("warning: {list}: {said}"));
+    bob.server.send(&result("1", "{}"));
+    assert_eq!(his.event().unwrap().data, result("1", "{}"));
 }
 
 #[test]

@@ -229,6 +229,7 @@ mod tests {
                 command: Vec::new(),
                 started: 0,
                 census: None,
+                owner: None,
             };
             let mut relay = Relay::new(RelayConfig::default());
             let tracker = ChangeTracker::begin(&mut relay);

@@ -45,6 +45,8 @@ pub(super) struct SessionFacts {
     pub(super) started: u64,
     /// Counts who is connected.
     pub(super) census: Option<Census>,
+    /// Whose the client is.
+    pub(super) owner: Option<String>,
 }
 
 impl fmt::Debug for SessionFacts {
@@ -165,6 +167,7 @@ impl SessionFacts {
             client: implementations[Side::Client].clone(),
             server: implementations[Side::Server].clone(),
             connected: self.connected(),
+            owner: self.owner.clone(),
         }
     }
 
