@@ -29,6 +29,8 @@ struct Quiet<'a> {
     /// On which it posts cancels.
     posting: Connection,
     calls: usize,
+    /// How long it rests before each of its calls.
+    rests: Duration,
 }
 
 impl Quiet<'_> {
@@ -36,6 +38,7 @@ impl Quiet<'_> {
     async fn cancel(&mut self, gateway: &mut Gateway, era: Era, times: usize) -> io::Result<Vec<u32>> {
         let mut taken = Vec::new();
         for _ in 0..times {
+            tokio::time::sleep(self.rests).await;
             self.calls += 1;
             let (work, id) = (self.calls, self.calls as i64);
             let mut calling = Connection::open(gateway.address).await?;
@@ -66,16 +69,16 @@ async fn next(gateway: &mut Gateway) -> io::Result<Mark> {
     timeout(SILENCE, gateway.marks.next()).await.map_err(|_| io::Error::other("the child was not told"))?
 }
 
-/// Measures so many cancels of each kind, a little more or less.
+/// Measures so many cancels of each kind, a little more or less, of a client that rests so long before each.
 pub(crate) async fn measure(
     gateway: &mut Gateway,
     sessions: &[Rc<Requests>],
     era: Era,
-    cancels: usize,
+    (cancels, rests): (usize, Duration),
     figures: &mut Figures,
 ) -> io::Result<()> {
     let posting = Connection::open(gateway.address).await?;
-    let mut quiet = Quiet { requests: &sessions[0], posting, calls: 0 };
+    let mut quiet = Quiet { requests: &sessions[0], posting, calls: 0, rests };
     let flooding = &sessions[1..2];
     let (mut alone, mut beside) = (Vec::new(), Vec::new());
     let (mut calls, mut lasted) = (0, Duration::ZERO);

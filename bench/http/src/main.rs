@@ -81,6 +81,10 @@ struct Options {
     /// The CPU of the load generator; the same if absent.
     #[arg(long)]
     load_cpu: Option<usize>,
+    /// How long the quiet client beside a flood rests before each of its calls, in milliseconds. A person does longer; a
+    /// processor that was idle meanwhile is slow to wake.
+    #[arg(long, default_value_t = 15)]
+    rests: u64,
     #[command(flatten)]
     shim: ShimOptions,
     /// Where the gateways of others are installed.
@@ -254,8 +258,9 @@ impl Bench<'_> {
             return Ok(());
         }
         let (mut gateway, sessions) = self.open(contender, era, figures).await?;
-        let cancels = if self.options.quick { 16 } else { 2000 };
-        within(floods::measure(&mut gateway, &sessions, era, cancels, figures)).await
+        let cancels = if self.options.quick { 16 } else { 1000 };
+        let rests = Duration::from_millis(self.options.rests);
+        within(floods::measure(&mut gateway, &sessions, era, (cancels, rests), figures)).await
     }
 
     async fn open(

@@ -109,10 +109,7 @@ async fn converse(
     stream.set_nodelay(true)?;
     probe(&stream, config.probe_after);
     let (pool, seat) = (&pool, &seat);
-    let service = service_fn(move |request| async move {
-        seat.take_turn().await;
-        pool.respond(request).await
-    });
+    let service = service_fn(move |request| seat.in_turn(pool.respond(request)));
     let mut server = http1::Builder::new();
     server.timer(TokioTimer::new()).header_read_timeout(config.head_patience);
     server.max_buf_size(config.max_head).max_headers(config.max_headers);

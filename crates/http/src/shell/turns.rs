@@ -1,14 +1,17 @@
 //! In which order requests are handled when many come at once.
 //!
 //! A runtime of one thread handles what is ready in the order in which it came. Behind a client that calls on many
-//! connections as fast as it is answered, another's cancel would wait for all of those. So while there are others,
-//! connections on which request follows request let one request through for each look at the sockets, and what comes on
-//! quiet ones passes them.
+//! connections as fast as it is answered, another's cancel would wait for all of those, and for their answers. So while
+//! there are others, connections on which request follows request take turns: of all their calls that are answered at
+//! once, one is under way, and one more is let through for each look at the sockets. What comes on quiet connections passes
+//! all that wait, and so does a call that takes longer.
 
 use std::{
+    future::Future,
+    pin::pin,
     sync::{
         Arc,
-        atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -16,14 +19,20 @@ use std::{
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
     sync::Semaphore,
-    time::Instant,
+    time::{Instant, timeout},
 };
 
 /// A request that comes so soon after the last one of its connection follows it.
 const SOON: Duration = Duration::from_millis(10);
 
-/// So many requests that follow each other make a connection a busy one. A person's agent has fewer at once.
-const MANY: u32 = 16;
+/// So many requests that follow each other make a connection a busy one. It should be soon: until then a flood is none.
+const MANY: u32 = 2;
+
+/// A connection whose last request took longer holds no turn: its calls wait for something else than this thread.
+const QUICK: Duration = Duration::from_micros(250);
+
+/// A request that takes longer gives its turn away. The timers of the runtime are no finer.
+const LONGEST: Duration = Duration::from_millis(1);
 
 /// Turns of the connections of one socket.
 #[derive(Debug)]
@@ -45,6 +54,8 @@ pub(super) struct Seat {
     last: AtomicU64,
     /// Requests that followed each other, up to [`MANY`].
     streak: AtomicU32,
+    /// Its last request in turn took less than [`QUICK`].
+    is_quick: AtomicBool,
 }
 
 impl Turns {
@@ -61,21 +72,36 @@ impl Turns {
     /// A place for a new connection, which counts as a quiet one.
     pub(super) fn seat(self: &Arc<Self>) -> Seat {
         self.quiet.fetch_add(1, Ordering::Relaxed);
-        Seat { turns: Arc::clone(self), last: AtomicU64::new(0), streak: AtomicU32::new(0) }
+        Seat {
+            turns: Arc::clone(self),
+            last: AtomicU64::new(0),
+            streak: AtomicU32::new(0),
+            is_quick: AtomicBool::new(true),
+        }
     }
 }
 
 impl Seat {
-    /// Waits until a request that has come on this connection is to be handled.
-    pub(super) async fn take_turn(&self) {
+    /// Handles a request that has come on this connection, when it is its turn.
+    pub(super) async fn in_turn<T>(&self, handled: impl Future<Output = T>) -> T {
         let turns = &self.turns;
         if !self.is_busy_with_another() || !turns.is_one_thread || turns.quiet.load(Ordering::Relaxed) == 0 {
-            return;
+            return handled.await;
         }
         let turn = turns.turn.acquire().await;
         // Meanwhile the runtime looks at the sockets, and handles what has come on them.
         tokio::task::yield_now().await;
+        let begun = Instant::now();
+        let mut handled = pin!(handled);
+        let quick =
+            if self.is_quick.load(Ordering::Relaxed) { timeout(LONGEST, &mut handled).await.ok() } else { None };
         drop(turn);
+        let done = match quick {
+            Some(done) => done,
+            None => handled.await,
+        };
+        self.is_quick.store(begun.elapsed() < QUICK, Ordering::Relaxed);
+        done
     }
 
     /// Notes one more request, and whether the connection is busy with it.
@@ -104,14 +130,21 @@ impl Drop for Seat {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use std::{
+        future::{pending, ready},
+        pin::Pin,
+        sync::Mutex,
+        task::{Context, Waker},
+    };
+
+    use tokio::sync::Notify;
 
     use super::*;
 
     async fn busy(turns: &Arc<Turns>) -> Arc<Seat> {
         let seat = turns.seat();
         for _ in 0..=MANY {
-            seat.take_turn().await;
+            seat.in_turn(ready(())).await;
         }
         Arc::new(seat)
     }
@@ -121,10 +154,7 @@ mod tests {
         let handled = Arc::new(Mutex::new(Vec::new()));
         let requests = connections.iter().map(|&(name, seat)| {
             let (seat, handled) = (Arc::clone(seat), Arc::clone(&handled));
-            tokio::spawn(async move {
-                seat.take_turn().await;
-                handled.lock().expect("no panic").push(name);
-            })
+            tokio::spawn(async move { seat.in_turn(async { handled.lock().expect("no panic").push(name) }).await })
         });
         for request in requests.collect::<Vec<_>>() {
             // The clock is paused: it jumps as soon as nobody gets on.
@@ -133,17 +163,82 @@ mod tests {
         Arc::into_inner(handled).and_then(|handled| handled.into_inner().ok()).expect("all are over")
     }
 
+    type Call<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
+
+    /// Lets calls go as far as they can, and no time pass: a task that yields would let the paused clock jump.
+    fn go_on(calls: &mut Vec<Call<'_>>) {
+        let cx = &mut Context::from_waker(Waker::noop());
+        for _ in 0..4 {
+            calls.retain_mut(|call| call.as_mut().poll(cx).is_pending());
+        }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn what_comes_on_a_quiet_connection_passes_those_that_never_rest() {
         let turns = Arc::new(Turns::new());
         let [first, second, third] = [busy(&turns).await, busy(&turns).await, busy(&turns).await];
-        let quiet = Arc::new(turns.seat());
-        let all = [("first", &first), ("second", &second), ("third", &third), ("quiet", &quiet)];
         for _ in 0..3 {
+            let quiet = Arc::new(turns.seat());
+            let all = [("first", &first), ("second", &second), ("third", &third), ("quiet", &quiet)];
             assert_eq!(order(&all).await, ["quiet", "first", "second", "third"]);
         }
         tokio::time::advance(SOON).await;
+        let quiet = Arc::new(turns.seat());
+        let all = [("first", &first), ("second", &second), ("third", &third), ("quiet", &quiet)];
         assert_eq!(order(&all).await, ["first", "second", "third", "quiet"], "all have rested");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_call_of_a_flood_is_under_way_at_once_unless_it_takes_long() {
+        let turns = Arc::new(Turns::new());
+        let _quiet = turns.seat();
+        let (under_way, answers) = (&AtomicUsize::new(0), &Notify::new());
+        let mut calls: Vec<Call<'_>> = Vec::new();
+        for _ in 0..4 {
+            let seat = busy(&turns).await;
+            calls.push(Box::pin(async move {
+                let call = async {
+                    under_way.fetch_add(1, Ordering::Relaxed);
+                    answers.notified().await;
+                };
+                seat.in_turn(call).await;
+            }));
+        }
+        let mut come = |calls: &mut Vec<Call<'_>>| {
+            go_on(calls);
+            under_way.load(Ordering::Relaxed)
+        };
+        assert_eq!(come(&mut calls), 1);
+        answers.notify_one();
+        assert_eq!(come(&mut calls), 2, "each answer lets one more go");
+        tokio::time::advance(LONGEST).await;
+        assert_eq!(come(&mut calls), 3, "one that takes long gives its turn away");
+        tokio::time::advance(LONGEST).await;
+        assert_eq!(come(&mut calls), 4);
+        answers.notify_waiters();
+        go_on(&mut calls);
+        assert!(calls.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_whose_calls_take_long_holds_no_turn() {
+        let turns = Arc::new(Turns::new());
+        let (seat, _quiet) = (busy(&turns).await, turns.seat());
+        seat.in_turn(tokio::time::sleep(LONGEST)).await;
+        let free = |turns: &Turns| turns.turn.available_permits();
+        seat.in_turn(async { assert_eq!(free(&turns), 1) }).await;
+        seat.in_turn(async { assert_eq!(free(&turns), 0, "the last one was quick") }).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_is_given_up_gives_its_turn_back() {
+        let turns = Arc::new(Turns::new());
+        let (seat, _quiet) = (busy(&turns).await, turns.seat());
+        let mut calls: Vec<Call<'_>> = vec![Box::pin(seat.in_turn(pending()))];
+        go_on(&mut calls);
+        assert_eq!(turns.turn.available_permits(), 0);
+        drop(calls);
+        assert_eq!(turns.turn.available_permits(), 1);
     }
 
     #[tokio::test(start_paused = true)]
@@ -156,7 +251,7 @@ mod tests {
         assert_eq!(order(&[("first", &first)]).await, ["first"], "the quiet one has left");
         drop(held);
         tokio::time::advance(SOON).await;
-        first.take_turn().await;
+        first.in_turn(ready(())).await;
         assert_eq!(turns.quiet.load(Ordering::Relaxed), 1, "it has rested");
         drop((first, second));
         assert_eq!(turns.quiet.load(Ordering::Relaxed), 0);
@@ -167,6 +262,6 @@ mod tests {
         let turns = Arc::new(Turns::new());
         let _held = turns.turn.acquire().await.expect("open");
         let (seat, _quiet) = (busy(&turns).await, turns.seat());
-        seat.take_turn().await;
+        seat.in_turn(ready(())).await;
     }
 }
