@@ -165,3 +165,32 @@ fn one_token_takes_the_place_of_another_and_ends_nothing() {
     rig.becomes("new");
     rig.end();
 }
+
+/// Nothing of hers is left in the queue of a program that has not shaken hands yet.
+#[test]
+fn what_waits_for_the_handshake_of_a_shared_program_waits_no_more() {
+    let mut rig = Rig::with(shared());
+    rig.server.prepare(rig.now);
+    rig.drain();
+    let link = rig.shared();
+    let asked: serde_json::Value = serde_json::from_str(&rig.at(link)[0]).unwrap();
+    assert_eq!(asked["method"], "initialize");
+    let hello = format!(
+        r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{{"protocolVersion":"{LEGACY}","capabilities":{{}}}}}}"#
+    );
+    rig.becomes("token-of-ann");
+    let hers = [rig.post(&[], &hello), rig.post_modern(&modern_call("1"))];
+    let his = rig.becomes("token-of-bob").post_modern(&modern_call("1"));
+    rig.list(WITHOUT_ANN);
+    assert_eq!(hers.map(|key| rig.read(key).status), [401, 401]);
+    let greeting =
+        format!(r#"{{"protocolVersion":"{LEGACY}","capabilities":{{}},"serverInfo":{{"name":"s","version":"1"}}}}"#);
+    rig.say(link, &format!(r#"{{"jsonrpc":"2.0","id":{},"result":{greeting}}}"#, asked["id"]));
+    let told = rig.at(link);
+    let calls: Vec<_> = told.iter().filter(|line| line.contains("tools/call")).collect();
+    assert_eq!(calls.len(), 1, "{told:?}");
+    let known: serde_json::Value = serde_json::from_str(calls[0]).unwrap();
+    rig.answer(link, &known["id"].to_string(), "his");
+    assert_eq!(rig.read(his).json()["result"]["said"], "his");
+    rig.end();
+}
