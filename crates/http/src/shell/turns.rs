@@ -204,7 +204,7 @@ mod tests {
                 seat.in_turn(call).await;
             }));
         }
-        let mut come = |calls: &mut Vec<Call<'_>>| {
+        let come = |calls: &mut Vec<Call<'_>>| {
             go_on(calls);
             under_way.load(Ordering::Relaxed)
         };
