@@ -22,7 +22,7 @@ ci:
 demo *ARGS:
     cargo run --release -- demo {{ARGS}}
 
-# Each feature by itself, `loom`, and lints of the workspaces of their own: what `just ci` has no time for.
+# Each feature by itself, traces, `loom`, lints of the workspaces of their own, and publishing: what `just ci` has no time for.
 ci-apart:
     .ci/apart
 
