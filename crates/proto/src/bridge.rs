@@ -292,9 +292,12 @@ impl Bridge {
 
     /// An answer that cannot be read names this request: that is over. Returns the id under which its client knows it.
     pub fn handle_unreadable(&mut self, now: Instant, id: &RequestId) -> Option<RequestId> {
-        if self.is_of_greeting(Some(&ResponseId::Exact(id.clone()))) {
+        if let Stage::Greeted(greeted, _) = &self.stage
+            && is_loosely(id, greeted)
+        {
+            let greeted = greeted.clone();
             self.refuse_held(UNREADABLE);
-            return Some(id.clone());
+            return Some(greeted);
         }
         let Some(own) = id.loose().filter(|own| self.calls.is_ours(*own)) else { return Some(id.clone()) };
         let call = self.calls.answered(own)?;
@@ -311,7 +314,7 @@ impl Bridge {
     fn is_of_greeting(&self, id: Option<&ResponseId>) -> bool {
         let Stage::Greeted(greeted, _) = &self.stage else { return false };
         match id {
-            Some(ResponseId::Exact(id)) => id == greeted || (id.loose().is_some() && id.loose() == greeted.loose()),
+            Some(ResponseId::Exact(id)) => is_loosely(id, greeted),
             Some(ResponseId::Loose(value)) => greeted.loose() == Some(*value),
             None => false,
         }
@@ -799,6 +802,11 @@ impl Bridge {
         write(&mut body);
         self.said.push_back(Carried::Message(body));
     }
+}
+
+/// Whether a careless server may mean this request by that id (D10).
+fn is_loosely(id: &RequestId, request: &RequestId) -> bool {
+    id == request || (id.loose().is_some() && id.loose() == request.loose())
 }
 
 const UNREADABLE: &[u8] = br#"{"code":-32603,"message":"the answer could not be read"}"#;

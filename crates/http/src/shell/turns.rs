@@ -4,7 +4,7 @@
 //! connections as fast as it is answered, another's cancel would wait for all of those, and for their answers. So while
 //! there are others, connections on which request follows request take turns: of all their calls that are answered at
 //! once, one is under way, and one more is let through for each look at the sockets. What comes on quiet connections passes
-//! all that wait, and so does a call that takes longer.
+//! all that wait. A call that takes longer holds nobody up.
 
 use std::{
     future::Future,
