@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use rescind_proto::time::Instant;
 
-use super::{HttpServer, SessionKey, StreamKey, access::Access, owner::Owner};
+use super::{HttpServer, ReplyKey, SessionKey, access::Access, owner::Owner};
 
 impl HttpServer {
     /// From now on these tokens are good. `access` is of the same kind as that of the settings; of another, nothing happens.
@@ -22,10 +22,10 @@ impl HttpServer {
         let known: BTreeSet<Owner> = bearers.owners().cloned().collect();
         let is_gone = |owner: &Option<Owner>| owner.as_ref().is_some_and(|owner| !known.contains(owner));
 
-        let replies: Vec<_> =
+        let replies: Vec<ReplyKey> =
             self.streams.values().filter(|stream| is_gone(&stream.owner)).filter_map(|stream| stream.reply).collect();
         let held = self.shared.take_held(|asker| is_gone(&asker.owner));
-        for reply in replies.into_iter().chain(held) {
+        for reply in replies.iter().copied().chain(held) {
             self.refuse(reply, Access::not_good());
         }
         let sessions = self.sessions.iter().filter(|(_, session)| is_gone(&session.owner));
@@ -39,12 +39,6 @@ impl HttpServer {
             }
         }
         // What is left shares a link with others.
-        let streams = self.streams.iter().filter(|(_, stream)| is_gone(&stream.owner));
-        for stream in streams.map(|(key, _)| *key).collect::<Vec<StreamKey>>() {
-            match self.streams.get(&stream).and_then(|stream| stream.reply) {
-                Some(reply) => self.give_up_reply(now, reply),
-                None => self.close_stream(now, stream),
-            }
-        }
+        replies.into_iter().for_each(|reply| self.give_up_reply(now, reply));
     }
 }
