@@ -22,7 +22,7 @@ ci:
 demo *ARGS:
     cargo run --release -- demo {{ARGS}}
 
-# Each feature by itself, traces, `loom`, lints of the workspaces of their own, and publishing: what `just ci` has no time for.
+# What `just ci` has no time for, or not always: features, traces, `loom`, explorers, Rust SDKs, the official suite, publishing.
 ci-apart:
     .ci/apart
 

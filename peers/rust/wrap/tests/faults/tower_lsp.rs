@@ -1,6 +1,6 @@
 //! tower-lsp-server, whose slots are for cancels, too.
 
-use rescind_peers::{Fate, Work, both, connection, eventually, notification, request, row, settled};
+use rescind_peers_wrap::{Fate, Work, both, connection, eventually, notification, request, row, settled};
 use serde_json::{Value, json};
 use tower_lsp_server::{
     LanguageServer, LspService, Server,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use agent_client_protocol::{ByteStreams, ConnectionTo, Responder, UntypedMessage, role::UntypedRole};
-use rescind_peers::{
+use rescind_peers_wrap::{
     Fate, Io, Pipe, Raw, Way, Work, both, connection, eventually, notification, request, row, seconds,
 };
 use rescind_proto::dialect::acp;

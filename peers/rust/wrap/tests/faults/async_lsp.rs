@@ -16,7 +16,7 @@ use async_lsp::{
         request::{Initialize, Request},
     },
 };
-use rescind_peers::{Fate, Way, Work, both, connection, eventually, notification, request, row, seconds, settled};
+use rescind_peers_wrap::{Fate, Way, Work, both, connection, eventually, notification, request, row, seconds, settled};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};

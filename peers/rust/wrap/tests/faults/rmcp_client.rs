@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use rescind_peers::{EVER, Fate, Raw, Way, Work, answer, both, connection, row, seconds};
+use rescind_peers_wrap::{EVER, Fate, Raw, Way, Work, answer, both, connection, row, seconds};
 use rmcp::{
     RoleClient, ServiceExt,
     model::{CallToolRequest, CallToolRequestParams, ClientRequest},

@@ -1,6 +1,8 @@
 //! rmcp as a server, with a raw client.
 
-use rescind_peers::{Fate, Raw, Way, Work, both, call, connection, eventually, notification, request, row, seconds};
+use rescind_peers_wrap::{
+    Fate, Raw, Way, Work, both, call, connection, eventually, notification, request, row, seconds,
+};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler, ServiceExt,
     model::{CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ServerCapabilities, ServerConfig},
