@@ -79,7 +79,8 @@ fn what_is_started_meanwhile_is_ended_too() {
         command.env(MARK_VARIABLE, mark.to_string()).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
     BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut String::new()).unwrap();
     let reaped = reap(Duration::from_secs(1), |snapshot| family(snapshot, mark));
-    assert!(reaped.len() > 2, "{reaped:#?}");
+    // The second may be ended before it has set its trap, and starts no third.
+    assert!(reaped.len() >= 2, "{reaped:#?}");
     assert_eq!(family(&Snapshot::take(), mark), []);
     child.wait().unwrap();
 }
