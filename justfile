@@ -22,7 +22,7 @@ ci:
 demo *ARGS:
     cargo run --release -- demo {{ARGS}}
 
-# What `just ci` has no time for, or not always: features, traces, `loom`, explorers, Rust SDKs, the official suite, publishing.
+# What rarely fails and `just ci` leaves out: features, traces, `loom`, the official suite in every revision, publishing.
 ci-apart:
     .ci/apart
 

@@ -163,7 +163,10 @@ pub(crate) fn not_installed(folders: &[&str], commands: &[&str]) -> Option<Strin
         .or_else(|| command.map(|command| format!("{command} is not installed")))
 }
 
+/// Panics for a folder that a fresh clone has: that it is there would not tell whether the part is.
 fn folder_is_there(folder: &str) -> bool {
+    let is_made = folder.split('/').any(|name| ["node_modules", ".venv", "target"].contains(&name));
+    assert!(is_made, "peers/{folder} is not made by peers/install");
     peers().join(folder).is_dir()
 }
 

@@ -16,7 +16,7 @@ fn node(script: &str, words: &[&str]) -> Vec<String> {
 
 /// What a client saw and what its server did; `None`, with a printed line, where a part is missing.
 fn play(client: Vec<String>, way: Way, server: Vec<String>) -> Option<Story> {
-    if let Some(part) = not_installed(&["node/mcp1", "node/mcp2"], &["node"]) {
+    if let Some(part) = not_installed(&["node/mcp1/node_modules", "node/mcp2/node_modules"], &["node"]) {
         assert!(env::var_os("RESCIND_REQUIRE_PEERS").is_none(), "{part}");
         skip(part);
         return None;
