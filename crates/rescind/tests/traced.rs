@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-use rescind::peer::{Context, ErrorObject, Params, Peer, dialect::mcp, transport};
+use rescind::peer::{Context, ErrorObject, Outcome, Params, Peer, dialect::mcp, transport};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tracing::{
@@ -156,6 +156,28 @@ async fn each_kind_of_cancel_has_its_level_and_an_error_its_status() {
     assert_eq!(count("ERROR", "cannot be read"), 1, "{lines:#?}");
     assert_eq!(count("record 1", "status_code"), 0, "{lines:#?}");
     assert_eq!(count("record 2", "otel.status_code=\"ERROR\""), 1, "{lines:#?}");
+}
+
+/// D31: a cancel that nobody took before the connection ended is a line, and nothing is thrown.
+#[tokio::test(start_paused = true)]
+async fn a_cancel_that_could_not_be_sent_is_a_debug_line() {
+    let notes = Notes::default();
+    let _guard = tracing::subscriber::set_default(notes.clone());
+    let (near, mut far) = tokio::io::duplex(64);
+    let (peer, driver) = Peer::builder(&mcp::LATEST).connect(near);
+    let driven = driver.spawn();
+    let call = peer.request::<Value>("work", &json!({})).send();
+    // The request has been written; its cancel finds the pipe full.
+    far.read_exact(&mut [0; 1]).await.unwrap();
+    peer.request::<Value>("more", &json!({ "text": "x".repeat(200) })).send().detach();
+    tokio::task::yield_now().await;
+    let receipt = call.cancel("enough");
+    drop(far);
+    assert_eq!(receipt.await.outcome, Outcome::Unknown);
+    let _ = driven.await.unwrap();
+    let lines = notes.lines.lock().unwrap().clone();
+    let about: Vec<_> = lines.iter().filter(|line| line.contains("outcome=\"unknown\"")).collect();
+    assert!(matches!(&about[..], [line] if line.starts_with("DEBUG")), "{lines:#?}");
 }
 
 /// The conventions for tools: their name, and that a result may be an error.

@@ -7,6 +7,7 @@ mod computing;
 mod connect;
 mod credentials;
 mod examples;
+mod in_time;
 // What it starts are programs of Unix.
 #[cfg(unix)]
 mod interop;

@@ -17,6 +17,8 @@ use tokio::{
     task::JoinHandle,
 };
 
+use crate::in_time::in_time;
+
 /// One of each way to be cancelled: silence by notification, silence for ever, two kinds of answer.
 pub(crate) const DIALECTS: [&Dialect; 4] = [&mcp::LATEST_LEGACY, &mcp::LATEST, &acp::V1, &lsp::LSP];
 
@@ -111,13 +113,13 @@ impl Wire {
     }
 
     pub(crate) async fn raw(&mut self, text: &str) {
-        self.output.write_all(text.as_bytes()).await.unwrap();
+        in_time(self.output.write_all(text.as_bytes())).await.unwrap();
     }
 
     /// The next message.
     pub(crate) async fn hear(&mut self) -> Value {
         let mut line = String::new();
-        let read = self.input.read_line(&mut line).await.unwrap();
+        let read = in_time(self.input.read_line(&mut line)).await.unwrap();
         assert!(read > 0, "the peer has closed");
         serde_json::from_str(&line).unwrap_or_else(|_| panic!("no JSON: {line}"))
     }
@@ -141,7 +143,7 @@ impl Wire {
     pub(crate) async fn close(mut self) -> Vec<Value> {
         self.output.shutdown().await.unwrap();
         let mut text = String::new();
-        self.input.read_to_string(&mut text).await.unwrap();
+        in_time(self.input.read_to_string(&mut text)).await.unwrap();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 }
@@ -205,7 +207,7 @@ pub(crate) fn watch() -> (Watch, Witness) {
 
 impl Watch {
     pub(crate) async fn next(&mut self) -> Seen {
-        self.seen.recv().await.expect("handlers are still there")
+        in_time(self.seen.recv()).await.expect("handlers are still there")
     }
 
     pub(crate) async fn started(&mut self, id: impl Into<Value>) {

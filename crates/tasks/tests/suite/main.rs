@@ -8,6 +8,9 @@ mod client;
 mod examples;
 #[cfg(feature = "sqlite")]
 mod file;
+#[cfg(any(feature = "client", feature = "server"))]
+#[path = "../../../rescind/tests/suite/in_time.rs"]
+mod in_time;
 mod machine;
 #[cfg(feature = "sqlite")]
 mod processes;

@@ -18,6 +18,8 @@ use tokio::{
     task::JoinHandle,
 };
 
+use crate::in_time::in_time;
+
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Style {
     November,
@@ -108,7 +110,7 @@ impl Rig {
 
     async fn saw(&mut self, expected: &[Seen]) {
         for expected in expected {
-            assert_eq!(self.seen.recv().await.as_ref(), Some(expected));
+            assert_eq!(in_time(self.seen.recv()).await.as_ref(), Some(expected));
         }
     }
 }

@@ -73,7 +73,8 @@ async fn a_handler_that_fails_after_the_cancel_is_answered_at_most_once() {
 /// Case 4.
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_cancels_itself_is_answered_with_an_error() {
-    for (dialect, code) in DIALECTS.into_iter().zip([-32603, -32603, -32800, -32803]) {
+    let dialects = DIALECTS.into_iter().chain([&acp::RFD_2025_11_13]);
+    for (dialect, code) in dialects.zip([-32603, -32603, -32800, -32803, -32800]) {
         let (_watch, witness) = watch();
         let (mut wire, _served) = serve(with_work(builder(dialect), &witness)).await;
         wire.say(&request(1, "quits", json!({}))).await;

@@ -10,7 +10,10 @@ use rescind::peer::{
 use serde_json::{Value, json};
 use tokio::{io::AsyncReadExt, process::Command, sync::mpsc};
 
-use crate::rig::{DIALECTS, builder, cancel, request, result, serve, watch, with_work};
+use crate::{
+    in_time::in_time,
+    rig::{DIALECTS, builder, cancel, request, result, serve, watch, with_work},
+};
 
 /// A shell whose standard output is open as long as anything of its group lives.
 fn shell(script: &str) -> Command {
@@ -171,6 +174,68 @@ async fn a_stubborn_linked_task_is_aborted_before_the_request_is_answered() {
         let said = wire.so_far().await;
         assert_eq!(said.len(), usize::from(!dialect.is_silent()), "{}", dialect.name);
     }
+}
+
+/// Case 72: the handler has an answer at once, while its task computes until the test lets it end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_cancelled_request_is_answered_only_when_its_linked_tasks_have_ended() {
+    let (says, mut said) = mpsc::unbounded_channel();
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let released = std::sync::Arc::new(std::sync::Mutex::new(released));
+    let server = builder(&acp::V1).on_request("links", move |cx: Context| {
+        let (says, released) = (says.clone(), std::sync::Arc::clone(&released));
+        async move {
+            let computes = says.clone();
+            cx.spawn(async move {
+                let _ = computes.send("computes");
+                let _ = released.lock().unwrap().recv();
+            });
+            cx.cancelled().await;
+            let _ = says.send("returns");
+            Ok::<_, ErrorObject>(json!({ "partial": true }))
+        }
+    });
+    let (mut wire, _served) = serve(server).await;
+    wire.say(&request(1, "links", json!({}))).await;
+    assert_eq!(in_time(said.recv()).await, Some("computes"));
+    wire.say(&cancel(&acp::V1, 1)).await;
+    assert_eq!(in_time(said.recv()).await, Some("returns"));
+    assert_eq!(wire.so_far().await, Vec::<Value>::new(), "its task still computes");
+    release.send(()).unwrap();
+    assert_eq!(wire.hear().await, result(&json!(1), json!({ "partial": true })));
+}
+
+/// Case 72: the handler has an answer at once, and twenty processes that do not care for being asked to end. When the answer
+/// comes, each has been killed and collected: its number is free.
+#[tokio::test]
+async fn a_cancelled_request_is_answered_only_when_its_processes_are_gone() {
+    let (says, mut said) = mpsc::unbounded_channel();
+    let server = builder(&acp::V1).on_request("run", move |cx: Context| {
+        let says = says.clone();
+        async move {
+            let mut children = Vec::new();
+            for _ in 0..20 {
+                let mut child = cx.command(shell("trap '' TERM; echo ready; sleep 1000"))?;
+                let mut output = child.stdout.take().expect("piped");
+                assert_eq!(first_line(&mut output).await, "ready\n");
+                let _ = says.send(child.id());
+                children.push((child, output));
+            }
+            cx.cancelled().await;
+            Ok::<_, Failed>(json!({ "partial": true }))
+        }
+    });
+    let (mut wire, _served) = serve(server).await;
+    wire.say(&request(1, "run", json!({}))).await;
+    let mut processes = Vec::new();
+    for _ in 0..20 {
+        let process = in_time(said.recv()).await.unwrap();
+        processes.push(rustix::process::Pid::from_raw(process.cast_signed()).unwrap());
+    }
+    wire.say(&cancel(&acp::V1, 1)).await;
+    assert_eq!(wire.hear().await, result(&json!(1), json!({ "partial": true })));
+    processes.retain(|process| rustix::process::test_kill_process(*process).is_ok());
+    assert_eq!(processes, [], "they still live");
 }
 
 /// D22: a shielded handler runs to its end, and is answered as if no cancel came where that is lawful.

@@ -8,6 +8,8 @@ use tokio::io::{
     AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf,
 };
 
+use crate::in_time::in_time;
+
 /// What a pipe between processes may hold, and what wedges programs that assume more.
 pub(crate) const SMALL_PIPE: usize = 4096;
 
@@ -47,7 +49,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
     /// The next message; `Value::Null` at the end.
     pub(crate) async fn receive(&mut self) -> Value {
         let mut line = String::new();
-        match self.reader.read_line(&mut line).await.unwrap() {
+        match in_time(self.reader.read_line(&mut line)).await.unwrap() {
             0 => Value::Null,
             _ => serde_json::from_str(&line).unwrap(),
         }
@@ -56,7 +58,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
     /// Everything up to the end.
     pub(crate) async fn receive_all(&mut self) -> Vec<Value> {
         let mut text = String::new();
-        self.reader.read_to_string(&mut text).await.unwrap();
+        in_time(self.reader.read_to_string(&mut text)).await.unwrap();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 }

@@ -9,6 +9,8 @@ use tokio::{
     time::{Duration, Instant},
 };
 
+use crate::in_time::in_time;
+
 pub(crate) const TASK: &str = "786512e2";
 
 pub(crate) const fn secs(secs: u64) -> Duration {
@@ -94,7 +96,7 @@ impl Wire {
     /// The next message.
     pub(crate) async fn hear(&mut self) -> Value {
         let mut line = String::new();
-        let read = self.input.read_line(&mut line).await.unwrap();
+        let read = in_time(self.input.read_line(&mut line)).await.unwrap();
         assert!(read > 0, "the client has closed");
         serde_json::from_str(&line).unwrap()
     }

@@ -15,6 +15,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, mpsc};
 
+use crate::in_time::in_time;
+
 #[expect(dead_code, reason = "these tests use their part of it")]
 #[path = "../../../../rescind/tests/suite/rig.rs"]
 mod wire;
@@ -57,7 +59,7 @@ pub(crate) fn watch() -> (Watch, Witness) {
 
 impl Watch {
     pub(crate) async fn next(&mut self) -> Seen {
-        self.seen.recv().await.expect("work is still there")
+        in_time(self.seen.recv()).await.expect("work is still there")
     }
 
     pub(crate) async fn started(&mut self, name: &str) {
