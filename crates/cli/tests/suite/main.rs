@@ -5,6 +5,7 @@
 mod demo;
 mod doctor;
 mod floods;
+mod gateway_floods;
 mod getting_started;
 mod left_behind;
 mod mcp;

@@ -194,13 +194,7 @@ impl Service {
     /// If it does not start.
     #[must_use]
     pub fn client<S: Into<OsString>>(&self, program: &str, flags: impl IntoIterator<Item = S>) -> (Shim, Ends) {
-        let mut command = Command::new(program);
-        command.args(["run", "--url", &self.url()]).args(flags.into_iter().map(Into::into));
-        command.env("RESCIND_RUNTIME_DIR", &self.sockets);
-        let (to, from) = (io::pipe().expect("a pipe"), io::pipe().expect("a pipe"));
-        command.stdin(to.0).stdout(from.1);
-        let shim = Shim::start(command, &self.transcript);
-        (shim, Ends::new("client", from.0.into(), to.1.into(), self.transcript.clone()))
+        run_url(program, &self.url(), flags, &self.sockets, &self.transcript)
     }
 
     /// Opens a connection to another address.
@@ -272,6 +266,28 @@ impl Service {
     pub fn fail(&self, why: impl std::fmt::Display) -> ! {
         self.transcript.fail(why)
     }
+}
+
+/// `program run --url` before a server at `url`, its sockets in this folder: its process, and the test as its client.
+///
+/// # Panics
+///
+/// If it does not start.
+#[must_use]
+pub fn run_url<S: Into<OsString>>(
+    program: &str,
+    url: &str,
+    flags: impl IntoIterator<Item = S>,
+    sockets: &Path,
+    transcript: &Transcript,
+) -> (Shim, Ends) {
+    let mut command = Command::new(program);
+    command.args(["run", "--url", url]).args(flags.into_iter().map(Into::into));
+    command.env("RESCIND_RUNTIME_DIR", sockets);
+    let (to, from) = (io::pipe().expect("a pipe"), io::pipe().expect("a pipe"));
+    command.stdin(to.0).stdout(from.1);
+    let shim = Shim::start(command, transcript);
+    (shim, Ends::new("client", from.0.into(), to.1.into(), transcript.clone()))
 }
 
 /// Starts a service, and waits until it listens.

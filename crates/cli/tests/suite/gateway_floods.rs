@@ -1,0 +1,439 @@
+//! What `rescind serve` and `rescind run --url` hold, in memory and descriptors, while peers of every bad kind are at it at
+//! once, and how long a quiet client's Stop takes meanwhile, beside how long it takes alone.
+//!
+//! The peers of `serve`: bodies that lack their end, sockets that say nothing, streams that are not read, batches of one id.
+//! Those of `run --url`: a server that asks without end and takes no answer, and one that says more than is read.
+//! They run at the lowest priority, as if they had processors of their own.
+
+#![cfg(target_os = "linux")]
+#![expect(clippy::print_stdout, reason = "what is held, and how long it takes, is what these tests are read for")]
+
+use std::{
+    env, fs,
+    io::{BufRead, BufReader, Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+        mpsc,
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use rescind_testkit::puppet::{Connection, Server, Service, Session, Transcript, run_url};
+use rustix::process::{Resource, Rlimit, getrlimit, setpriority_process, setrlimit};
+
+use crate::{
+    serve::{LEGACY, MIRRORS, MODERN},
+    shim::{
+        PROGRAM,
+        process::peak_memory,
+        words::{cancelled, request, request_with, result},
+    },
+};
+
+/// Resident bytes that either program has at most under all this, at its defaults: docs/http.md.
+const MEMORY: usize = 512 << 20;
+
+/// Descriptors that it has at most where it may have 1,024.
+const DESCRIPTORS: usize = 960;
+
+/// How much longer than alone the slowest percent of Stops may take.
+const SLOWER: f64 = 5.0;
+
+/// Whether the floods go on, and how much each has done.
+#[derive(Default)]
+struct Flood {
+    is_over: AtomicBool,
+    done: AtomicU64,
+}
+
+impl Flood {
+    /// Repeats `step` on a thread of its own until the flood is over.
+    fn start(self: &Arc<Self>, mut step: impl FnMut() + Send + 'static) {
+        let flood = Arc::clone(self);
+        thread::spawn(move || {
+            let own = rustix::thread::gettid();
+            let _ = setpriority_process(Some(own), 19);
+            while !flood.is_over.load(Ordering::Relaxed) {
+                step();
+                flood.done.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+    }
+}
+
+/// How long each of many Stops took.
+#[derive(Default)]
+struct Stops(Vec<Duration>);
+
+impl Stops {
+    /// The time that 99 of 100 do not exceed.
+    fn p99(&mut self) -> Duration {
+        self.0.sort_unstable();
+        self.0[self.0.len() * 99 / 100]
+    }
+}
+
+fn seconds() -> u64 {
+    env::var("RESCIND_SOAK_SECONDS").map_or(600, |seconds| seconds.parse().expect("a number"))
+}
+
+/// As many sockets as the system allows, for this process alone: what it started before keeps its own limit.
+fn raise_descriptors() {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
+}
+
+fn descriptors(process: i32) -> usize {
+    fs::read_dir(format!("/proc/{process}/fd")).unwrap().count()
+}
+
+/// Makes Stops alone for a tenth of the time and then under a flood, and holds what the process has against the bounds.
+fn judge(name: &str, process: i32, mut stop: impl FnMut() -> Duration, begin: impl FnOnce(&Arc<Flood>)) {
+    let seconds = seconds();
+    let (mut alone, mut flooded, mut most) = (Stops::default(), Stops::default(), 0);
+    let until = Instant::now() + Duration::from_secs(seconds.div_ceil(10));
+    while Instant::now() < until {
+        alone.0.push(stop());
+    }
+    let flood = Arc::new(Flood::default());
+    begin(&flood);
+    let until = Instant::now() + Duration::from_secs(seconds);
+    while Instant::now() < until {
+        flooded.0.push(stop());
+        let held = descriptors(process);
+        most = most.max(held);
+        assert!(held <= DESCRIPTORS, "{held} descriptors");
+        let peak = peak_memory(process);
+        assert!(peak <= MEMORY, "{peak} bytes are resident");
+    }
+    flood.is_over.store(true, Ordering::Relaxed);
+    let (alone, flooded, done) = (alone.p99(), flooded.p99(), flood.done.load(Ordering::Relaxed));
+    println!("{name}: p99 of a Stop {alone:?} alone, {flooded:?} under {done} steps of the flood");
+    println!("{name}: {} bytes and {most} descriptors at most", peak_memory(process));
+    assert!(flooded.as_secs_f64() <= SLOWER * alone.as_secs_f64(), "{flooded:?} in place of {alone:?}");
+}
+
+/// A quiet client of both eras at `serve`, and its servers.
+struct Quiet {
+    address: SocketAddr,
+    session: Session,
+    shared: Server,
+    made: u64,
+}
+
+impl Quiet {
+    fn open(service: &Service) -> Self {
+        let mut first = service.connect();
+        first.post(&MIRRORS, &request_with("1", "tools/list", MODERN));
+        let mut shared = service.take_asked();
+        shared.send(&result("1", r#"{"supportedVersions":["2026-07-28"]}"#));
+        shared.expect(&request_with("2", "tools/list", MODERN));
+        shared.send(&result("2", "{}"));
+        first.head();
+        Self { address: service.address, session: service.open_session(LEGACY), shared, made: 0 }
+    }
+
+    fn connect(&self) -> Connection {
+        Connection::open(self.address, &Transcript::default())
+    }
+
+    /// How long a Stop takes until the server has it: by a POSTed cancel and by a hang-up, in turn.
+    fn stop(&mut self) -> Duration {
+        self.made += 1;
+        let id = self.made.to_string();
+        let mut call = self.connect();
+        let begun;
+        let cancel = if self.made.is_multiple_of(2) {
+            call.post(&self.session.headers(), &request(&id, "tools/call"));
+            self.session.server.expect(&request(&id, "tools/call"));
+            begun = Instant::now();
+            let mut stop = self.connect();
+            stop.post(&self.session.headers(), &cancelled(&id));
+            self.session.server.receive()
+        } else {
+            call.post(&MIRRORS, &request_with(&id, "tools/list", MODERN));
+            self.shared.receive();
+            begun = Instant::now();
+            drop(call);
+            self.shared.receive()
+        };
+        let took = begun.elapsed();
+        assert!(cancel.contains("notifications/cancelled"), "{cancel}");
+        took
+    }
+}
+
+/// Sends what can be sent within a second, and ignores what becomes of it.
+fn push(stream: &mut TcpStream, bytes: &[u8]) {
+    let _ = stream.set_write_timeout(Some(Duration::from_secs(1)));
+    let _ = stream.write_all(bytes);
+}
+
+/// Thirty bodies of 60 MiB at a time, each without its last byte.
+fn half_bodies(address: SocketAddr) -> impl FnMut() {
+    let body = vec![b' '; (60 << 20) - 1];
+    let head = format!(
+        "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+         accept: application/json, text/event-stream\r\ncontent-length: {}\r\n\r\n",
+        60 << 20
+    );
+    let mut held = std::collections::VecDeque::new();
+    move || {
+        if let Ok(mut stream) = TcpStream::connect(address) {
+            push(&mut stream, head.as_bytes());
+            push(&mut stream, &body);
+            held.push_back(stream);
+        }
+        if held.len() > 30 {
+            held.pop_front();
+        }
+    }
+}
+
+/// A thousand sockets that say nothing, or half a head.
+fn silent_sockets(address: SocketAddr) -> impl FnMut() {
+    let mut held = Vec::new();
+    move || {
+        held.retain(|stream: &TcpStream| !matches!(stream.peek(&mut [0]), Ok(0) | Err(_)) || is_waiting(stream));
+        while held.len() < 1000 {
+            let Ok(mut stream) = TcpStream::connect(address) else { break };
+            let _ = stream.set_nonblocking(true);
+            if held.len().is_multiple_of(2) {
+                push(&mut stream, b"POST /mcp HTTP/1.1\r\nhost: local");
+            }
+            held.push(stream);
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn is_waiting(stream: &TcpStream) -> bool {
+    stream.peek(&mut [0]).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+}
+
+/// One client's streams, sixty at a time, on which its server reports as fast as it can, and which nobody reads.
+fn unread_streams(service: &Service) -> impl FnMut() + use<> {
+    let address = service.address;
+    let Session { id, mut server } = service.open_session(LEGACY);
+    let report = format!(
+        r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":TOKEN,"progress":1,"message":"{}"}}}}"#,
+        "x".repeat(256 << 10)
+    );
+    let mut output = server.take_blocking_output();
+    let mut held = std::collections::VecDeque::new();
+    let mut number = 0_u64;
+    move || {
+        number += 1;
+        let call = format!(
+            r#"{{"jsonrpc":"2.0","id":{number},"method":"tools/call","params":{{"name":"work","_meta":{{"progressToken":{number}}}}}}}"#
+        );
+        let Ok(mut stream) = TcpStream::connect(address) else { return };
+        let headers = [("mcp-session-id", &*id), ("accept", "application/json, text/event-stream")];
+        let all = [&headers[..], &[("content-type", "application/json")]].concat();
+        push(&mut stream, Connection::request("POST", &all, &call).as_bytes());
+        held.push_back(stream);
+        if held.len() > 60 {
+            held.pop_front();
+        }
+        for _ in 0..60 {
+            let line = report.replace("TOKEN", &number.to_string());
+            if writeln!(output, "{line}").is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// Batches of 60,000 requests with one id, in 2.4 MB each.
+fn batches(service: &Service) -> impl FnMut() + use<> {
+    let address = service.address;
+    let Session { id, mut server } = service.open_session("2025-03-26");
+    thread::spawn(move || {
+        loop {
+            server.receive();
+        }
+    });
+    let members = vec![r#"{"jsonrpc":"2.0","id":1,"method":"p"}"#; 60_000].join(",");
+    let body = format!("[{members}]");
+    move || {
+        let Ok(mut stream) = TcpStream::connect(address) else { return };
+        let headers = [("mcp-session-id", &*id), ("accept", "application/json, text/event-stream")];
+        let all = [&headers[..], &[("content-type", "application/json"), ("connection", "close")]].concat();
+        push(&mut stream, Connection::request("POST", &all, &body).as_bytes());
+        let _ = stream.set_read_timeout(Some(Duration::from_secs(2)));
+        let _ = stream.read(&mut [0; 4096]);
+    }
+}
+
+/// Ten minutes, or as long as `RESCIND_SOAK_SECONDS` says.
+///
+/// `cargo test --release -p rescind-cli --test suite gateway_floods:: -- --ignored --nocapture --test-threads 1`
+#[test]
+#[ignore = "takes ten minutes, or as long as it is told"]
+fn serve_holds_what_is_documented_and_a_stop_is_quick_while_it_is_flooded() {
+    let service = Service::start(PROGRAM, [] as [&str; 0]);
+    let mut quiet = Quiet::open(&service);
+    let slow = unread_streams(&service);
+    let batches = batches(&service);
+    raise_descriptors();
+    judge(
+        "serve",
+        service.shim.id,
+        || quiet.stop(),
+        |flood| {
+            flood.start(half_bodies(service.address));
+            flood.start(silent_sockets(service.address));
+            flood.start(slow);
+            flood.start(batches);
+        },
+    );
+}
+
+/// A server on HTTP that opens a session, says nothing to what its client answers, and reports each call and each cancel.
+struct Asker {
+    address: SocketAddr,
+    asks: Arc<AtomicBool>,
+    cancels: mpsc::Receiver<String>,
+    calls: mpsc::Receiver<String>,
+}
+
+impl Asker {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (cancelled, cancels) = mpsc::channel();
+        let (called, calls) = mpsc::channel();
+        let asks = Arc::new(AtomicBool::new(false));
+        let may_ask = Arc::clone(&asks);
+        thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let (cancelled, called, may_ask) = (cancelled.clone(), called.clone(), Arc::clone(&may_ask));
+                thread::spawn(move || Self::serve(stream, &cancelled, &called, &may_ask));
+            }
+        });
+        Self { address, asks, cancels, calls }
+    }
+
+    /// One connection, until it ends.
+    fn serve(stream: TcpStream, cancelled: &mpsc::Sender<String>, called: &mpsc::Sender<String>, may_ask: &AtomicBool) {
+        let mut reader = BufReader::new(stream.try_clone().unwrap());
+        let mut writer = stream;
+        let mut answer = |status: &str, headers: &str, body: &str| {
+            let length = body.len();
+            let _ = write!(writer, "HTTP/1.1 {status}\r\n{headers}content-length: {length}\r\n\r\n{body}");
+        };
+        while let Some((method, body)) = read_request(&mut reader) {
+            if method == "GET" {
+                return ask_for_ever(writer, may_ask);
+            } else if body.contains(r#""method":"initialize""#) {
+                let result = result(
+                    "0",
+                    concat!(
+                        r#"{"protocolVersion":"2025-11-25","capabilities":{},"#,
+                        r#""serverInfo":{"name":"asker","version":"1"}}"#
+                    ),
+                );
+                answer("200 OK", "content-type: application/json\r\nmcp-session-id: s\r\n", &result);
+            } else if body.contains("notifications/cancelled") {
+                answer("202 Accepted", "", "");
+                let _ = cancelled.send(body);
+            } else if body.contains("notifications/") {
+                answer("202 Accepted", "", "");
+            } else if body.contains(r#""method":"#) {
+                // A call: its stream begins and never ends.
+                let _ = writer.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n:\n\n");
+                let _ = called.send(body);
+                let _ = reader.read(&mut [0]);
+                return;
+            }
+            // An answer of the client's is taken, and nothing is said to it.
+        }
+    }
+}
+
+/// The method and the body of the next request.
+fn read_request(reader: &mut BufReader<TcpStream>) -> Option<(String, String)> {
+    let mut line = String::new();
+    reader.read_line(&mut line).ok().filter(|read| *read > 0)?;
+    let method = line.split(' ').next()?.to_owned();
+    let mut length = 0;
+    loop {
+        line.clear();
+        reader.read_line(&mut line).ok().filter(|read| *read > 0)?;
+        if line.trim_end().is_empty() {
+            break;
+        }
+        let header = line.to_ascii_lowercase();
+        if let Some(value) = header.strip_prefix("content-length:") {
+            length = value.trim().parse().ok()?;
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    Some((method, String::from_utf8(body).ok()?))
+}
+
+/// A standing stream on which the server asks as fast as it is read, once it may.
+fn ask_for_ever(mut stream: TcpStream, may_ask: &AtomicBool) {
+    let own = rustix::thread::gettid();
+    let _ = setpriority_process(Some(own), 19);
+    let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n");
+    while !may_ask.load(Ordering::Relaxed) {
+        thread::sleep(Duration::from_millis(10));
+    }
+    let mut id = 0_u64;
+    loop {
+        id += 1;
+        let event = format!("data: {}\n\n", request_with(&id.to_string(), "ping", "{}"));
+        if stream.write_all(event.as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+/// Ten minutes, or as long as `RESCIND_SOAK_SECONDS` says.
+#[test]
+#[ignore = "takes ten minutes, or as long as it is told"]
+fn run_url_holds_what_is_documented_and_a_stop_is_quick_while_its_server_floods_it() {
+    let asker = Asker::start();
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("http://{}/mcp", asker.address);
+    let (shim, mut client) = run_url(PROGRAM, &url, [] as [&str; 0], folder.path(), &Transcript::default());
+    client.send(&request_with(
+        "0",
+        "initialize",
+        concat!(
+            r#"{"protocolVersion":"2025-11-25","capabilities":{},"#,
+            r#""clientInfo":{"name":"test","version":"1"}}"#
+        ),
+    ));
+    client.receive();
+    client.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+    raise_descriptors();
+    // Pings of the server reach the client, which answers each.
+    let mut output = client.take_blocking_output();
+    let mut answers = output.try_clone().unwrap();
+    thread::spawn(move || {
+        loop {
+            let asked: serde_json::Value = serde_json::from_str(&client.receive()).unwrap();
+            if asked["method"] == "ping" && writeln!(answers, "{}", result(&asked["id"].to_string(), "{}")).is_err() {
+                return;
+            }
+        }
+    });
+    let mut made = 0;
+    let mut stop = || {
+        made += 1;
+        let id = made.to_string();
+        writeln!(output, "{}", request(&id, "tools/call")).unwrap();
+        asker.calls.recv_timeout(Duration::from_secs(60)).unwrap();
+        let begun = Instant::now();
+        writeln!(output, "{}", cancelled(&id)).unwrap();
+        asker.cancels.recv_timeout(Duration::from_secs(60)).expect("the cancel reaches the server");
+        begun.elapsed()
+    };
+    judge("run --url", shim.id, &mut stop, |_| asker.asks.store(true, Ordering::Relaxed));
+}
