@@ -62,7 +62,8 @@ const NEWS: usize = 64;
 /// terminal a table shows what becomes of each. Elsewhere a line is printed as each settles. Both end with a summary:
 /// `stopped`, `finished` (it was answered), `ended` (with its server), `still working` (progress goes on), `no answer`
 /// (the protocol requires one), `not delivered` (the server does not read the cancel, or its protocol allows none) and
-/// `unknown` (MCP does not confirm a cancel, and nothing was heard since).
+/// `unknown` (MCP does not confirm a cancel, and nothing was heard since). What a server asked of its client is `withdrawn`
+/// or `with its client` (the card may still be shown): no server is ended for it.
 ///
 /// Then it offers to end the servers of what would not stop: `still working`, `no answer` and `not delivered`. --kill ends
 /// them without a question. All work of such a server ends with it.

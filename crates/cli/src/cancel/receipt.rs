@@ -6,7 +6,7 @@
 use std::{collections::HashMap, time::Duration};
 
 use rescind_console::shims::{Shim, ShimError, ShimEvents};
-use rescind_feed::{CancelOrder, Changes, Event, OrderOutcome, Outcome, Request, Snapshot};
+use rescind_feed::{CancelOrder, Changes, Event, OrderOutcome, Outcome, Request, Side, Snapshot};
 use tokio::{
     sync::mpsc,
     time::{Instant, timeout_at},
@@ -40,8 +40,8 @@ pub(crate) enum Reach {
     Whole {
         /// Time for the cancel of an outer session to arrive here by itself.
         head_start: Duration,
-        /// A request whose protocol does not confirm cancels is no longer followed when nothing was heard of it for so
-        /// long.
+        /// A request whose protocol does not confirm cancels, or that a server made of its client, is no longer followed
+        /// when nothing was heard of it for so long.
         quiet: Duration,
     },
 }
@@ -130,7 +130,9 @@ impl Followed {
     fn quiet_at(&self, reach: Reach) -> Option<Instant> {
         let Reach::Whole { quiet, .. } = reach else { return None };
         let cancel = self.request.cancel.as_ref()?;
-        let is_silent = !cancel.confirms && cancel.written.is_some() && !cancel.works_on;
+        // A client need not confirm what its server asked, and no work depends on it (D53).
+        let need_not = !cancel.confirms || self.request.from == Side::Server;
+        let is_silent = need_not && cancel.written.is_some() && !cancel.works_on;
         is_silent.then(|| self.heard + quiet)
     }
 }

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{reach::Found, readable::Readable};
-use crate::{cancel::unsent, ps::row, screen::clean, stop::Standing};
+use crate::{cancel::remark, ps::row, screen::clean, stop::Standing};
 
 /// What is known of a request and its cancel
 #[derive(Debug, Serialize, JsonSchema)]
@@ -24,7 +24,7 @@ pub(super) struct Receipt {
     #[serde(skip_serializing_if = "Option::is_none")]
     accepted: Option<bool>,
     /// Of a cancelled request, whether its work stopped: stopped, finished, stopping, still_working, no_answer,
-    /// not_delivered or unknown
+    /// not_delivered or unknown; of one that a server made of its client: withdrawn or with_its_client
     #[serde(skip_serializing_if = "Option::is_none")]
     work: Option<String>,
     /// What is known, in words
@@ -40,7 +40,7 @@ impl Receipt {
     pub(super) fn of(found: &Found, request: &Request, accepted: Option<bool>) -> Readable<Self> {
         let cancel = request.cancel.as_ref();
         let words = match (cancel, &request.settled) {
-            (Some(cancel), _) => format!("{}{}", clean(&cancel.words), unsent(request, cancel)),
+            (Some(cancel), _) => format!("{}{}", clean(&cancel.words), remark(request, cancel)),
             (None, Some(settled)) => format!("not cancelled; it has ended: {}", settled.how.as_str()),
             (None, None) => format!("not cancelled; {}", request.state.as_str()),
         };

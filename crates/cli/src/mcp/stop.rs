@@ -38,7 +38,7 @@ struct StoppedRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     tool: Option<String>,
     /// Whether its work stopped: stopped, finished, ended (with its server), still_working, no_answer, not_delivered or
-    /// unknown
+    /// unknown; of one that a server made of its client: withdrawn or with_its_client
     work: String,
     /// What is known, in words
     words: String,

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::standing::Standing;
 use crate::{
-    cancel::unsent,
+    cancel::remark,
     ps::row::{self, Row},
     screen::clean,
 };
@@ -119,7 +119,7 @@ impl SessionBoard {
     fn words(&self, request: &Request, standing: Standing) -> String {
         match &request.cancel {
             _ if standing == Standing::Ended => ENDED.to_owned(),
-            Some(cancel) => format!("{}{}", clean(&cancel.words), unsent(request, cancel)),
+            Some(cancel) => format!("{}{}", clean(&cancel.words), remark(request, cancel)),
             None if !request.is_open() => {
                 format!("{} before it was cancelled", request.settled.as_ref().map_or("ended", |one| one.how.as_str()))
             }

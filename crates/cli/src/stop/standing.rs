@@ -1,6 +1,7 @@
-//! Whether the work on a request has stopped, as far as that is known (D41).
+//! Whether the work on a request has stopped, as far as that is known (D41), and what became of a request that a server
+//! made of its client (D53).
 
-use rescind_feed::{Cancel, Outcome, Request, State};
+use rescind_feed::{Cancel, Outcome, Request, Side, State};
 
 use crate::screen::Tone;
 
@@ -23,11 +24,15 @@ pub(crate) enum Standing {
     NotDelivered,
     /// Nothing was heard since the cancel, and nothing has to be.
     Unknown,
+    /// A server's request that its client does not work on any more, or never received.
+    Withdrawn,
+    /// A server's request that its client may still show or work on. The server does not wait for it any more.
+    WithClient,
 }
 
 impl Standing {
     /// Every standing, in the order of a summary.
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Stopped,
         Self::Finished,
         Self::Ended,
@@ -36,10 +41,20 @@ impl Standing {
         Self::NoAnswer,
         Self::NotDelivered,
         Self::Unknown,
+        Self::Withdrawn,
+        Self::WithClient,
     ];
 
     /// What is known of `request` while more may come, or when nothing more `is_awaited`.
     pub(crate) fn of(request: &Request, is_awaited: bool) -> Self {
+        match request.from {
+            Side::Client => Self::of_work(request, is_awaited),
+            Side::Server => Self::of_question(request, is_awaited),
+        }
+    }
+
+    /// What is known of a request that the server works on.
+    fn of_work(request: &Request, is_awaited: bool) -> Self {
         let Some(cancel) = &request.cancel else {
             return match (request.is_open(), is_awaited) {
                 (false, _) => Self::Finished,
@@ -61,9 +76,26 @@ impl Standing {
         }
     }
 
-    /// Whether the work is over.
+    /// What is known of a request that the client works on: never a reason to end the server (D53).
+    fn of_question(request: &Request, is_awaited: bool) -> Self {
+        let Some(cancel) = &request.cancel else {
+            return match (request.is_open(), is_awaited) {
+                (false, _) => Self::Finished,
+                (true, true) => Self::Stopping,
+                (true, false) => Self::WithClient,
+            };
+        };
+        match cancel.outcome {
+            Outcome::NeverSent | Outcome::Confirmed => Self::Withdrawn,
+            Outcome::CompletedFirst | Outcome::AnsweredAfter => Self::Finished,
+            Outcome::Asked | Outcome::Sent if is_awaited => Self::Stopping,
+            Outcome::Asked | Outcome::Sent | Outcome::NotSendable | Outcome::Unknown => Self::WithClient,
+        }
+    }
+
+    /// Whether the work is over, as far as the server has any.
     pub(crate) const fn is_over(self) -> bool {
-        matches!(self, Self::Stopped | Self::Finished | Self::Ended)
+        matches!(self, Self::Stopped | Self::Finished | Self::Ended | Self::Withdrawn | Self::WithClient)
     }
 
     /// Whether it is known that the cancel did not stop the work, or that it is not obeyed as its protocol requires.
@@ -81,6 +113,8 @@ impl Standing {
             Self::NoAnswer => "no answer",
             Self::NotDelivered => "not delivered",
             Self::Unknown => "unknown",
+            Self::Withdrawn => "withdrawn",
+            Self::WithClient => "with its client",
         }
     }
 
@@ -91,9 +125,9 @@ impl Standing {
 
     pub(crate) const fn tone(self) -> Tone {
         match self {
-            Self::Stopped | Self::Finished | Self::Ended => Tone::Faint,
+            Self::Stopped | Self::Finished | Self::Ended | Self::Withdrawn => Tone::Faint,
             Self::Stopping => Tone::Plain,
-            Self::Unknown => Tone::Notice,
+            Self::Unknown | Self::WithClient => Tone::Notice,
             Self::Working | Self::NoAnswer | Self::NotDelivered => Tone::Alarm,
         }
     }

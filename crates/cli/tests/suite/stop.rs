@@ -1,4 +1,5 @@
 //! `rescind stop`.
 
+mod questions;
 mod scripted;
 mod servers;

@@ -131,8 +131,8 @@ export class Stop {
     const passed = now - this.#at;
     const stopped = before.map((request) => this.store.find(request.of.name, request.key) ?? request);
     this.#stopped = stopped;
-    const isAwaited = (/** @type {PageRequest} */ { of, cancel }) => {
-      const isQuiet = cancel && !cancel.confirms && cancel.written !== undefined && !cancel.worksOn && passed > QUIET;
+    const isAwaited = (/** @type {PageRequest} */ { of, cancel, from }) => {
+      const isQuiet = cancel && (!cancel.confirms || from === "server") && cancel.written !== undefined && !cancel.worksOn && passed > QUIET;
       return passed < WITHIN && !isQuiet && !this.#errors.has(of.name);
     };
     const standings = stopped.map((request) => standing(request, isAwaited(request)));

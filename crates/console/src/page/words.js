@@ -159,10 +159,14 @@ export function outcomeWords(cancel, state) {
   }
 }
 
+/** Requests of a server that a person answers. */
+const CARD = new Set(["session/request_permission", "elicitation/create", "sampling/createMessage", "window/showMessageRequest"]);
+
 /** The words of `standing`: a sign and a tone, and whether it would not stop. @type {Record<string, [string, string, boolean]>} */
 const STANDINGS = {
   stopped: ["✓", "confirmed", false], finished: ["↩", "ended", false], ended: ["–", "ended", false], stopping: ["◐", "cancelling", false],
   "still working": ["▲", "stuck", true], "no answer": ["▲", "stuck", true], "not delivered": ["▲", "stuck", true], unknown: ["?", "unknown", false],
+  withdrawn: ["✓", "confirmed", false], "with its client": ["?", "unknown", false],
 };
 
 /** Whether the work on a request has stopped, as `rescind stop` has it. @param {PageRequest} request @param {boolean} isAwaited @returns {Standing} */
@@ -170,14 +174,25 @@ export function standing(request, isAwaited) {
   const { cancel, of } = request;
   const hasEnded = of.hasEnded && of.end !== "unknown";
   let text = known(request, isAwaited);
-  if (hasEnded && !["stopped", "finished"].includes(text)) text = "ended";
+  if (hasEnded && !["stopped", "finished", "withdrawn", "with its client"].includes(text)) text = "ended";
   const [glyph, tone, resists] = STANDINGS[text];
-  const words = text === "ended" ? "with its server" : cancel ? plain(cancel.words) : "";
+  const card = text === "with its client" && cancel?.outcome !== "asked" ? `; ${CARD.has(request.method) ? "the card may still be shown" : "the client may still work on it"}` : "";
+  const words = text === "ended" ? "with its server" : cancel ? plain(cancel.words) + card : "";
   return { text, glyph, tone, resists, words };
+}
+
+/** A server's request, which its client works on: never a reason to end the server. @param {PageRequest} request @param {boolean} isAwaited */
+function asked({ cancel, state }, isAwaited) {
+  if (!cancel) return state === "ended" ? "finished" : isAwaited ? "stopping" : "with its client";
+  const { outcome } = cancel;
+  if (outcome === "never_sent" || outcome === "confirmed") return "withdrawn";
+  if (outcome === "completed_first" || outcome === "answered_after") return "finished";
+  return isAwaited && (outcome === "asked" || outcome === "sent") ? "stopping" : "with its client";
 }
 
 /** @param {PageRequest} request @param {boolean} isAwaited */
 function known(request, isAwaited) {
+  if (request.from === "server") return asked(request, isAwaited);
   const { cancel, state, progress } = request;
   if (!cancel) return state === "ended" ? "finished" : isAwaited ? "stopping" : "unknown";
   const { outcome, confirms, written } = cancel;

@@ -70,10 +70,11 @@ fn every_request_of_either_side_is_stopped_once() {
     two.on_cancel(confirms);
     let (code, stdout, stderr) = sockets.stop(&["--reason", "enough"]);
     let mut lines: Vec<_> = stdout.lines().collect();
-    assert_eq!((code, stderr.as_str(), lines.pop()), (0, "", Some("3 stopped")));
+    assert_eq!((code, stderr.as_str(), lines.pop()), (0, "", Some("2 stopped, 1 withdrawn")));
     lines.sort_unstable();
     let words = "stopped: confirmed after 12 ms";
-    assert_eq!(lines, [format!("4711/1: {words}"), format!("4711/server:3: {words}"), format!("4712/2: {words}")]);
+    let withdrawn = "4711/server:3: withdrawn: confirmed after 12 ms".to_owned();
+    assert_eq!(lines, [format!("4711/1: {words}"), withdrawn, format!("4712/2: {words}")]);
     assert_eq!((ordered(&one).len(), ordered(&two).len()), (2, 1));
     assert!(one.wait_for(|seen| Some(seen.orders[0].reason.as_deref() == Some("enough"))));
     assert_eq!(sockets.stop(&[]), (0, String::new(), "nothing is in flight\n".into()), "all of it is over");
@@ -123,7 +124,7 @@ fn what_a_cancelled_request_causes_is_stopped_and_what_else_begins_is_counted() 
         changing.change("c1", |request| confirms(request, None));
     });
     let (code, stdout, stderr) = sockets.stop(&["--within", "20s"]);
-    assert_eq!((code, stdout.lines().last()), (0, Some("2 stopped")), "{stdout}{stderr}");
+    assert_eq!((code, stdout.lines().last()), (0, Some("1 stopped, 1 withdrawn")), "{stdout}{stderr}");
     changes.join().unwrap();
     assert_eq!(stderr, "note: 1 request began meanwhile and was not cancelled\n");
     assert_eq!(ordered(&shim), ["c1", "c5"]);

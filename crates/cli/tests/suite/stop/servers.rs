@@ -24,7 +24,7 @@ use crate::shim::{
 const WITHIN: Duration = Duration::from_secs(4);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Dialect {
+pub(super) enum Dialect {
     Mcp,
     Acp,
     Lsp,
@@ -77,7 +77,7 @@ fn greet_lsp(rig: &mut Rig) {
 
 impl Dialect {
     /// A session with request 1 in flight.
-    fn open(self, sockets: &Path) -> Rig {
+    pub(super) fn open(self, sockets: &Path) -> Rig {
         let mut rig = Rig::builder(PROGRAM).sockets(sockets).start();
         let call = match self {
             Self::Mcp => {
@@ -97,7 +97,7 @@ impl Dialect {
         rig
     }
 
-    const fn cancel(self) -> &'static str {
+    pub(super) const fn cancel(self) -> &'static str {
         match self {
             Self::Mcp => "notifications/cancelled",
             Self::Acp => "session/cancel",
@@ -193,15 +193,16 @@ impl Session {
 }
 
 /// The states that `stop` printed of each session, in order, and the last line.
-struct Told {
-    states: BTreeMap<String, Vec<String>>,
-    summary: String,
-    stderr: String,
-    code: i32,
+pub(super) struct Told {
+    pub(super) states: BTreeMap<String, Vec<String>>,
+    pub(super) summary: String,
+    pub(super) stdout: String,
+    pub(super) stderr: String,
+    pub(super) code: i32,
     took: Duration,
 }
 
-fn stop(sockets: &Path, arguments: &[&str]) -> Told {
+pub(super) fn stop(sockets: &Path, arguments: &[&str]) -> Told {
     let begun = Instant::now();
     let mut command = Command::new(PROGRAM);
     command.arg("stop").args(arguments).env("RESCIND_RUNTIME_DIR", sockets).stdin(Stdio::null());
@@ -218,6 +219,7 @@ fn stop(sockets: &Path, arguments: &[&str]) -> Told {
     Told {
         states,
         summary,
+        stdout,
         stderr: String::from_utf8(output.stderr).unwrap(),
         code: output.status.code().unwrap(),
         took,
@@ -401,6 +403,6 @@ fn three_hundred_requests_of_a_session_and_those_of_its_server_are_all_stopped()
         rig
     });
     let told = stop(&path, &["--within", "20s"]);
-    assert_eq!((told.code, told.summary.as_str()), (0, "301 stopped"), "{}", told.stderr);
+    assert_eq!((told.code, told.summary.as_str()), (0, "300 stopped, 1 withdrawn"), "{}", told.stderr);
     served.join().unwrap();
 }

@@ -1,6 +1,6 @@
 //! Stop everything: the question, the receipts, and the end of servers that would not stop.
 
-use rescind_feed::{End, Late, Outcome, Request, Settled, SettledHow, State};
+use rescind_feed::{End, Late, Outcome, Request, Settled, SettledHow, Side, State};
 use rescind_testkit::fake_shim::{FakeShim, asked, request, session};
 
 use super::{
@@ -139,5 +139,35 @@ fn an_inner_session_is_left_to_the_cancel_of_the_outer_one() {
         browser.click("#stop-send");
         until_text(browser, "stop-summary", "3 stopped");
         assert_eq!((orders(&outer), orders(&inner)), (vec![vec!["c1".into()]], vec![vec!["c3".into()]]));
+    });
+}
+
+/// The client need not confirm that it took a card back, and the server is not offered for ending (D53).
+#[test]
+fn a_card_that_its_client_still_shows_offers_no_end_of_the_server() {
+    on_stage(|stage, browser| {
+        let agent = stage.agent("4713");
+        agent.set_now(5 * SECOND);
+        agent.on_cancel(|request, reason| match request.from {
+            Side::Client => confirms(request, reason),
+            Side::Server => {
+                let mut cancel = asked(5 * SECOND, reason);
+                (cancel.confirms, cancel.protocol) = (true, "ACP".into());
+                (cancel.written, cancel.outcome) = (Some(5 * SECOND), Outcome::Sent);
+                stopped(request, cancel, 5 * SECOND);
+                request.state = State::Stuck;
+            }
+        });
+        let card = Request { from: Side::Server, ..request(7, "session/request_permission", None, 2 * SECOND) };
+        agent.put([request(1, "session/prompt", None, SECOND), card]);
+        row(browser, "4713", "c1", "running");
+        browser.click("#stop-open");
+        browser.until("document.getElementById('stop').open");
+        browser.click("#stop-send");
+        line(browser, "4713/c1", "stopped");
+        line(browser, "4713/c7", "with its client: sent; not confirmed yet; the card may still be shown");
+        until_text(browser, "stop-summary", "1 stopped, 1 with its client");
+        browser.until("document.getElementById('stop-kill').hidden");
+        assert!(agent.wait_for(|seen| Some(seen.ends.is_empty())));
     });
 }
