@@ -12,6 +12,7 @@ mod browser;
 mod cancel;
 mod console;
 mod demo;
+mod descriptors;
 mod doctor;
 mod duration;
 #[cfg(unix)]

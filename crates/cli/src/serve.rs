@@ -30,7 +30,7 @@ use tokio::{
 
 use self::access::{AccessArguments, Granted};
 use crate::{
-    duration,
+    descriptors, duration,
     failure::Failure,
     fleet::report,
     interrupts::Interrupts,
@@ -146,10 +146,6 @@ const SETTING_NAMES: SettingNames = SettingNames {
 /// The names of this machine, for itself.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
-/// Descriptors that may stay unused by connections: those of server processes and of files.
-#[cfg(unix)]
-const SPARE_DESCRIPTORS: u64 = 64;
-
 /// Time for clients to read what they are owed when the service ends.
 const LAST_BYTES: Duration = Duration::from_secs(1);
 
@@ -201,8 +197,9 @@ async fn serve(arguments: Arguments) -> Result<(), Failure> {
     let address = listener.local_addr().unwrap_or(*listen);
     let pool = Pool::new(arguments.pool.unwrap_or(1), &config);
     let (end, ended) = oneshot::channel::<()>();
-    let config =
-        ListenerConfig { probe_after: arguments.keep_alive, max_connections: descriptors(), ..Default::default() };
+    let defaults = ListenerConfig::default();
+    let max_connections = descriptors::raise().min(defaults.max_connections);
+    let config = ListenerConfig { probe_after: arguments.keep_alive, max_connections, ..defaults };
     let listener = Listener::new(listener, pool.clone(), config);
     let mut connections = tokio::task::spawn_local(listener.serve(async { drop(ended.await) }));
     say(&format!("listening on http://{address}{path}"));
@@ -370,23 +367,6 @@ fn endpoint_config(arguments: &Arguments, access: Access, passes_authorization: 
 fn path(text: &str) -> Result<String, String> {
     let is_path = text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic() && !b"?#".contains(&byte));
     if is_path { Ok(text.into()) } else { Err("must begin with / and have neither ? nor #".into()) }
-}
-
-/// Allows as many open files as the system lets this process have, and returns how many connections that makes.
-#[cfg(unix)]
-fn descriptors() -> usize {
-    use rustix::process::{Resource, Rlimit};
-    let Rlimit { current, maximum } = rustix::process::getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: maximum, maximum };
-    let allowed = if rustix::process::setrlimit(Resource::Nofile, raised).is_ok() { maximum } else { current };
-    let connections = allowed.map_or(u64::MAX, |allowed| allowed.saturating_sub(SPARE_DESCRIPTORS).max(1));
-    usize::try_from(connections).unwrap_or(usize::MAX).min(ListenerConfig::default().max_connections)
-}
-
-/// Windows has no such limit.
-#[cfg(windows)]
-fn descriptors() -> usize {
-    ListenerConfig::default().max_connections
 }
 
 /// Says a line on stderr, whether or not anybody reads it.

@@ -1,0 +1,22 @@
+//! The limit on open files, which connections count against.
+
+/// Descriptors that connections leave for everything else: server processes, files, the admin socket.
+const SPARE: u64 = 64;
+
+/// Allows this process as many open files as the system lets it have (the hard limit of `ulimit -n`), and returns how many
+/// connections that makes.
+#[cfg(unix)]
+pub(crate) fn raise() -> usize {
+    use rustix::process::{Resource, Rlimit};
+    let Rlimit { current, maximum } = rustix::process::getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: maximum, maximum };
+    let allowed = if rustix::process::setrlimit(Resource::Nofile, raised).is_ok() { maximum } else { current };
+    let connections = allowed.map_or(u64::MAX, |allowed| allowed.saturating_sub(SPARE).max(1));
+    usize::try_from(connections).unwrap_or(usize::MAX)
+}
+
+/// Windows has no such limit.
+#[cfg(windows)]
+pub(crate) const fn raise() -> usize {
+    usize::MAX
+}
