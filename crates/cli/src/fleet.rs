@@ -103,6 +103,14 @@ pub(crate) fn no_sessions() -> String {
     format!("no sessions in {} ({DIRECTORY_VARIABLE}){state}; {others}", clean(&chosen.to_string_lossy()))
 }
 
+/// The message for a session whose work cannot be seen (D57).
+pub(crate) fn unseen(session: &str) -> String {
+    format!(
+        "note: {session}: rescind does not know its protocol: what its server works on cannot be seen, and only the end of \
+         the server stops it"
+    )
+}
+
 pub(crate) fn no_such_session(session: &str) -> Failure {
     let input = if session.is_empty() { "\"\"".into() } else { clean(session) };
     Failure::new(input, "no such session", "`rescind ps --sessions` lists all sessions")

@@ -121,6 +121,7 @@ impl LinkArguments {
             clocks: response.chain(total).collect(),
             max_message: self.max_message,
             max_in_flight: self.max_in_flight,
+            unknown: false,
             bridge: Some(BridgeConfig { serves_modern: self.bridge, ..BridgeConfig::default() }),
             setting_names,
             seed: seed(),

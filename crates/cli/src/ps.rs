@@ -154,6 +154,9 @@ async fn once(arguments: &Arguments) -> Result<Coverage, Failure> {
             let _ = write_lines(&table::lines(&rows, Screen::now()));
         }
         arguments.nothing(&answers).iter().for_each(|words| report(words));
+        let sessions =
+            answers.iter().filter_map(|ShimAnswer { shim, answer }| Some((shim, &answer.as_ref().ok()?.session)));
+        sessions.filter(|(_, session)| session.is_unseen()).for_each(|(shim, _)| report(&fleet::unseen(shim.name())));
     }
     hidden.iter().for_each(|line| report(line));
     fleet::report_silent(&answers);

@@ -56,7 +56,8 @@ pub(crate) const OWN_FAILURE: u8 = 125;
 pub(crate) struct Arguments {
     /// The protocol of the client, and of the server unless --server-protocol is given: auto, mcp, acp or lsp; a
     /// revision such as mcp-2025-11-25, acp-v1 or acp-rfd-2025-11-13 (ACP's cancellation proposal); or FILE.json, a
-    /// dialect of your own. A dialect is the way in which one revision of a protocol cancels
+    /// dialect of your own. A dialect is the way in which one revision of a protocol cancels. What is none of these is
+    /// `unknown`: every message passes as it is, nothing is cancelled, and no --timeout runs
     #[arg(long, value_name = "PROTOCOL", default_value = "auto", value_parser = Protocol::parse)]
     protocol: Protocol,
 
@@ -156,7 +157,10 @@ fn run(arguments: Arguments) -> Result<LinkEnd, Unrun> {
     let Arguments { protocol, server_protocol, finish, record, link, command, .. } = arguments;
     let client = protocol.dialect();
     let dialects = Sides { client, server: server_protocol.map_or(client, Protocol::dialect) };
-    let mut config = RelayConfig { dialects, ..link.config(SETTING_NAMES) };
+    // Over HTTP it is MCP, and whoever names a protocol, or wants its eras joined, knows which it is.
+    let is_auto = protocol.is_auto() && server_protocol.is_none_or(Protocol::is_auto);
+    let unknown = remote.is_none() && is_auto && !link.bridge;
+    let mut config = RelayConfig { dialects, unknown, ..link.config(SETTING_NAMES) };
     if dialects.client.is_some() || dialects.server.is_some() {
         // Whoever names the revisions wants these.
         config.bridge = None;

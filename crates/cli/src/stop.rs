@@ -360,7 +360,12 @@ impl<'a> Stopping<'a> {
 
     fn receive(&mut self, name: &str, step: Step) {
         let learnt = match step {
-            Step::Listed(listed) => return self.board.insert(*listed),
+            Step::Listed(listed) => {
+                if listed.session.is_unseen() {
+                    self.notices.push(fleet::unseen(name));
+                }
+                return self.board.insert(*listed);
+            }
             Step::Silent(error) => {
                 self.completion = Completion::Failed;
                 let why = clean(&error.to_string());

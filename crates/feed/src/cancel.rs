@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Late;
+use crate::{Late, UNKNOWN_PROTOCOL};
 
 /// A cancel of a request: its receipt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,6 +97,9 @@ impl Cancel {
         match self.outcome {
             Outcome::Asked => "cancelling…".into(),
             Outcome::NeverSent => "never sent; the request was withdrawn first".into(),
+            Outcome::NotSendable if self.protocol == UNKNOWN_PROTOCOL => {
+                "not sent: rescind does not know this protocol; only the end of the server stops the work".into()
+            }
             Outcome::NotSendable => format!("not sent: {} does not allow this request to be cancelled", self.protocol),
             Outcome::Sent if self.works_on => "progress still arriving".into(),
             Outcome::Sent if self.confirms => "sent; not confirmed yet".into(),
@@ -167,6 +170,9 @@ mod tests {
         assert_eq!(words(Outcome::Unknown, true, None, None), "connection ended");
         let forbidden = "not sent: MCP does not allow this request to be cancelled";
         assert_eq!(words(Outcome::NotSendable, false, None, None), forbidden);
+        let unknown = Cancel { protocol: UNKNOWN_PROTOCOL.to_owned(), ..cancel(Outcome::NotSendable, false, None) };
+        let only_its_end = "not sent: rescind does not know this protocol; only the end of the server stops the work";
+        assert_eq!(unknown.in_words(None).words, only_its_end);
         let late = Late { at: 1, answers: 0, notices: 1 };
         assert_eq!(words(Outcome::Sent, false, None, Some(late)), "progress still arriving");
         assert_eq!(long_ago(Outcome::Sent, late), "progress went on for 1 µs");

@@ -22,4 +22,4 @@ pub use directory::{DIRECTORY_VARIABLE, SOCKET_SUFFIX, directories};
 pub use event::{Changes, Ended, Event, Snapshot};
 pub use order::{CancelOrder, CancelReply, EndOrder, EndReply, OrderOutcome, Problem};
 pub use request::{Details, FrameView, Late, Listing, Progress, Request, Settled, SettledHow, State};
-pub use session::{Connected, End, Implementation, Session, Side, VERSION};
+pub use session::{Connected, End, Implementation, Session, Side, UNKNOWN_PROTOCOL, VERSION};

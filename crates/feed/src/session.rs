@@ -38,6 +38,17 @@ pub struct Session {
     pub owner: Option<String>,
 }
 
+/// What [`Implementation::protocol`] says of a protocol that is not known (D57).
+pub const UNKNOWN_PROTOCOL: &str = "unknown";
+
+impl Session {
+    /// Whether the work of its server cannot be seen: it speaks a protocol that is not known (D57).
+    #[must_use]
+    pub fn is_unseen(&self) -> bool {
+        self.server.protocol == UNKNOWN_PROTOCOL
+    }
+}
+
 /// Who is connected over HTTP, and what is kept for those who are away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

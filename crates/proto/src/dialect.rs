@@ -8,10 +8,12 @@ pub mod lsp;
 pub mod mcp;
 pub mod negotiation;
 mod progress;
+mod unknown;
 
 use core::{fmt, time::Duration};
 
 pub use progress::{ProgressForm, Reading, Report, ReportForm};
+pub use unknown::UNKNOWN;
 
 use crate::{frame::ResponseBody, json, method::is_same, rule::Rule};
 
@@ -22,6 +24,8 @@ pub struct Dialect {
     pub name: &'static str,
     /// Which protocol this is a revision of.
     pub family: Family,
+    /// Whether nothing is known of it: every message passes as it is, and no cancel can be sent (D57).
+    pub opaque: bool,
     /// The notification we send.
     pub cancel: CancelForm,
     /// Other spellings we accept, and send back to a peer that itself used one (D3).
@@ -303,7 +307,8 @@ impl Dialect {
 
     /// Lists the forms we understand, ours first (D3).
     pub fn forms(&self) -> impl Iterator<Item = &CancelForm> {
-        core::iter::once(&self.cancel).chain(self.aliases)
+        let own = (!self.opaque).then_some(&self.cancel);
+        own.into_iter().chain(self.aliases)
     }
 
     /// Finds the rule that forbids cancelling this method on the wire.
@@ -329,7 +334,7 @@ impl Dialect {
         self.cancel_results.iter().find(|own| own.method == method)
     }
 
-    /// All dialects known by name; the revisions of a family stand side by side, oldest first.
+    /// All known dialects; the revisions of a family stand side by side, oldest first.
     pub const ALL: [&'static Self; 9] = [
         &mcp::REVISION_2024_11_05,
         &mcp::REVISION_2025_03_26,
@@ -342,12 +347,14 @@ impl Dialect {
         &lsp::LSP,
     ];
 
-    /// Finds a dialect by name: `mcp-2025-11-25`, `acp-v1`, `lsp` …; `mcp` and `acp` mean the newest stable one.
+    /// Finds a dialect by name: `mcp-2025-11-25`, `acp-v1`, `lsp` …; `mcp` and `acp` mean the newest stable one, and
+    /// `unknown` none of them ([`UNKNOWN`]).
     #[must_use]
     pub fn by_name(name: &str) -> Option<&'static Self> {
         match name {
             "mcp" => Some(&mcp::LATEST),
             "acp" => Some(&acp::V1),
+            "unknown" => Some(&UNKNOWN),
             _ => Self::ALL.into_iter().find(|dialect| dialect.name == name),
         }
     }

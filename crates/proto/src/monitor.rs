@@ -85,6 +85,7 @@ impl Monitor {
         let seed = Seed::new(config.seed);
         let framing = config.framing.unwrap_or(Framing::Line);
         let negotiation = Negotiation::new(Sides::from_fn(|_| config.dialect));
+        let negotiation = if config.unknown { negotiation.or_unknown() } else { negotiation };
         Self {
             reported: negotiation.of(Side::Client, framing),
             negotiation,
@@ -175,7 +176,13 @@ impl Monitor {
     }
 
     fn read(&mut self, now: Instant, from: Side, body: &[u8]) {
-        match frame::parse(body) {
+        let message = frame::parse(body);
+        if self.negotiation.is_opening() {
+            self.negotiation.saw_opening(from, self.framing, body, &message);
+            self.note_dialect();
+        }
+        match message {
+            Ok(Frame::Notification(_) | Frame::Batch(_)) | Err(_) if self.negotiation.is_opaque() => {}
             Ok(Frame::Batch(batch)) => self.handle_batch(now, from, batch),
             Ok(message) => self.handle_message(now, from, message),
             Err(malformed) => self.handle_unread(now, from, body, malformed),

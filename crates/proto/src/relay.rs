@@ -26,6 +26,7 @@ mod event;
 mod exchange;
 mod exchanges;
 mod link;
+mod opaque;
 mod proof;
 mod receive;
 mod reporting;
@@ -175,7 +176,7 @@ impl Relay {
             bundles: Slab::new(),
             bridge: config.bridge.as_ref().map(|bridge| Box::new(Bridge::new(bridge.clone(), config.seed))),
             core: Core {
-                negotiation: Negotiation::new(config.dialects),
+                negotiation: config.negotiation(),
                 framing: config.framing.unwrap_or(Framing::Line),
                 links: Sides::from_fn(|_| Link::new(&config)),
                 methods: Methods::new(seed),

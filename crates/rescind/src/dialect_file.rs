@@ -265,7 +265,8 @@ impl Progress {
 fn base(node: &Node<'_>) -> Result<&'static Dialect, DialectFileError> {
     let named = Dialect::ALL.iter().map(|dialect| dialect.name);
     let known = || Vec::from_iter(["mcp", "acp"].into_iter().chain(named).map(|name| format!("{name:?}"))).join(", ");
-    Dialect::by_name(&node.string()?).ok_or_else(|| node.must_be(&format!("one of {}", known())))
+    let known_base = Dialect::by_name(&node.string()?).filter(|dialect| !dialect.opaque);
+    known_base.ok_or_else(|| node.must_be(&format!("one of {}", known())))
 }
 
 fn name(node: &Node<'_>) -> Result<String, DialectFileError> {

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::readable::Readable;
 use crate::{
-    fleet::{SessionListing, ShimAnswer},
+    fleet::{self, SessionListing, ShimAnswer},
     ps::{row, row::Row, table},
     screen::{Screen, clean},
 };
@@ -61,7 +61,7 @@ struct InFlightProgress {
 
 impl InFlight {
     pub(super) fn of(answers: Vec<ShimAnswer>, mut unanswered: Vec<String>, reach: &str) -> Readable<Self> {
-        let (mut requests, mut rows) = (Vec::new(), Vec::new());
+        let (mut requests, mut rows, mut unseen) = (Vec::new(), Vec::new(), Vec::new());
         for ShimAnswer { shim, answer } in answers {
             let Ok(SessionListing { session, now, requests: listed, cut, .. }) = answer else {
                 unanswered.push(shim.name().to_owned());
@@ -69,6 +69,9 @@ impl InFlight {
             };
             if cut.is_some() {
                 unanswered.push(shim.name().to_owned());
+            }
+            if session.is_unseen() {
+                unseen.push(fleet::unseen(shim.name()));
             }
             for request in listed {
                 requests.push(InFlightRequest::of(shim.name(), &session, &request, now));
@@ -79,6 +82,7 @@ impl InFlight {
             true => vec![format!("Nothing is in flight within reach. Reach: {reach}.")],
             false => table::lines(&rows, PLAIN),
         };
+        lines.extend(unseen);
         lines.extend(unanswered.iter().map(|name| format!("{name}: not answering; its requests are not listed")));
         Readable { text: lines.join("\n"), value: Self { requests, unanswered, reach: reach.to_owned() } }
     }

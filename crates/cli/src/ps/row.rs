@@ -45,7 +45,12 @@ impl Row {
             (client, server) if client == server => client,
             (client, server) => format!("{client}, {server}"),
         };
-        let mut state = if in_flight { "at work" } else { "idle" }.to_owned();
+        let mut state = match (in_flight, session.is_unseen()) {
+            (true, _) => "at work",
+            (false, true) => "cannot be seen",
+            (false, false) => "idle",
+        }
+        .to_owned();
         state.extend(session.connected.iter().map(|connected| format!(", {}", over_http(connected))));
         Self::of(name, [server(session), owner(session), protocol, duration(now), state], Tone::Faint)
     }

@@ -35,9 +35,14 @@ impl Protocol {
                     return "the name of a dialect file must end in .json".into();
                 }
                 let known: Vec<&str> = Dialect::ALL.iter().map(|dialect| dialect.name).collect();
-                format!("unknown protocol; use auto, mcp, acp, a FILE.json, or one of {}", known.join(", "))
+                format!("unknown protocol; use auto, mcp, acp, a FILE.json, or one of {}, unknown", known.join(", "))
             }),
         }
+    }
+
+    /// Whether nothing is said of the dialect.
+    pub(super) const fn is_auto(self) -> bool {
+        matches!(self, Self::Detected(None))
     }
 
     pub(super) const fn dialect(self) -> Option<&'static Dialect> {

@@ -27,6 +27,7 @@ mod run_lifecycle;
 mod run_log;
 mod run_record;
 mod run_terminal;
+mod run_unknown;
 mod serve;
 mod shim;
 mod sign_in;

@@ -24,10 +24,10 @@ struct Sockets {
 
 /// What a command said to its end.
 #[derive(Debug)]
-struct Said {
-    stdout: String,
-    stderr: String,
-    code: i32,
+pub(crate) struct Said {
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    pub(crate) code: i32,
 }
 
 impl Sockets {
@@ -63,7 +63,7 @@ fn command(sockets: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-fn say(sockets: &Path, arguments: &[&str]) -> Said {
+pub(crate) fn say(sockets: &Path, arguments: &[&str]) -> Said {
     end(command(sockets, arguments))
 }
 

@@ -17,6 +17,7 @@ const MIXED: CancelForm = CancelForm { method: "$/cancel_request", id: "id", rea
 pub const V1: Dialect = Dialect {
     name: "acp-v1",
     family: Family::Acp,
+    opaque: false,
     cancel: CURRENT,
     aliases: &[KOTLIN, PROPOSED, MIXED],          // D3
     settlement: CancelReply::Answered(CANCELLED), // ACP-01

@@ -10,6 +10,7 @@ use crate::{error_code, rule::Rule};
 pub const LSP: Dialect = Dialect {
     name: "lsp",
     family: Family::Lsp,
+    opaque: false,
     cancel: CancelForm { method: "$/cancelRequest", id: "id", reason: None },
     aliases: &[],
     // A relay answers an operator's stop with this, too: a declared deviation from LSP-07, which keeps it for the

@@ -31,6 +31,7 @@ const CANCEL: CancelForm = CancelForm { method: "notifications/cancelled", id: "
 pub const REVISION_2024_11_05: Dialect = Dialect {
     name: "mcp-2024-11-05",
     family: Family::Mcp,
+    opaque: false,
     cancel: CANCEL,
     aliases: &[],
     settlement: CancelReply::Silent, // MCP-C06

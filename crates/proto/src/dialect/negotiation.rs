@@ -3,11 +3,12 @@
 //! `initialize` with an integer `protocolVersion` is ACP, with a date MCP, with
 //! none under content-length framing LSP. The answer settles the revision. A
 //! request that names its revision in `_meta` beats the handshake. Whatever a
-//! caller pinned beats everything.
+//! caller pinned beats everything. What the client's first message shows to be
+//! none of these is [`UNKNOWN`] (D57).
 
-use super::{CancelForm, Cancellers, Dialect, acp, lsp, mcp};
+use super::{CancelForm, Cancellers, Dialect, UNKNOWN, acp, lsp, mcp};
 use crate::{
-    frame::Params,
+    frame::{Frame, Malformed, Params, Reason, Request},
     framing::Framing,
     json,
     method::is_same,
@@ -20,6 +21,8 @@ use crate::{
 pub struct Negotiation {
     pinned: Sides<Option<&'static Dialect>>,
     settled: Option<&'static Dialect>,
+    /// The message that tells whether the link speaks a known protocol at all has not been seen (D57).
+    opening: bool,
     handshake: Handshake,
     /// Whether the side declared that it understands cancels (ACP-20).
     declared: Sides<bool>,
@@ -39,17 +42,66 @@ enum Handshake {
 }
 
 impl Negotiation {
-    /// Begins with nothing seen. A pinned side speaks that dialect whatever passes.
+    /// Begins with nothing seen. A pinned side speaks that dialect whatever passes; if it is opaque, both sides do.
     #[must_use]
     pub const fn new(pinned: Sides<Option<&'static Dialect>>) -> Self {
+        let pinned = match pinned {
+            Sides { client: Some(Dialect { opaque: true, .. }), .. }
+            | Sides { server: Some(Dialect { opaque: true, .. }), .. } => {
+                Sides { client: Some(&UNKNOWN), server: Some(&UNKNOWN) }
+            }
+            pinned => pinned,
+        };
         Self {
             pinned,
             settled: None,
+            opening: false,
             handshake: Handshake::NotSeen,
             declared: Sides { client: false, server: false },
             tasks: Sides { client: None, server: None },
             spelling: Sides { client: None, server: None },
             closing: false,
+        }
+    }
+
+    /// Lets the first message show that the link speaks no protocol that is known here (D57), unless a side is pinned.
+    #[must_use]
+    pub const fn or_unknown(mut self) -> Self {
+        self.opening = self.pinned.client.is_none() && self.pinned.server.is_none();
+        self
+    }
+
+    /// Whether a message can still show that the link speaks no protocol that is known here: if so, hand each to
+    /// [`saw_opening`](Self::saw_opening) first.
+    #[inline]
+    #[must_use]
+    pub const fn is_opening(&self) -> bool {
+        self.opening
+    }
+
+    /// Whether the link speaks no protocol that is known here: everything passes as it is (D57).
+    #[inline]
+    #[must_use]
+    pub const fn is_opaque(&self) -> bool {
+        match (self.pinned.client, self.settled) {
+            (Some(dialect), _) | (None, Some(dialect)) => dialect.opaque,
+            (None, None) => false,
+        }
+    }
+
+    /// Notes a message of a link that is opening, and what was read of it. The first that tells decides (D57).
+    ///
+    /// A known protocol is JSON-RPC 2.0, and says so; its `initialize` has a `protocolVersion`, or a `Content-Length`.
+    /// Bytes that are not JSON decide nothing, nor does a server's line before its client has spoken: it may be noise.
+    #[cold]
+    pub fn saw_opening(&mut self, from: Side, framing: Framing, body: &[u8], read: &Result<Frame<'_>, Malformed>) {
+        let Some(is_known) = is_known(framing, body, read) else { return };
+        if from == Side::Server && (framing == Framing::Line || is_known) {
+            return;
+        }
+        self.opening = false;
+        if !is_known {
+            self.settled = Some(&UNKNOWN);
         }
     }
 
@@ -73,7 +125,7 @@ impl Negotiation {
     #[must_use]
     #[inline]
     pub fn of_request(&self, side: Side, framing: Framing, named: Option<&'static Dialect>) -> &'static Dialect {
-        named.filter(|_| self.pinned[side].is_none()).unwrap_or_else(|| self.of(side, framing))
+        named.filter(|_| self.pinned[side].is_none() && !self.is_opaque()).unwrap_or_else(|| self.of(side, framing))
     }
 
     /// Whether the dialect is known rather than guessed.
@@ -92,7 +144,7 @@ impl Negotiation {
     pub fn saw_initialize(&mut self, framing: Framing, params: Option<&[u8]>) {
         self.handshake = Handshake::Asked;
         let Some(params) = params else { return };
-        if framing == Framing::Headers && json::member(params, "protocolVersion").is_none() {
+        if framing == Framing::Headers && json::member(params, "protocolVersion").is_none() && !self.is_opaque() {
             self.settled = Some(&lsp::LSP);
         }
         self.saw_declaration(Side::Client, acp::GATE.client, params);
@@ -243,8 +295,8 @@ impl Negotiation {
     /// Feeds what has been learnt into a hasher.
     pub(crate) fn hash_state(&self, state: &mut impl core::hash::Hasher) {
         use core::hash::Hash;
-        let Self { pinned: _, settled, handshake, declared, tasks, spelling, closing } = self;
-        (settled.map(|dialect| dialect.name), handshake, declared, tasks, spelling, closing).hash(state);
+        let Self { pinned: _, settled, opening, handshake, declared, tasks, spelling, closing } = self;
+        (settled.map(|dialect| dialect.name), opening, handshake, declared, tasks, spelling, closing).hash(state);
     }
 }
 
@@ -254,6 +306,40 @@ impl Negotiation {
 fn by_meta(meta: &[u8]) -> Option<&'static Dialect> {
     let version = json::text(json::member(meta, mcp::VERSION_IN_META)?)?;
     Some(mcp::by_version(&version).unwrap_or(&mcp::LATEST))
+}
+
+/// Whether this is a message of a protocol that is known here; `None` if it does not tell.
+fn is_known(framing: Framing, body: &[u8], read: &Result<Frame<'_>, Malformed>) -> Option<bool> {
+    let is_versioned = |message| json::member(message, "jsonrpc").is_some();
+    match read {
+        Ok(Frame::Request(Request { method, params, .. })) if method == "initialize" => {
+            let version = params.raw.and_then(|params| json::member(params, "protocolVersion"));
+            let is_version = |version| json::is_integer(version) || json::text(version).is_some();
+            // Without one it is LSP, which frames its messages.
+            Some(version.map_or(framing == Framing::Headers, is_version))
+        }
+        Ok(Frame::Request(Request { params, .. })) if Negotiation::named(params.meta).is_some() => Some(true),
+        Ok(Frame::Request(_) | Frame::Notification(_) | Frame::Response(_)) => Some(is_versioned(body)),
+        Ok(Frame::Batch(batch)) => Some(batch.members().any(is_versioned)),
+        Err(Malformed::Invalid { reason: Reason::NoKind, .. }) => Some(is_versioned(body)),
+        // It is meant as JSON-RPC, or as nothing at all.
+        Err(
+            Malformed::NotJson
+            | Malformed::Invalid {
+                reason:
+                    Reason::NoObject
+                    | Reason::EmptyBatch
+                    | Reason::NestedBatch
+                    | Reason::RepeatedMember
+                    | Reason::EscapedMember
+                    | Reason::BadId
+                    | Reason::BadMethod
+                    | Reason::MixedKinds
+                    | Reason::TwoOutcomes,
+                ..
+            },
+        ) => None,
+    }
 }
 
 /// Finds the dialect of a `protocolVersion` member.

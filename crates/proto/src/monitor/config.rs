@@ -9,6 +9,8 @@ use crate::{dialect::Dialect, early_cancels::EarlyCancelLimits, framing::Framing
 pub struct MonitorConfig {
     /// The dialect of both sides; `None` is detected from what passes (D2).
     pub dialect: Option<&'static Dialect>,
+    /// Whether the client's first message may show that the link speaks no protocol that is known here (D57).
+    pub unknown: bool,
     /// The framing of both sides; `None` is detected from the first bytes.
     pub framing: Option<Framing>,
     /// The longest message that is read, in bytes. Of a longer one only the envelope is read.
@@ -34,6 +36,7 @@ impl Default for MonitorConfig {
     fn default() -> Self {
         Self {
             dialect: None,
+            unknown: true,
             framing: None,
             max_message: 64 << 20,
             max_in_flight: 65_536,

@@ -232,8 +232,9 @@ impl Monitor {
         response: Option<&ResponseBody<'_>>,
     ) {
         let Some(observed) = self.observed_mut(request) else { return };
-        if answered.code == Some(error_code::INVALID_REQUEST.into()) && observed.duplicates > 0 {
-            // It refuses the other one of this id (D7).
+        let is_refusal = answered.code == Some(error_code::INVALID_REQUEST.into());
+        if (is_refusal || observed.dialect.opaque) && observed.duplicates > 0 {
+            // It refuses the other one of this id (D7), or answers it (D57).
             observed.duplicates -= 1;
             return;
         }

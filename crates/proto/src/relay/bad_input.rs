@@ -107,6 +107,7 @@ impl Relay {
             let is_taken = taken.is_some_and(Exchange::is_live);
             self.core.refuse(from, id.filter(|_| !is_taken), code, text);
         } else if from == Side::Client
+            && !self.core.negotiation.is_opaque()
             && !(is_certain && matches!(kind, MessageKind::Response | MessageKind::Notification))
         {
             self.core.refuse(from, None, code, text);

@@ -260,7 +260,8 @@ impl Step<'_> {
         let dialect = exchange.upstream_dialect;
         let is_turn = exchange.session().is_some() && self.upstream_turn().is_some();
         let forbidden = self.core.negotiation.forbids_cancel(from, dialect);
-        dialect.uncancellable(self.method()).is_some()
+        dialect.opaque
+            || dialect.uncancellable(self.method()).is_some()
             || exchange.is_task
             // The gate is that of a request's cancel; every agent understands a turn's (D37).
             || forbidden.is_some_and(|rule| !is_turn || dialect.gate.is_none_or(|gate| gate.rule != rule))
@@ -334,6 +335,8 @@ impl Step<'_> {
     fn answer_stopped(&mut self, was_cancelled: bool) {
         if self.is_turn() && self.awaits_answer() {
             // The agent's own answer ends the turn, and what it still reports until then is passed on (D34, D37).
+        } else if self.exchange.dialect.opaque {
+            // Nothing was asked of the server, so its requester goes on waiting (D57).
         } else if self.exchange.dialect.is_silent() {
             let data = self.error_data(None);
             self.answer_error(error_code::STOPPED_BY_OPERATOR, "stopped by operator", Some(&data));

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use crate::{
     bridge::BridgeConfig,
-    dialect::Dialect,
+    dialect::{Dialect, negotiation::Negotiation},
     early_cancels::EarlyCancelLimits,
     framing::{Framing, MAX_BLOCK},
     link::Clock,
@@ -23,6 +23,9 @@ const EVENTS: usize = 256;
 pub struct RelayConfig {
     /// The dialect of each side; `None` is detected from what passes (D2).
     pub dialects: Sides<Option<&'static Dialect>>,
+    /// Whether the client's first message may show that the link speaks no protocol that is known here (D57). Not where
+    /// the transport or a setting has told which it is, as HTTP has; then it is taken for the nearest one.
+    pub unknown: bool,
     /// The framing of both sides; `None` is detected from the first bytes.
     pub framing: Option<Framing>,
     /// Time to wait for the other side's answer to a cancel before answering on its behalf (D34).
@@ -80,6 +83,12 @@ impl RelayConfig {
         };
         2 * (queue + decoder + tables) + early * REQUEST + EVENTS * read + bridge
     }
+
+    /// What a link with these settings knows of its dialect before anything has passed.
+    pub(super) const fn negotiation(&self) -> Negotiation {
+        let negotiation = Negotiation::new(self.dialects);
+        if self.unknown { negotiation.or_unknown() } else { negotiation }
+    }
 }
 
 /// Which events a relay emits, beside those that a driver may have to act on: timeouts, stuck requests, a side that is
@@ -107,6 +116,7 @@ impl Default for RelayConfig {
     fn default() -> Self {
         Self {
             dialects: Sides { client: None, server: None },
+            unknown: true,
             framing: None,
             grace: Duration::from_secs(5),
             clocks: Vec::new(),

@@ -63,7 +63,10 @@ impl Step<'_> {
         self.stop_clocks();
         self.stop_grace();
         self.mark_changed();
-        if self.exchange.cancel.is_some() {
+        if self.exchange.dialect.opaque {
+            self.answer_gone();
+            self.answer_duplicates_gone();
+        } else if self.exchange.cancel.is_some() {
             self.answer_cancelled();
         } else {
             self.answer_gone();

@@ -121,6 +121,8 @@ pub(super) struct Rare {
     pub(super) late: LateCounts,
     /// The request of the other side during which this one was made, where that is certain.
     pub(super) parent: Option<Key>,
+    /// Further requests under its id that passed while it was in flight, each of which is owed an answer (D57).
+    pub(super) duplicates: u32,
     /// The code of the other side's error.
     pub(super) code: Option<i64>,
     /// The task that it became, or that it cancels in our name (D38).

@@ -302,6 +302,10 @@ impl Relay {
     /// The first framing seen is the framing of both sides.
     pub(super) fn adopt_framing(&mut self, framing: Framing) {
         self.core.framing = framing;
+        if framing == Framing::Headers {
+            // No protocol with such frames has two eras.
+            self.bridge = None;
+        }
         for side in Side::BOTH {
             let decoder = &mut self.core.links[side].decoder;
             if decoder.as_ref().is_some_and(|decoder| decoder.framing().is_none() && decoder.buffered() == 0) {

@@ -108,6 +108,7 @@ impl Relay {
             for (key, ex) in self.tables[side].iter() {
                 (key.index(), &ex.id, &ex.renamed, &ex.token, ex.partial(), ex.session(), ex.method).hash(state);
                 (ex.dialect.name, ex.upstream_dialect.name, ex.is_handshake(), ex.is_task, ex.replaced).hash(state);
+                ex.rare.as_deref().map_or(0, |rare| rare.duplicates).hash(state);
                 if let (Side::Client, Some(session)) = (side, ex.session()) {
                     self.core.turns.of(session).position(|turn| turn == key).hash(state);
                 }

@@ -68,6 +68,9 @@ impl Relay {
                 return self.lose_overlong(now, message);
             }
             Chunk::Overlong(message) => return self.handle_overlong(now, from, message),
+            Chunk::Broken(broken) if self.core.negotiation.is_opaque() => {
+                return self.core.pass_bytes(from.other(), broken.raw);
+            }
             Chunk::Broken(broken) => {
                 return self.core.refuse_garbage(from, Rejected::Broken, broken.raw, "not a message");
             }
@@ -79,7 +82,12 @@ impl Relay {
         if self.core.config.emit.frames {
             self.core.reports.emit(RelayEvent::Frame { hop: Hop::From(from), bytes: framed.raw().into() });
         }
-        let passed = match &mut frame::parse(body) {
+        let mut message = frame::parse(body);
+        if self.core.negotiation.is_opening() {
+            self.open_link(from, body, &message);
+        }
+        let passed = match &mut message {
+            message if self.core.negotiation.is_opaque() => Some(self.handle_opaque(now, from, message)),
             Ok(Frame::Batch(batch)) => return self.handle_batch(now, from, body, *batch),
             Ok(message) => self.handle_message(now, from, body, message),
             Err(malformed) => {
@@ -117,6 +125,9 @@ impl Relay {
     fn receive_leftover(&mut self, now: Instant, from: Side) {
         match self.core.links[from].decoder.as_deref_mut().and_then(Decoder::finish) {
             None => {}
+            Some(Leftover::Line(bytes) | Leftover::Half(bytes)) if self.core.negotiation.is_opaque() => {
+                self.core.pass_bytes(from.other(), &bytes);
+            }
             // A last line without its line break is a message if it can be read as one: `printf '…' | server`.
             Some(Leftover::Line(mut line)) if frame::parse(&line).is_ok() => {
                 line.push(b'\n');

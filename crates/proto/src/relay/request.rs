@@ -42,6 +42,9 @@ impl Relay {
             self.core.implementations.client = params.raw.and_then(Implementation::of);
         }
         let (hash, previous, is_taken) = self.tables[from].probe(&id);
+        if dialect.opaque {
+            return self.follow_opaque(now, from, request, is_handshake, (id, hash, previous));
+        }
         if let Err((why, code, text)) = self.admit(from, &id, dialect, previous) {
             self.core.refuse(from, Some(&id), code, &text);
             self.core.reject(from, why, method.as_bytes());
@@ -148,7 +151,7 @@ impl Step<'_> {
     /// Begins with a request that was taken in. Whether it goes on: not where it was cancelled before it came (D9), nor
     /// where nothing can be written.
     #[inline]
-    fn open(&mut self, early: Option<&EarlyCancel>) -> bool {
+    pub(super) fn open(&mut self, early: Option<&EarlyCancel>) -> bool {
         self.start_clocks();
         self.report_opened();
         if let Some(early) = early

@@ -40,6 +40,7 @@ mod relay_cancel;
 mod relay_clocks;
 mod relay_gone;
 mod relay_ids;
+mod relay_opaque;
 mod relay_partial;
 mod relay_regressions;
 mod relay_tasks;

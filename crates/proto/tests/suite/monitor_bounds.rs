@@ -45,6 +45,7 @@ fn is_unasked(event: &MonitorEvent) -> bool {
 #[test]
 fn what_cannot_be_read_is_counted_and_said() {
     let mut rig = MonitorRig::new(MonitorConfig::default());
+    rig.client(r#"{"jsonrpc":"2.0","method":"m"}"#);
     for bytes in
         ["", "{", "\u{0}", "[]", "7", r#"{"id":1}"#, r#"{"id":1,"id":1,"method":"m"}"#, r#"{"id":null,"method":"m"}"#]
     {

@@ -1,0 +1,119 @@
+//! A link that speaks no protocol known here (D57): everything passes as it is, and requests are only followed.
+
+use super::{
+    Core, Relay, Step,
+    exchange::{Exchange, Rare, Up},
+    link::{Part, Passed, Tag},
+};
+use crate::{
+    dialect::UNKNOWN,
+    error_code,
+    frame::{Frame, Malformed, Request, Response},
+    id::RequestId,
+    link::RequestKey,
+    message,
+    side::Side,
+    slab::Key,
+    time::Instant,
+};
+
+impl Relay {
+    /// Takes note of a message that may decide whether the link speaks a known protocol. If it does not, there are no two
+    /// eras to join.
+    #[cold]
+    pub(super) fn open_link(&mut self, from: Side, body: &[u8], message: &Result<Frame<'_>, Malformed>) {
+        self.core.negotiation.saw_opening(from, self.core.framing, body, message);
+        if self.core.negotiation.is_opaque() {
+            // It holds nothing: this is the first message that could have gone into it.
+            self.bridge = None;
+        }
+    }
+
+    /// Takes in a message of an opaque link, whatever it is. It passes; only its tag is found here.
+    pub(super) fn handle_opaque(
+        &mut self,
+        now: Instant,
+        from: Side,
+        message: &mut Result<Frame<'_>, Malformed>,
+    ) -> Passed {
+        let passed = match message {
+            Ok(Frame::Request(request)) => self.handle_request(now, from, request),
+            Ok(Frame::Response(response)) => self.opaque_answer(now, from, response),
+            Ok(Frame::Notification(_) | Frame::Batch(_)) | Err(_) => None,
+        };
+        passed.unwrap_or(Passed::PLAIN)
+    }
+
+    /// Follows a request of an opaque link, if it can be told from others. `None` if it passes without being followed.
+    pub(super) fn follow_opaque(
+        &mut self,
+        now: Instant,
+        from: Side,
+        request: &Request<'_>,
+        is_handshake: bool,
+        (id, hash, previous): (RequestId, u64, Option<Key>),
+    ) -> Option<Passed> {
+        if let Some(previous) = previous {
+            let exchange = self.tables[from].get_mut(previous)?;
+            if exchange.is_live() {
+                // Served all the same by some (CDX-02).
+                exchange.rare().duplicates += 1;
+                return None;
+            }
+            self.tables[from].replace(previous);
+        }
+        let (table, config) = (&self.tables[from], &self.core.config);
+        if id.is_null() || table.live() >= config.max_in_flight || table.kept > config.max_kept {
+            return None;
+        }
+        let method = self.core.methods.intern(&request.method);
+        let exchange = Exchange {
+            rare: is_handshake.then(|| Box::new(Rare { is_handshake, ..Rare::default() })),
+            ..Exchange::new(id, &UNKNOWN, &UNKNOWN, now, method)
+        };
+        let request = RequestKey { from, key: self.tables[from].insert(hash, exchange) };
+        let goes_on = self.with(now, request, |step| step.open(None))?;
+        goes_on.then_some(Passed { tag: Tag::Of(request, Part::Request), ..Passed::PLAIN })
+    }
+
+    /// Finds the request that an answer on an opaque link ends. `None` if it passes without ending one.
+    fn opaque_answer(&mut self, now: Instant, from: Side, response: &Response<'_>) -> Option<Passed> {
+        let (request, is_exact) = self.find_answered(from.other(), response.id.as_ref())?;
+        let exchange = self.tables[request.from].get_mut(request.key)?;
+        if !is_exact || exchange.up != Up::Sent || !exchange.is_waiting() {
+            return None;
+        }
+        if let Some(rare) = exchange.rare.as_deref_mut()
+            && rare.duplicates > 0
+        {
+            // Which of them it answers cannot be known: the last answer ends what is followed under this id.
+            rare.duplicates -= 1;
+            return None;
+        }
+        self.with(now, request, |step| step.answered(false, &response.body))??;
+        Some(Passed { tag: Tag::Of(request, Part::Answer), ..Passed::PLAIN })
+    }
+}
+
+impl Step<'_> {
+    /// Answers what passed under the request's id while it was in flight: the server that owed the answers has ended.
+    pub(super) fn answer_duplicates_gone(&mut self) {
+        let duplicates = self.exchange.rare.as_deref_mut().map_or(0, |rare| core::mem::take(&mut rare.duplicates));
+        let (text, data) = self.core.server_exit_error();
+        for _ in 0..duplicates {
+            self.core.write(self.request.from, Tag::Plain, |out| {
+                message::error(Some(&self.exchange.id), error_code::UPSTREAM_GONE, &text, Some(&data), out);
+            });
+        }
+    }
+}
+
+impl Core {
+    /// Passes bytes on that belong to no message.
+    pub(super) fn pass_bytes(&mut self, to: Side, bytes: &[u8]) {
+        let link = &mut self.links[to];
+        if !link.write_closed {
+            link.outbox.push(Tag::Plain.into(), |out| out.extend_from_slice(bytes));
+        }
+    }
+}
