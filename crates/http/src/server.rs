@@ -34,6 +34,7 @@ mod posted;
 mod proof;
 mod receive;
 mod refusal;
+mod renamed;
 mod reply;
 mod restart;
 mod route;

@@ -67,6 +67,9 @@ pub struct HttpServerConfig {
     /// Requests in flight of one session, of all that share a link, and of all stateless ones together; one more is
     /// refused.
     pub max_in_flight: usize,
+    /// Members of a batch (2025-03-26); a longer one is refused with 413, and nothing of it reaches a program. Each is a
+    /// step of the machine, and all steps of a batch come before what anybody else has sent.
+    pub max_batch: usize,
     /// HTTP requests that are being answered at once; one more is refused with 503.
     pub max_replies: usize,
     /// Bytes that wait for a link to take them; beyond, requests are refused.
@@ -184,6 +187,7 @@ impl Default for HttpServerConfig {
             ask_within: Duration::from_secs(30),
             max_sessions: 1024,
             max_in_flight: 65_536,
+            max_batch: 1000,
             max_replies: 65_536,
             max_input: 16 << 20,
             max_unsent: 16 << 20,

@@ -68,7 +68,7 @@ impl HttpServer {
         }
         let has_ended = |key| self.streams.get(key).is_some_and(|stream| stream.ended.is_some());
         assert!(session.ended.iter().all(has_ended), "a session counts streams that have ended");
-        for (id, known) in session.renamed.iter().flat_map(|(id, known)| known.iter().map(move |known| (id, known))) {
+        for (id, known) in session.renamed.iter() {
             let stream = link.requests.get(known).and_then(|stream| self.streams.get(stream));
             let stream = stream.expect("a renamed request is in flight");
             assert_eq!(stream.session(), Some(key), "a renamed request is one of its session");

@@ -19,6 +19,7 @@ use super::{
     link::{InputNumber, LinkUse},
     posted::{Edit, Meta, Posted, check_names, line, text, unreadable},
     refusal::Refusal,
+    renamed::Known,
     session::Session,
     stateless,
     stream::{Stream, Waiting},
@@ -139,6 +140,11 @@ impl HttpServer {
                 if !dialect.batches {
                     let text = format!("{dialect} has no batches: send one message");
                     return Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text));
+                }
+                let most = self.config.max_batch;
+                if batch.members().nth(most).is_some() {
+                    let text = format!("a batch has at most {most} members here: send several");
+                    return Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, error_code::INVALID_REQUEST, text));
                 }
                 return self.handle_batch(now, reply, session_key, link, batch.members());
             }
@@ -288,7 +294,9 @@ impl HttpServer {
                 None if is_shared => return Told::CancelOf(CancelFate::NotFound),
                 // It may have overtaken its request (D9); but under this id the program must not know another.
                 None if link.requests.contains_key(&id) => return Told::CancelOf(CancelFate::Refused),
-                None if session.renamed.contains_key(&id) => return Told::CancelOf(CancelFate::Refused),
+                None if matches!(session.renamed.of(&id), Known::Several) => {
+                    return Told::CancelOf(CancelFate::Refused);
+                }
                 None => told = Told::Cancel(id),
             }
         } else if is_shared && (is_cancel || joint::is_for_nobody(&notification.method)) {
@@ -378,7 +386,7 @@ impl HttpServer {
         if link_id != request.id {
             edits.push((request.id_span.clone(), text(&link_id)));
             if let Some(session) = stream.session().and_then(|session| self.sessions.get_mut(&session)) {
-                session.renamed.entry(request.id.clone()).or_default().push(link_id.clone());
+                session.renamed.insert(&request.id, &link_id);
             }
         }
         let token = meta.token().map(|(raw, token)| {

@@ -395,13 +395,8 @@ impl HttpServer {
         }
         if let Some(session) = stream.session().and_then(|session| self.sessions.get_mut(&session)) {
             session.idle_since = now;
-            if waiting.client_id != *id
-                && let Some(renamed) = session.renamed.get_mut(&waiting.client_id)
-            {
-                renamed.retain(|known| known != id);
-                if renamed.is_empty() {
-                    session.renamed.remove(&waiting.client_id);
-                }
+            if waiting.client_id != *id {
+                session.renamed.remove(&waiting.client_id, id);
             }
         }
         Some((stream_key, waiting))

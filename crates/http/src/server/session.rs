@@ -3,8 +3,6 @@
 use core::hash::{Hash, Hasher};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use foldhash::fast::FixedState;
-use hashbrown::HashMap;
 use http::StatusCode;
 use rescind_proto::{
     dialect::{Dialect, HttpForm, mcp, negotiation::Negotiation},
@@ -22,6 +20,7 @@ use super::{
     link::{Link, LinkUse},
     owner::Owner,
     refusal::Refusal,
+    renamed::{Known, Renamed},
     stream::{Place, Stream},
 };
 use crate::sse;
@@ -51,8 +50,8 @@ pub(crate) struct Session {
     pub(crate) ended: VecDeque<StreamKey>,
     /// Streams of a GET, oldest first.
     pub(crate) listening: Vec<StreamKey>,
-    /// Requests whose id the program does not know, since another had it: by their client's id.
-    pub(crate) renamed: HashMap<RequestId, Vec<RequestId>, FixedState>,
+    /// Requests whose id the program does not know.
+    pub(crate) renamed: Renamed,
     /// Addresses of the resources that its client has subscribed to, where its program is shared.
     pub(crate) subscriptions: BTreeSet<Box<str>>,
     /// HTTP requests of its that are being answered.
@@ -84,7 +83,7 @@ impl Session {
             ended: VecDeque::new(),
             next_stream: HANDSHAKE_STREAM,
             listening: Vec::new(),
-            renamed: HashMap::with_hasher(FixedState::with_seed(seed)),
+            renamed: Renamed::new(seed),
             subscriptions: BTreeSet::new(),
             replies: 0,
             kept: 0,
@@ -110,12 +109,11 @@ impl Session {
     /// The id that the program knows for a request that the client calls `id`; `None` if it has none in flight, or
     /// several, so that none can be meant (D7).
     pub(crate) fn id_of(&self, id: &RequestId, link: &Link, is_of: impl Fn(StreamKey) -> bool) -> Option<RequestId> {
-        let renamed = self.renamed.get(id).map_or(&[][..], Vec::as_slice);
         let plain = link.requests.get(id).is_some_and(|stream| is_of(*stream));
-        match (plain, renamed) {
-            (true, []) => Some(id.clone()),
-            (false, [only]) => Some(only.clone()),
-            _ => None,
+        match (plain, self.renamed.of(id)) {
+            (true, Known::None) => Some(id.clone()),
+            (false, Known::Only(only)) => Some(only.clone()),
+            (false, Known::None) | (true, Known::Only(_)) | (_, Known::Several) => None,
         }
     }
 
@@ -126,17 +124,13 @@ impl Session {
 
     /// Bytes of memory that it holds.
     pub(crate) fn held(&self) -> usize {
-        let renamed = self.renamed.iter().map(|(id, known)| {
-            let known: usize = known.iter().map(|id| size_of::<RequestId>() + id.heap_bytes()).sum();
-            id.heap_bytes() + size_of::<(RequestId, Vec<RequestId>)>() + known
-        });
         let streams = self.streams.len() * size_of::<(u64, StreamKey)>();
         size_of::<Self>()
             + self.owner.as_ref().map_or(0, |owner| owner.name().len())
             + self.subscribed()
             + streams
             + self.ended.capacity() * size_of::<StreamKey>()
-            + renamed.sum::<usize>()
+            + self.renamed.held()
     }
 
     /// Feeds what decides its future into a hasher, but for its link and which streams are ended or listen.

@@ -16,6 +16,25 @@ fn a_batch_with_a_null_id_is_refused_whole() {
     rig.leaves_nothing();
 }
 
+/// Each member is a step of the machine, and others wait for all of them.
+#[test]
+fn a_batch_with_more_members_than_one_may_have_is_refused_whole() {
+    let most = rescind_http::server::HttpServerConfig::default().max_batch;
+    for (members, status) in [(most, 200), (most + 1, 413), (60_000, 413)] {
+        for member in [call("1"), call_with_token("1", "7"), cancel("1"), note("a"), result_of("1", "late")] {
+            let mut rig = Rig::new();
+            let client = rig.session(BATCHES);
+            let batch = vec![&*member; members].join(",");
+            let key = rig.post_to(&client, &format!("[{batch}]"));
+            let answer = rig.read(key);
+            let expected = if status == 200 && !member.contains("tools/call") { 202 } else { status };
+            assert_eq!(answer.status, expected, "{members} of {member}");
+            let passed = rig.at(client.link).len();
+            assert!(passed <= if status == 200 { most } else { 0 }, "{passed} of {members} of {member}");
+        }
+    }
+}
+
 #[test]
 fn a_batch_without_requests_needs_no_stream() {
     let mut rig = Rig::new();
