@@ -25,6 +25,8 @@ pub enum SeededBug {
     AnswerToEachMember,
     /// An answer with a byte that is not UTF-8 is dropped, and its requester waits for ever (D43).
     UnreadableAnswerLost,
+    /// Progress that still waits is written together with the answer of its request (D62).
+    ProgressWithAnswer,
 }
 
 thread_local! {

@@ -9,7 +9,7 @@ use rescind_testkit::sim::{
 };
 
 /// In which scene of a relay each bug shows, and after how many events.
-const IN_A_RELAY: [(SeededBug, &str, usize); 7] = [
+const IN_A_RELAY: [(SeededBug, &str, usize); 8] = [
     (SeededBug::CancelBeforeRequest, scenes::SILENT, 2),
     (SeededBug::DoubleAnswer, scenes::ANSWERED, 5),
     (SeededBug::LeakedTombstone, scenes::SILENT, 1),
@@ -17,10 +17,11 @@ const IN_A_RELAY: [(SeededBug, &str, usize); 7] = [
     (SeededBug::AnsweredSilentDialect, scenes::SILENT, 2),
     (SeededBug::ReuseGetsOldAnswer, scenes::SILENT, 4),
     (SeededBug::UnreadableAnswerLost, scenes::MANGLED, 3),
+    (SeededBug::ProgressWithAnswer, scenes::SILENT, 4),
 ];
 
 /// In which scene of an endpoint each bug shows, and after how many events.
-const IN_AN_ENDPOINT: [(SeededBug, &str, usize); 7] = [
+const IN_AN_ENDPOINT: [(SeededBug, &str, usize); 8] = [
     (SeededBug::CancelBeforeRequest, "MCP legacy", 2),
     (SeededBug::DoubleAnswer, "ACP v1", 2),
     (SeededBug::LeakedTombstone, "MCP legacy", 1),
@@ -28,6 +29,7 @@ const IN_AN_ENDPOINT: [(SeededBug, &str, usize); 7] = [
     (SeededBug::AnsweredSilentDialect, "MCP legacy", 2),
     (SeededBug::ReuseGetsOldAnswer, "MCP legacy", 3),
     (SeededBug::UnreadableAnswerLost, scenes::MANGLED, 3),
+    (SeededBug::ProgressWithAnswer, "MCP legacy", 3),
 ];
 
 #[test]

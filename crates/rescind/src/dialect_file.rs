@@ -195,6 +195,7 @@ impl Table {
                 asked_at: leak_all(asked_at, leak),
                 partial_at: None,
                 report: ReportForm::Counted,
+                active_only: base.progress.is_some_and(|form| form.active_only),
             });
         }
         dialect.cancellers = self.cancellers.unwrap_or(base.cancellers);

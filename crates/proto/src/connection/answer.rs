@@ -2,7 +2,7 @@
 
 use super::{
     Connection, ConnectionEvent, IncomingKey,
-    incoming::{Incoming, IncomingMut, ResponseState, Work},
+    incoming::{Caused, Incoming, IncomingMut, ResponseState, Work},
     link::{Link, Tag},
     part::Part,
     turn,
@@ -127,10 +127,12 @@ impl Connection {
         if link.phase.write_closed {
             return false;
         }
-        let frame = link.queue(Tag::Caused, |out| message::raw_notification(method, params, out));
+        let ticket = link.queue(Tag::Caused, |out| message::raw_notification(method, params, out));
+        let is_void_once_answered =
+            request.dialect.progress.is_some_and(|form| form.active_only && form.method == method);
         let frames = &mut request.rare().frames;
-        while frames.pop_front_if(|frame| link.outbox.has_begun(*frame)).is_some() {}
-        frames.push_back(frame);
+        while frames.pop_front_if(|frame| link.outbox.has_begun(frame.ticket)).is_some() {}
+        frames.push_back(Caused { ticket, is_void_once_answered });
         self.finish();
         true
     }
@@ -207,6 +209,7 @@ impl Link {
         // Unless it can be written.
         request.response = ResponseState::Lost;
         self.close_question(request);
+        self.withdraw_progress(request);
         if let (Part::Handshake, Reply::Result(result)) = (request.part, reply) {
             self.negotiation.saw_initialize_result(result);
         }
@@ -224,6 +227,12 @@ impl Link {
             let frame = self.queue(Tag::Answer(request.key), write);
             request.response = ResponseState::Answering(frame);
         }
+    }
+
+    /// Takes back the progress of a request that still waits to be written, since its answer is about to (D62).
+    fn withdraw_progress(&mut self, request: &mut Incoming) {
+        let Some(rare) = request.rare.as_deref_mut() else { return };
+        rare.frames.retain(|frame| !(frame.is_void_once_answered && self.withdraw(frame.ticket)));
     }
 
     /// Ends a question of the peer, which is answered or waits for no answer any more: with the last, our calls' clocks
@@ -281,7 +290,7 @@ impl Link {
         }
         let form = self.negotiation.cancel_form(self.peer(), request.dialect);
         let frame = self.queue(Tag::Caused, |out| cancel::write(form, &request.id.0, None, out));
-        request.rare().frames.push_back(frame);
+        request.rare().frames.push_back(Caused { ticket: frame, is_void_once_answered: false });
     }
 }
 

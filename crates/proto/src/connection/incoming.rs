@@ -84,9 +84,17 @@ pub(super) struct Rare {
     /// The session of a turn, or of a permission request within one, as it stood on the wire.
     pub(super) session: Option<Box<[u8]>>,
     /// Frames written for it that may not have left yet (MCP-P03).
-    pub(super) frames: VecDeque<Ticket>,
+    pub(super) frames: VecDeque<Caused>,
     /// Whether its answer leaves is to be reported (D38).
     pub(super) is_watched: bool,
+}
+
+/// A frame that was written for a request of the peer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Caused {
+    pub(super) ticket: Ticket,
+    /// It is progress, which must not be read together with the answer (D62).
+    pub(super) is_void_once_answered: bool,
 }
 
 /// Whether a handler that has answered goes on with another request of the peer (D48).
@@ -261,7 +269,8 @@ impl Incoming {
         let Rare { children: _, grace, cancel_result, batch, session: _, frames, is_watched } =
             rare.as_deref().unwrap_or(&none);
         let batch = batch.map(|batch| link.batches.iter().position(|(known, _)| known == batch));
-        let frames = frames.iter().filter(|frame| link.outbox.holds(**frame)).count();
+        let frames = frames.iter().filter(|frame| link.outbox.holds(frame.ticket));
+        let frames = frames.map(|frame| frame.is_void_once_answered).collect::<Vec<_>>();
         (grace, cancel_result, batch, frames, is_watched).hash(state);
     }
 }

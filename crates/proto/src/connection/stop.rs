@@ -249,7 +249,7 @@ impl Link {
         if is_silenced {
             request.response = ResponseState::Silence;
             for frame in request.rare.as_mut().map(|rare| core::mem::take(&mut rare.frames)).unwrap_or_default() {
-                self.withdraw(frame);
+                self.withdraw(frame.ticket);
             }
             if let Some(batch) = request.leave_batch() {
                 self.leave_batch(batch);

@@ -43,6 +43,7 @@ pub const LSP: Dialect = Dialect {
         asked_at: &["workDoneToken"],
         partial_at: Some(&["partialResultToken"]),
         report: ReportForm::WorkDone,
+        active_only: false, // A server begins progress of its own, and its end must arrive.
     }),
     turn: None,
     handshake: Some("initialize"),

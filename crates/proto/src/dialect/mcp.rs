@@ -60,6 +60,7 @@ pub const REVISION_2024_11_05: Dialect = Dialect {
         asked_at: &["_meta", "progressToken"], // MCP-P00
         partial_at: None,
         report: ReportForm::Counted,
+        active_only: true,
     }),
     turn: None,
     handshake: Some("initialize"),

@@ -21,6 +21,9 @@ pub struct ProgressForm {
     pub partial_at: Option<&'static [&'static str]>,
     /// What its params hold beside the token.
     pub report: ReportForm,
+    /// Whether it may name only the token of a request that is active, and so is void once that is answered (MCP-P01,
+    /// MCP-P03). Clients end a connection over other progress, so it is dropped (D62).
+    pub active_only: bool,
 }
 
 /// What the params of progress hold beside the token.

@@ -75,6 +75,7 @@ impl Step<'_> {
         self.stop_clocks();
         self.note_task(body);
         if self.exchange.is_waiting() {
+            self.withdraw_progress();
             let is_known_otherwise = loosely || self.exchange.renamed.is_some();
             return Some(is_known_otherwise.then(|| self.exchange.id.clone()));
         }

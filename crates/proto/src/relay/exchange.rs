@@ -129,6 +129,19 @@ pub(super) struct Rare {
     pub(super) task: Option<TaskPart>,
 }
 
+/// Room for notices that is kept when none waits.
+const KEPT_NOTICES: usize = 16;
+
+impl Rare {
+    /// The notice that was queued first has left. A burst gives its room back.
+    pub(super) fn notice_left(&mut self) {
+        self.notices.pop_front();
+        if self.notices.is_empty() && self.notices.capacity() > KEPT_NOTICES {
+            self.notices = VecDeque::new();
+        }
+    }
+}
+
 /// What an exchange has to do with a task.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum TaskPart {

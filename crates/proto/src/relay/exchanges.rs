@@ -26,6 +26,9 @@ const FIRST_OWN: i64 = (1 << 31) - 1;
 /// id that is not provably new is replaced.
 const MAX_SPENT: usize = 65_536;
 
+/// Tokens of forgotten tasks, kept as hashes; past this many no progress is taken for that of none.
+const MAX_TASK_TOKENS: usize = 65_536;
+
 /// How many more are remembered while they may still be answered (D8).
 const PATIENCE: usize = 16;
 
@@ -35,6 +38,8 @@ pub(super) struct Exchanges {
     upstream: Upstream,
     /// Exchanges whose id is a string that a careless peer could take for an integer.
     numeric_strings: usize,
+    /// Hashes of the tokens of forgotten tasks, which may report for as long as they run (MCP-P01).
+    task_tokens: HashTable<u64>,
     /// Bytes that the ids, tokens and sessions of all of them own: the peer chooses how long those are.
     pub(super) kept: usize,
     over: Bounds,
@@ -120,6 +125,7 @@ impl Exchanges {
                 next_own: FIRST_OWN,
             },
             numeric_strings: 0,
+            task_tokens: HashTable::new(),
             kept: 0,
             over: Bounds { most, hard: usize::MAX, least: Duration::ZERO, longest },
             abandoned: Bounds { most, hard: most.saturating_mul(PATIENCE), least, longest },
@@ -130,7 +136,12 @@ impl Exchanges {
     /// Bytes of memory held, capacities included. Costs time in proportion to the entries.
     pub(super) fn held(&self) -> usize {
         let boxes = self.iter().map(|(_, exchange)| exchange.boxed()).sum::<usize>();
-        self.table.held() + self.kept + self.upstream.renamed.held() + self.upstream.spent.allocation_size() + boxes
+        self.table.held()
+            + self.kept
+            + self.upstream.renamed.held()
+            + self.upstream.spent.allocation_size()
+            + self.task_tokens.allocation_size()
+            + boxes
     }
 
     /// Keys of the exchanges that `wanted` chooses, oldest first.
@@ -244,6 +255,12 @@ impl Exchanges {
         }
     }
 
+    /// Whether a forgotten task may report under this token: all can, once there were more than are kept.
+    pub(super) fn may_report(&self, token: &RequestId) -> bool {
+        let hash = self.seed.id(token);
+        self.task_tokens.len() >= MAX_TASK_TOKENS || self.task_tokens.find(hash, |&kept| kept == hash).is_some()
+    }
+
     /// Whether a forgotten request with this id on the other side was never answered there.
     pub(super) fn has_spent(&self, id: &RequestId) -> bool {
         self.upstream.is_spent(self.seed.id(id))
@@ -257,13 +274,20 @@ impl Exchanges {
 
     /// Forgets the oldest tombstones. A few more may stay until a batch is full.
     pub(super) fn prune(&mut self, now: Instant) {
-        let Self { table, upstream, numeric_strings, kept, seed, .. } = self;
+        let Self { table, upstream, numeric_strings, task_tokens, kept, seed, .. } = self;
         let mut forget = |key: Key, exchange: &Exchange| {
             if let Some(id) = &exchange.renamed {
                 upstream.renamed.remove(seed.id(id), key.index());
             }
             if exchange.is_open_upstream() {
                 upstream.spend(seed.id(exchange.upstream()));
+            }
+            if exchange.keeps_token()
+                && let Some(hash) = exchange.token.as_ref().map(|token| seed.id(token))
+                && task_tokens.len() < MAX_TASK_TOKENS
+                && task_tokens.find(hash, |&kept| kept == hash).is_none()
+            {
+                task_tokens.insert_unique(hash, hash, |&kept| kept);
             }
             *numeric_strings -= usize::from(is_numeric_string(&exchange.id));
             *kept -= exchange.kept();
@@ -283,7 +307,8 @@ impl Exchanges {
         use core::hash::Hash;
         let Upstream { renamed: _, spent, spent_lost, highest, next_own } = &self.upstream;
         let spent = spent.iter().fold(spent.len() as u64, |all, hash| all.wrapping_add(*hash));
-        (spent, spent_lost, highest, next_own).hash(state);
+        let tokens = self.task_tokens.iter().fold(self.task_tokens.len() as u64, |all, hash| all.wrapping_add(*hash));
+        (spent, spent_lost, highest, next_own, tokens).hash(state);
     }
 }
 
@@ -328,6 +353,9 @@ mod tests {
                 }),
                 ("that more are spent than are known", |exchanges| exchanges.upstream.spent_lost = true),
                 ("the highest", |exchanges| exchanges.upstream.highest = 1),
+                ("which forgotten task may report", |exchanges| {
+                    _ = exchanges.task_tokens.insert_unique(7, 7, |&kept| kept)
+                }),
             ],
         );
     }

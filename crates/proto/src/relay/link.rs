@@ -331,7 +331,7 @@ impl Step<'_> {
             (Part::Answer, FrameState::Lost) => self.settle(Settled::Gone),
             (Part::Cancel, FrameState::Left) => self.cancel_written(),
             (Part::Cancel, FrameState::Lost) => self.learn(Outcome::Unknown),
-            (Part::Notice, FrameState::Left) => drop(self.exchange.rare().notices.pop_front()),
+            (Part::Notice, FrameState::Left) => self.exchange.rare().notice_left(),
             (Part::Notice, FrameState::Lost) => self.exchange.rare().notices.clear(),
         }
     }

@@ -13,6 +13,7 @@ use crate::{
     id::RequestId,
     json,
     link::{LateKind, Rejected, RequestKey},
+    rule::Rule,
     side::Side,
     time::Instant,
 };
@@ -176,7 +177,15 @@ impl Relay {
         {
             let token = RequestId::from_json(token);
             let found = token.as_ref().and_then(|token| self.tables[from.other()].by_token(token, Exchange::is_live));
-            let (Some(token), Some(key)) = (token, found) else { return Some(Passed::PLAIN) };
+            let (Some(token), Some(key)) = (&token, found) else {
+                if !form.active_only || token.as_ref().is_some_and(|token| self.tables[from.other()].may_report(token))
+                {
+                    return Some(Passed::PLAIN);
+                }
+                self.core.report_violation(from, Rule::McpP01, token);
+                return None;
+            };
+            let token = token.clone();
             return self.with(now, RequestKey { from: from.other(), key }, |step| step.progress(token, params.raw))?;
         }
         if from == Side::Server && params.meta.is_some() {

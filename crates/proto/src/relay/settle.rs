@@ -121,12 +121,29 @@ impl Step<'_> {
         });
     }
 
+    /// Takes back the progress that still waits to be written, since the request's answer is about to (D62): a client that
+    /// reads both at once takes such progress for unknown, and may end the connection.
+    pub(super) fn withdraw_progress(&mut self) {
+        let dialect = self.exchange.dialect;
+        // What a subscription has been sent belongs before its answer.
+        let is_subscription = dialect.subscription.is_some_and(|form| form.method == self.method());
+        if !dialect.progress.is_some_and(|form| form.active_only) || is_subscription {
+            return;
+        }
+        if let Some(rare) = self.exchange.rare.as_deref_mut() {
+            for ticket in core::mem::take(&mut rare.notices) {
+                self.core.links[self.request.from].outbox.withdraw(ticket);
+            }
+        }
+    }
+
     /// Queues an answer of our own for the requester, if it has none yet.
     fn answer(&mut self, how: Settled, write: impl FnOnce(&RequestId, &mut Vec<u8>)) {
         self.stop_clocks();
         if !self.exchange.is_waiting() {
             return;
         }
+        self.withdraw_progress();
         let id = &self.exchange.id;
         let tag = Tag::Of(self.request, Part::Answer);
         let ticket = self.core.write(self.request.from, tag, |out| write(id, out));

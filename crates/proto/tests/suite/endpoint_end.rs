@@ -266,6 +266,31 @@ fn a_shield_that_comes_too_late_protects_nothing_and_one_that_ends_no_more() {
     assert_eq!(rig.say(), [""; 0]);
 }
 
+// D62.
+#[test]
+fn progress_that_still_waits_is_withdrawn_before_its_answer_and_nothing_else_is() {
+    let line = |method: &str, n: u32| format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{{"n":{n}}}}}"#);
+    for dialect in [&mcp::LATEST_LEGACY, &mcp::LATEST, &lsp::LSP] {
+        let mut rig = server(dialect);
+        let (one, two) = (rig.serve("1", "work"), rig.serve("2", "work"));
+        let form = dialect.progress.unwrap();
+        assert!(rig.conn.notify_for(rig.now, one, form.method, br#"{"n":1}"#));
+        assert!(rig.conn.notify_for(rig.now, one, "note", br#"{"n":2}"#));
+        assert!(rig.conn.notify_for(rig.now, one, form.method, br#"{"n":3}"#));
+        assert!(rig.conn.notify_for(rig.now, two, form.method, br#"{"n":4}"#));
+        rig.end(one, OK);
+        let mut expected = vec![line("note", 2), line(form.method, 4), result("1")];
+        if !form.active_only {
+            expected.insert(0, line(form.method, 1));
+            expected.insert(2, line(form.method, 3));
+        }
+        assert_eq!(rig.say(), expected, "{dialect}");
+        rig.end(two, OK);
+        assert_eq!(rig.say(), [result("2")]);
+        rig.leaves_nothing();
+    }
+}
+
 // MCP-P03, MCP-H04.
 #[test]
 fn progress_stops_with_the_cancel_and_what_waits_is_taken_back() {

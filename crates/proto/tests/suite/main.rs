@@ -42,6 +42,7 @@ mod relay_gone;
 mod relay_ids;
 mod relay_opaque;
 mod relay_partial;
+mod relay_progress;
 mod relay_regressions;
 mod relay_tasks;
 mod relay_translation;

@@ -168,13 +168,13 @@ impl Endpoint {
             Do::Respond(work) => {
                 let Some(key) = model.works[usize::from(work)].key else { return Ok(()) };
                 let reply = format!(r#"{{"g":{}}}"#, model.works[usize::from(work)].generation);
-                let expected = model.responded(now, usize::from(work));
+                let expected = model.responded(now, usize::from(work), begun);
                 expect("respond", conn.respond(now, key, Reply::Result(reply.as_bytes())), expected)?;
             }
             Do::End(work, end) => {
                 let Some(key) = model.works[usize::from(work)].key else { return Ok(()) };
                 let reply = format!(r#"{{"g":{}}}"#, model.works[usize::from(work)].generation);
-                model.ended(now, usize::from(work), end);
+                model.ended(now, usize::from(work), end, begun);
                 let end = match end {
                     End::Returned => HandlerEnd::Returned(Reply::Result(reply.as_bytes())),
                     End::Cancelled => HandlerEnd::Cancelled,

@@ -169,22 +169,36 @@ impl EndpointModel {
     }
 
     /// A handler answers and goes on; whether it may.
-    pub fn responded(&mut self, now: Instant, at: usize) -> bool {
+    pub fn responded(&mut self, now: Instant, at: usize, begun: Option<&str>) -> bool {
         let may = self.works[at].runs() && !self.works[at].replied && !self.works[at].silenced;
         if may {
+            self.withdraw_notes(at, begun);
             self.reply(now, at, false);
         }
         may && !self.write_closed
     }
 
     /// A handler has ended.
-    pub fn ended(&mut self, now: Instant, at: usize, end: End) {
+    pub fn ended(&mut self, now: Instant, at: usize, end: End, begun: Option<&str>) {
         self.works[at].ended = true;
         self.works[at].drop_at = None;
         if !self.works[at].replied && !self.works[at].silenced {
+            self.withdraw_notes(at, begun);
             self.reply(now, at, end != End::Returned);
         }
         self.conclude(now, at);
+    }
+
+    /// The answer of a request is queued: progress of it that has not begun to leave never does (D62).
+    fn withdraw_notes(&mut self, at: usize, begun: Option<&str>) {
+        if !self.dialect().progress.is_some_and(|form| form.active_only) {
+            return;
+        }
+        let mut is_begun = match begun.and_then(text::read) {
+            Some(Heard::Progress { generation }) => generation == self.works[at].generation,
+            _ => false,
+        };
+        self.out.retain(|out| *out != Out::Note(at) || core::mem::take(&mut is_begun));
     }
 
     /// An operator stops one of the peer's requests; whether that can change anything.

@@ -192,12 +192,25 @@ impl RelayModel {
         }
         if waits {
             let to = ask.from;
+            self.withdraw_progress(to, at, begun);
+            let ask = &mut self.asks[at];
             if self.write_closed[to] {
                 ask.over_at = Some(now);
             } else {
                 self.owed[to].push_back(Owed::Answer(at));
             }
         }
+    }
+
+    /// The answer of a request is queued for `to`: progress of it that has not begun to leave never does (D62).
+    fn withdraw_progress(&mut self, to: Side, at: usize, begun: &Begun<'_>) {
+        if !self.dialect(to).progress.is_some_and(|form| form.active_only) {
+            return;
+        }
+        let begun = begun(to);
+        let begun = begun.as_deref().and_then(text::read);
+        let mut is_begun = matches!(begun, Some(Heard::Progress { generation }) if generation == at);
+        self.owed[to].retain(|owed| *owed != Owed::Progress(at) || core::mem::take(&mut is_begun));
     }
 
     /// `by` reports progress of a request that it has seen.

@@ -8,7 +8,7 @@ use crate::{
     connection::{
         CallOptions, ConnectionConfig, ConnectionEvent, HandlerEnd, IncomingKey, Limit, OutgoingKey, Payload, Reply,
         batch::Batch,
-        incoming::{Incoming, Stop},
+        incoming::{Caused, Incoming, Stop},
         link::Tag,
     },
     dialect::{acp, lsp, mcp},
@@ -379,7 +379,7 @@ fn every_change_of_a_connection_shows_in_its_hash() {
                 let ResponseState::Answering(ticket) = theirs(machine, ANSWERING).response else {
                     panic!("it is answering")
                 };
-                theirs(machine, SERVED).rare().frames.push_back(ticket);
+                theirs(machine, SERVED).rare().frames.push_back(Caused { ticket, is_void_once_answered: false });
             }),
             ("who wants to know of its answer", |machine| theirs(machine, SERVED).rare().is_watched = true),
             ("when its handler is dropped", |machine| theirs(machine, STOPPING).timer.at = now()),
