@@ -26,6 +26,7 @@ mod issuer;
 mod joint;
 mod lane;
 mod link;
+mod look_alike;
 mod made_tasks;
 mod modern_only;
 mod owner;

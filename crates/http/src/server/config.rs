@@ -43,6 +43,9 @@ pub struct HttpServerConfig {
     /// Whether others serve the same, and requests are placed among all of them ([`place`](super::place)): then it remembers
     /// which tasks were made here.
     pub is_one_of_several: bool,
+    /// Notifications of clients that are passed on to a program which several share. Others are refused, but for cancels
+    /// and for what the protocol has a client say; none of those are passed on. Where a program has one client, all are.
+    pub notifications: Vec<Box<str>>,
     /// Whether requests that name their revision themselves are served, and by what (2026-07-28).
     pub stateless: Stateless,
     /// Time to wait for an answer before the response begins as a stream of events. Until then it is plain JSON, which
@@ -178,6 +181,7 @@ impl Default for HttpServerConfig {
             sessions: Sessions::OwnLink,
             passes_authorization: false,
             is_one_of_several: false,
+            notifications: Vec::new(),
             stateless: Stateless::Ask,
             stream_after: Duration::from_millis(100),
             prove_within: Duration::from_secs(30),

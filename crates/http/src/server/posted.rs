@@ -12,7 +12,7 @@ use rescind_proto::{
     json,
 };
 
-use super::{owner::Asker, refusal::Refusal};
+use super::{look_alike, owner::Asker, refusal::Refusal};
 
 /// The member of `_meta` in which a request declares what its client can do (2026-07-28).
 const CAPABILITIES_IN_META: &str = "io.modelcontextprotocol/clientCapabilities";
@@ -82,6 +82,18 @@ pub(crate) fn check_names(request: &Request<'_>, meta: &Meta<'_>) -> Result<(), 
         return Ok(());
     };
     Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text))
+}
+
+/// Checks that no name in a message for a program which several clients share can be taken for another (D42).
+pub(crate) fn check_look_alikes(frame: &Frame<'_>, message: &[u8]) -> Result<(), Refusal> {
+    let Some(name) = look_alike::find(message) else { return Ok(()) };
+    let name: String = name.chars().take(64).collect();
+    let text = format!("several clients share this server, and it could take the member {name:?} for another");
+    let refusal = Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text);
+    Err(match frame {
+        Frame::Request(request) => refusal.of(&request.id),
+        Frame::Notification(_) | Frame::Response(_) | Frame::Batch(_) => refusal,
+    })
 }
 
 /// What is said of a body that is no message.

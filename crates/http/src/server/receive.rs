@@ -17,7 +17,7 @@ use super::{
     head::{Head, SESSION},
     joint,
     link::{InputNumber, LinkUse},
-    posted::{Edit, Meta, Posted, check_names, line, text, unreadable},
+    posted::{Edit, Meta, Posted, check_look_alikes, check_names, line, text, unreadable},
     refusal::Refusal,
     renamed::Known,
     session::Session,
@@ -127,6 +127,14 @@ impl HttpServer {
             Frame::Request(request) => self.check_room(now, link, 1).map_err(|refusal| refusal.of(&request.id))?,
             Frame::Notification(_) | Frame::Response(_) | Frame::Batch(_) => self.check_room(now, link, 0)?,
         }
+        if self.config.sessions == Sessions::SharedLink {
+            match frame {
+                Frame::Batch(_) => {}
+                Frame::Notification(notification) => self.check_notification(dialect, &notification.method)?,
+                Frame::Request(_) | Frame::Response(_) => {}
+            }
+            check_look_alikes(frame, body)?;
+        }
         self.set_credentials(link, &asker.credentials);
         match frame {
             Frame::Request(request) => {
@@ -169,6 +177,21 @@ impl HttpServer {
         Ok(())
     }
 
+    /// Checks that a program which several clients share may be sent a notification of one of them: what an unknown one does
+    /// there, and to whom, cannot be known (D42).
+    pub(crate) fn check_notification(&self, dialect: &Dialect, method: &str) -> Result<(), Refusal> {
+        if method == dialect.cancel.method || joint::is_for_nobody(method) || self.passes_notification(method) {
+            return Ok(());
+        }
+        let text = "several clients share this server, and this notification is not one that it may be sent";
+        Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::METHOD_NOT_FOUND, text))
+    }
+
+    /// Whether a notification of a client is passed on to a program which several share.
+    pub(crate) fn passes_notification(&self, method: &str) -> bool {
+        self.config.notifications.iter().any(|known| **known == *method)
+    }
+
     /// Takes the members of a batch one by one; the answers to all of its requests come on one stream (MCP-B01).
     fn handle_batch<'a>(
         &mut self,
@@ -182,6 +205,14 @@ impl HttpServer {
             .map(|member| Ok((member, frame::parse_member(member).map_err(|malformed| unreadable(&malformed))?)))
             .collect();
         let members = members?;
+        if self.config.sessions == Sessions::SharedLink {
+            for (body, frame) in &members {
+                check_look_alikes(frame, body)?;
+                if let Frame::Notification(notification) = frame {
+                    self.check_notification(&mcp::REVISION_2025_03_26, &notification.method)?;
+                }
+            }
+        }
         let requests = || {
             members
                 .iter()

@@ -18,7 +18,7 @@ use super::{
     credentials::Unauthorized,
     head::Head,
     owner::Asker,
-    posted::{Meta, Posted, line, unreadable},
+    posted::{Meta, Posted, check_look_alikes, line, unreadable},
     refusal::Refusal,
     stream::Stream,
 };
@@ -153,12 +153,13 @@ impl HttpServer {
         if let Era::Legacy = self.shared.era {
             return Err(no_stateless());
         }
+        check_look_alikes(frame, body)?;
         match frame {
             Frame::Request(request) => {
                 let link = self.known_stateless_link(asker).and_then(|link| self.links.get(&link));
                 check_mirrors(head, request, meta, link.and_then(|link| link.tools.as_deref()))?;
             }
-            Frame::Notification(_) => {}
+            Frame::Notification(notification) => self.check_notification(dialect, &notification.method)?,
             Frame::Response(_) | Frame::Batch(_) => {
                 let text = format!("{dialect} has only single requests and notifications from clients");
                 return Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text));
@@ -180,8 +181,9 @@ impl HttpServer {
     ) -> Result<(), Refusal> {
         match &posted.frame {
             Frame::Request(request) => return self.open_stateless(now, reply, posted, request, dialect),
-            // A cancel names a request by an id that others may have, too: here closing the stream cancels (MCP-H05).
-            Frame::Notification(notification) if notification.method == dialect.cancel.method => {}
+            // What is not passed on is a cancel, or for nobody. A cancel names a request by an id that others may have, too:
+            // here closing the stream cancels (MCP-H05).
+            Frame::Notification(notification) if !self.passes_notification(&notification.method) => {}
             Frame::Notification(_) => {
                 let link = self.stateless_link(now, posted.asker)?;
                 self.check_room(now, link, 0)?;

@@ -192,7 +192,7 @@ impl HttpServer {
 }
 
 /// Where in `_meta` a message names the task that it is about (TASK-10).
-const RELATED: &str = "io.modelcontextprotocol/related-task";
+pub(crate) const RELATED: &str = "io.modelcontextprotocol/related-task";
 
 #[cfg(test)]
 mod tests {

@@ -17,6 +17,7 @@ mod heads;
 mod ids;
 mod issuer;
 mod joined;
+mod look_alikes;
 mod modern;
 mod owner;
 mod questions;

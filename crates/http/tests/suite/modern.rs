@@ -107,7 +107,7 @@ fn a_posted_cancel_is_accepted_and_cancels_nothing() {
 }
 
 #[test]
-fn other_notifications_are_passed_on() {
+fn notifications_that_a_shared_program_may_be_sent_are_passed_on() {
     let mut rig = Rig::new();
     rig.post_modern(&modern_call("1"));
     let link = rig.shared();

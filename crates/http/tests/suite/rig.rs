@@ -97,7 +97,8 @@ impl Answer {
 }
 
 pub(crate) fn config() -> HttpServerConfig {
-    HttpServerConfig { stateless: Stateless::Served, ..HttpServerConfig::default() }
+    let notifications = vec!["notifications/message".into()];
+    HttpServerConfig { stateless: Stateless::Served, notifications, ..HttpServerConfig::default() }
 }
 
 impl Rig {

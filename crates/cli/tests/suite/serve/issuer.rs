@@ -21,7 +21,7 @@ use super::{
 };
 use crate::shim::{
     self, PROGRAM,
-    words::{cancelled, request, result},
+    words::{cancelled, notification, request, result},
 };
 
 const AUDIENCE: &str = "https://mcp.test/mcp";
@@ -193,7 +193,8 @@ fn keys_that_one_process_wants_are_fetched_once_for_all() {
     let token = issuer.token(&new, "ann");
     let mut told = clients.each_ref().map(|client| {
         let mut connection = service.connect();
-        connection.post(&[client.headers()[0], ("authorization", &token)], MARKER);
+        connection
+            .post(&[client.headers()[0], ("authorization", &token)], &notification("notifications/initialized", "{}"));
         connection
     });
     issuer.give_keys();

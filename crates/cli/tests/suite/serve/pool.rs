@@ -11,7 +11,7 @@ use super::{
 };
 use crate::shim::{
     PROGRAM, error_of,
-    words::{cancelled, notification, request_with, result},
+    words::{cancelled, request_with, result},
 };
 
 fn two() -> (Service, [Server; 2]) {
@@ -199,6 +199,5 @@ fn the_end_of_one_process_is_none_of_the_clients_of_another() {
     servers[0].send(&result(&known, "{}"));
     let head = again.head();
     assert_eq!(again.message(&head), result("1", "{}"));
-    clients[stays].tell(&service, &notification("marker", "{}"));
-    servers[1].expect(&notification("marker", "{}"));
+    clients[stays].mark(&service, &mut servers[1]);
 }

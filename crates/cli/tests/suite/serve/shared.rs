@@ -60,6 +60,16 @@ impl Client {
         assert_eq!(head.status, 202);
     }
 
+    /// Asks for something, which is the next that the server receives of anybody.
+    pub(super) fn mark(&self, service: &Service, server: &mut Server) {
+        let mut connection = service.connect();
+        connection.post(&self.headers(), &request("9", "marker"));
+        let asked = server.receive();
+        assert!(asked.contains(r#""method":"marker""#), "{asked}");
+        server.send(&result(&id_of(&asked), "{}"));
+        assert_eq!(connection.head().status, 200);
+    }
+
     /// A call whose id is 1, as all are; and the id by which the server knows it.
     fn call(&self, service: &Service, server: &mut Server, who: usize) -> (Connection, String) {
         let params = format!(r#"{{"name":"slow","arguments":{{"who":{who}}}}}"#);
@@ -105,8 +115,7 @@ fn each_of_twenty_clients_cancels_its_own_call_and_no_other() {
     }
     // What was answered or cancelled cannot be cancelled any more.
     clients.iter().for_each(|client| client.tell(&service, &cancelled("1")));
-    clients[7].tell(&service, r#"{"jsonrpc":"2.0","method":"marker"}"#);
-    server.expect(r#"{"jsonrpc":"2.0","method":"marker"}"#);
+    clients[7].mark(&service, &mut server);
 }
 
 #[test]
@@ -132,8 +141,7 @@ fn the_end_of_one_session_stops_its_work_and_nobody_elses() {
     }
     let (_, head) = service.post(&leaves.headers(), &request("9", "ping"));
     assert_eq!(head.status, 404);
-    stays.tell(&service, r#"{"jsonrpc":"2.0","method":"marker"}"#);
-    server.expect(r#"{"jsonrpc":"2.0","method":"marker"}"#);
+    stays.mark(&service, &mut server);
     server.send(&result(&known, "{}"));
     let head = call.head();
     assert_eq!(call.message(&head), result("1", "{}"));
@@ -222,4 +230,72 @@ fn clients_of_both_eras_have_one_process_and_each_cancels_its_own_call() {
     server.expect(&cancelled(&known));
     assert_eq!(in_session.head().status, 200);
     in_session.expect_end();
+}
+
+/// A server that reads as Go's `encoding/json` does: names are folded, and of two the last counts. It works on the calls of
+/// all its clients at once, until each is answered or stopped.
+struct Careless<'a> {
+    server: &'a mut Server,
+    /// The ids of calls that it works on.
+    works_on: Vec<String>,
+}
+
+impl Careless<'_> {
+    /// Reads one message, and does what it says.
+    fn read(&mut self) -> String {
+        let line = self.server.receive();
+        let folded = |object: &str, name: &str| {
+            let members = json::members(object.as_bytes())?.map_while(Result::ok);
+            let is_it = |key: &str| key.to_uppercase().eq_ignore_ascii_case(name);
+            let found = members.filter(|member| json::text(member.key).is_some_and(|key| is_it(&key))).last()?;
+            Some(String::from_utf8(found.value.to_vec()).unwrap())
+        };
+        let (method, params) = (folded(&line, "method").unwrap(), folded(&line, "params").unwrap_or_default());
+        match &*method {
+            r#""notifications/cancelled""# => {
+                let named = folded(&params, "requestId");
+                self.works_on.retain(|id| Some(id) != named.as_ref());
+            }
+            _ => self.works_on.extend(folded(&line, "id")),
+        }
+        line
+    }
+}
+
+/// Both ways to share a server: a session each, and none. A says what its call is known as, as a client could guess it.
+#[test]
+fn no_client_stops_anothers_work_at_a_server_that_folds_names() {
+    let service = serve();
+    let opening = [open(&service), open(&service)];
+    let mut server = accept(&service);
+    let [a, b] = opening.map(Client::of);
+    let mut server = Careless { server: &mut server, works_on: Vec::new() };
+    let mut call = service.connect();
+    call.post(&a.headers(), &request("1", "tools/call"));
+    let known = id_of(&server.read());
+    assert_eq!(server.works_on, [&*known]);
+    let refused = [
+        format!(
+            r#"{{"jsonrpc":"2.0","method":"notifications/x","METHOD":"notifications/cancelled","params":{{"requestId":{known}}}}}"#
+        ),
+        format!(r#"{{"jsonrpc":"2.0","method":"notifications/x","params":{{}},"PARAMS":{{"requestId":{known}}}}}"#),
+        format!(
+            r#"{{"jsonrpc":"2.0","id":9,"Method":"notifications/cancelled","method":"ping","params":{{"REQUESTID":{known}}}}}"#
+        ),
+    ];
+    for forgery in &refused {
+        let (mut connection, head) = service.post(&b.headers(), forgery);
+        assert_eq!(head.status, 400, "{forgery}: {}", connection.body());
+        let (_, head) = service.post(&MIRRORS, forgery);
+        assert_eq!(head.status, 400, "{forgery}");
+    }
+    // What B may say comes after all that it said.
+    let mut marker = service.connect();
+    marker.post(&b.headers(), &request("2", "ping"));
+    server.read();
+    assert_eq!(server.works_on.first(), Some(&known), "A's call was stopped by B");
+    // A's own Stop works.
+    a.tell(&service, &cancelled("1"));
+    server.read();
+    assert!(!server.works_on.contains(&known), "A could not stop its own");
 }
