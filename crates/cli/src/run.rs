@@ -12,7 +12,7 @@ use clap::{
 };
 use rescind::relay::{self, Credentials, Descriptor, LinkClient, LinkEnd};
 use rescind_proto::{
-    relay::{RelayConfig, SettingNames},
+    relay::{EarlyCancelLimits, RelayConfig, SettingNames},
     side::Sides,
 };
 
@@ -161,6 +161,7 @@ fn run(arguments: Arguments) -> Result<LinkEnd, Unrun> {
     let is_auto = protocol.is_auto() && server_protocol.is_none_or(Protocol::is_auto);
     let unknown = remote.is_none() && is_auto && !link.bridge;
     let mut config = RelayConfig { dialects, unknown, ..link.config(SETTING_NAMES) };
+    config.early_cancels.client = EarlyCancelLimits::OWN_CLIENT;
     if dialects.client.is_some() || dialects.server.is_some() {
         // Whoever names the revisions wants these.
         config.bridge = None;

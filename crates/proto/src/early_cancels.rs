@@ -26,6 +26,10 @@ pub struct EarlyCancelLimits {
 impl EarlyCancelLimits {
     /// The bounds for a sender that may be anybody: 64, for 250 ms.
     pub const STRANGER: Self = Self { most: 64, hold: Duration::from_millis(250) };
+
+    /// The bounds for one's own client on a pipe: 4,096, for 250 ms. A client with many callers at once may write hundreds
+    /// of cancels ahead of their requests.
+    pub const OWN_CLIENT: Self = Self { most: 4096, ..Self::STRANGER };
 }
 
 /// An early cancel.

@@ -270,6 +270,19 @@ fn a_cancel_of_initialize_in_the_same_write_is_ignored_too() {
     rig.expect_server_hears_nothing();
 }
 
+/// D9. As rmcp writes them with many callers at once.
+#[test]
+fn of_hundreds_of_cancels_ahead_of_their_requests_none_is_lost() {
+    let mut rig = mcp();
+    let ids: Vec<String> = (100..295).map(|id| id.to_string()).collect();
+    let cancels = ids.iter().map(|id| cancelled(id));
+    let all: Vec<String> = cancels.chain(ids.iter().map(|id| request(id, "tools/call"))).collect();
+    rig.client.send_together(&all.iter().map(String::as_str).collect::<Vec<_>>());
+    rig.expect_server_hears_nothing();
+    rig.expect_client_hears_nothing();
+    expect_alive(&mut rig);
+}
+
 /// Case 22.
 #[test]
 fn a_cancel_that_overtook_its_request_is_held_for_it() {
@@ -322,8 +335,9 @@ fn late_progress_and_late_errors_are_swallowed() {
     rig.server.send(&error("1", 0, "Request cancelled"));
     rig.server.send(&progress("\"t\"", 3));
     rig.expect_client_hears_nothing();
-    // Progress for nobody's token is not ours to judge.
-    pass_to_client(&mut rig, &progress("\"other\"", 1));
+    // Nor does progress pass whose token nobody gave (D62).
+    rig.server.send(&progress("\"other\"", 1));
+    rig.expect_client_hears_nothing();
 }
 
 /// Case 64.
@@ -391,7 +405,8 @@ fn carriage_returns_pass() {
 fn what_came_before_an_answer_is_heard_before_it() {
     let mut rig = mcp();
     pass_to_server(&mut rig, &request_with("1", "tools/call", &with_token("1")));
-    let mut all: Vec<String> = (0..50).map(|value| progress("1", value)).collect();
+    let said = |number| notification("notifications/message", &format!(r#"{{"level":"info","data":{number}}}"#));
+    let mut all: Vec<String> = (0..50).map(said).collect();
     all.push(result("1", "{}"));
     let all: Vec<&str> = all.iter().map(String::as_str).collect();
     rig.server.send_together(&all);

@@ -10,7 +10,7 @@ use rescind_proto::{
     dialect::Dialect,
     id::RequestId,
     link::{LateKind, RequestKey},
-    monitor::{Monitor, MonitorConfig, MonitorEvent, ObservedEnd},
+    monitor::{EarlyCancelLimits, Monitor, MonitorConfig, MonitorEvent, ObservedEnd},
     side::{Side, Sides},
     time::Instant,
 };
@@ -58,7 +58,10 @@ struct LinkReplay {
 impl Replay {
     pub(super) fn new(dialects: Sides<Option<&'static Dialect>>, keep: usize) -> Self {
         let link = |side| {
-            let monitor = Monitor::new(MonitorConfig { dialect: dialects[side], ..MonitorConfig::default() });
+            // As many as any shim holds.
+            let early_cancels = EarlyCancelLimits::OWN_CLIENT;
+            let dialect = dialects[side];
+            let monitor = Monitor::new(MonitorConfig { dialect, early_cancels, ..MonitorConfig::default() });
             LinkReplay { monitor, known: HashMap::new() }
         };
         Self {

@@ -8,7 +8,7 @@ use rescind_proto::{
     receipt::{Answer, Outcome},
     relay::{EarlyCancelLimits, Emit, RelayConfig, RelayEvent, StuckSign},
     rule::Rule,
-    side::Side,
+    side::{Side, Sides},
 };
 use rescind_testkit::relay_rig::RelayRig;
 
@@ -169,6 +169,30 @@ fn held_cancels_are_bounded() {
     }
     let held = rig.verdicts().into_iter().filter(|verdict| *verdict == Verdict::Held).count();
     assert_eq!(held, EarlyCancelLimits::STRANGER.most);
+}
+
+/// D9: of a client on its own pipe as many are held as real clients write in one burst.
+#[test]
+fn hundreds_of_cancels_ahead_of_their_requests_are_all_held_for_ones_own_client() {
+    let bounds = [(EarlyCancelLimits::OWN_CLIENT, 4096), (EarlyCancelLimits::STRANGER, 64)];
+    for (limits, most) in bounds {
+        for burst in [1, 64, 65, 180, 195, 1396, 4096, 4097] {
+            let early_cancels = Sides { client: limits, server: EarlyCancelLimits::STRANGER };
+            let mut rig = RelayRig::new(RelayConfig { early_cancels, ..RelayConfig::default() });
+            let id = |n: usize| n + 100;
+            for n in 0..burst {
+                rig.from_client(&format!(
+                    r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{}}}}}"#,
+                    id(n)
+                ));
+            }
+            for n in 0..burst {
+                rig.from_client(&format!(r#"{{"jsonrpc":"2.0","id":{},"method":"tools/call"}}"#, id(n)));
+            }
+            assert_eq!(rig.at_server().len(), burst.saturating_sub(most), "{burst} of at most {most}");
+            assert_eq!(rig.relay.in_flight(Side::Client), burst.saturating_sub(most));
+        }
+    }
 }
 
 #[test]
