@@ -249,6 +249,9 @@ impl HttpServer {
         if is_last {
             self.note_ended(now, key);
         }
+        if let Some((token, _)) = &waiting.token {
+            self.change_stream(key, |stream| stream.withdraw_progress(token));
+        }
         self.push(now, key, &message, Part::Answer(waiting.client_id.clone()));
     }
 

@@ -242,6 +242,23 @@ impl Stream {
         self.insert(self.events.len(), event);
     }
 
+    /// Takes back the progress under this token that was not handed out, since its request's answer is about to be: a
+    /// client that reads both at once takes such progress for unknown, and may end the connection (D62).
+    pub(crate) fn withdraw_progress(&mut self, token: &RequestId) {
+        let is_void = |event: &StreamEvent| matches!(&event.part, Part::Progress(of) if of == token);
+        if !self.events.range(self.sent..).any(is_void) {
+            return;
+        }
+        for event in self.events.split_off(self.sent) {
+            if is_void(&event) {
+                self.unsent -= event.cost();
+                self.kept -= event.cost();
+            } else {
+                self.events.push_back(event);
+            }
+        }
+    }
+
     /// Whether this is the number of an event that was made.
     pub(crate) const fn knows(&self, number: u64) -> bool {
         0 < number && number <= self.next

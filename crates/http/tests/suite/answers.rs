@@ -57,11 +57,37 @@ fn a_message_before_the_answer_makes_it_a_stream() {
     let client = rig.session(LEGACY);
     let key = rig.post_to(&client, &call_with_token("1", "7"));
     rig.say(client.link, &progress("7", 1));
+    assert!(rig.read(key).is_stream());
     rig.answer(client.link, "1", "done");
     let answer = rig.read(key);
     assert!(answer.is_stream() && answer.has_ended);
     assert_eq!(answer.messages(), [progress("7", 1), result_of("1", "done")]);
     rig.leaves_nothing();
+}
+
+// D62.
+#[test]
+fn progress_that_was_not_handed_out_is_withdrawn_before_its_answer_and_nothing_else_is() {
+    for count in [1, 2, 20] {
+        let mut rig = Rig::new();
+        let client = rig.session("2025-03-26");
+        let key = rig.post_to(&client, &format!("[{},{}]", call_with_token("1", "7"), call_with_token("2", "8")));
+        rig.say(client.link, &progress("7", 0));
+        rig.say(client.link, &progress("8", 0));
+        assert_eq!(rig.read(key).messages(), [progress("7", 0), progress("8", 0)]);
+        for number in 1..=count {
+            rig.say(client.link, &progress("7", number));
+            rig.say(client.link, &progress("8", number));
+        }
+        rig.answer(client.link, "1", "done");
+        let mut expected = vec![progress("7", 0), progress("8", 0)];
+        expected.extend((1..=count).map(|number| progress("8", number)));
+        expected.push(result_of("1", "done"));
+        assert_eq!(rig.read(key).messages(), expected);
+        rig.answer(client.link, "2", "done");
+        assert!(rig.read(key).has_ended);
+        rig.leaves_nothing();
+    }
 }
 
 #[test]

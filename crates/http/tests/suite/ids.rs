@@ -152,6 +152,7 @@ fn clients_that_share_a_program_have_ids_and_tokens_of_ours_there() {
     assert!(!tokens.contains(&"\"t\"".to_owned()) && tokens[0] != tokens[1], "{tokens:?}");
     for (place, key) in keys.into_iter().enumerate().rev() {
         rig.say(link, &progress(&tokens[place], 1));
+        rig.read(key);
         rig.answer(link, &ids[place], &format!("answer {place}"));
         let messages = rig.read(key).messages();
         assert_eq!(messages, [progress("\"t\"", 1), result_of("5", &format!("answer {place}"))]);
@@ -168,6 +169,7 @@ fn two_clients_with_the_same_ids_in_two_sessions_are_apart() {
         assert_eq!(rig.at(client.link), [call_with_token("1", "1")]);
     }
     rig.say(clients[1].link, &progress("1", 1));
+    rig.read(keys[1]);
     rig.answer(clients[1].link, "1", "second");
     assert_eq!(rig.read(keys[1]).messages(), [progress("1", 1), result_of("1", "second")]);
     assert_eq!(rig.read(keys[0]).status, 0);

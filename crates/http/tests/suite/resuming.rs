@@ -30,7 +30,7 @@ fn a_call_runs_on_when_its_client_hangs_up_and_its_answer_is_fetched() {
     let key = rig.come_back(&client, &last);
     let answer = rig.read(key);
     assert!(answer.is_stream() && answer.has_ended);
-    assert_eq!(answer.messages(), [progress("7", 1), result_of("1", "done")]);
+    assert_eq!(answer.messages(), [result_of("1", "done")], "progress would be read together with it (D62)");
     rig.leaves_nothing();
 }
 
@@ -42,6 +42,7 @@ fn a_client_that_comes_back_goes_on_behind_the_event_that_it_names() {
     for number in 1..=4 {
         rig.say(client.link, &progress("7", number));
     }
+    rig.read(key);
     rig.answer(client.link, "1", "done");
     let answer = rig.read(key);
     assert!(answer.has_ended);
@@ -69,6 +70,7 @@ fn a_client_may_come_back_before_its_loss_was_noticed() {
     let second = rig.come_back(&client, &last);
     assert!(rig.read(first).has_ended, "its first response ends");
     rig.hang_up(first);
+    rig.read(second);
     rig.answer(client.link, "1", "done");
     assert_eq!(rig.read(second).messages(), [progress("7", 2), result_of("1", "done")]);
     rig.leaves_nothing();
@@ -385,8 +387,9 @@ fn a_client_that_reads_nothing_is_given_up_and_comes_back_for_the_rest() {
     }
     assert_eq!(rig.server.poll_body(rig.now, key), BodyChunk::End, "the connection is given up");
     assert_eq!(rig.at(client.link), [call_with_token("1", "7")]);
-    rig.answer(client.link, "1", "done");
     let key = rig.come_back(&client, &last);
+    rig.read(key);
+    rig.answer(client.link, "1", "done");
     let messages = rig.read(key).messages();
     assert_eq!(messages.last(), Some(&result_of("1", "done")));
     assert_eq!(messages[..3], [progress("7", 1), progress("7", 2), progress("7", 3)]);

@@ -146,6 +146,7 @@ fn what_was_said_before_the_end_still_reaches_its_client() {
     let listening = rig.listen(&client);
     rig.say(client.link, &progress("7", 1));
     rig.say(client.link, &note("bye"));
+    rig.read(key);
     rig.close(client.link);
     assert_eq!(rig.read(key).messages(), [progress("7", 1), gone("1")]);
     assert_eq!(rig.read(listening).messages(), [note("bye")]);

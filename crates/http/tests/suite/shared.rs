@@ -199,6 +199,7 @@ fn equal_ids_and_tokens_of_two_clients_are_two_in_the_eyes_of_the_program() {
     let tokens = [0, 1].map(|at| received[at]["params"]["_meta"]["progressToken"].to_string());
     assert!(known[0] != known[1] && tokens[0] != tokens[1]);
     rig.say(link, &progress(&tokens[1], 5));
+    rig.read(keys[1]);
     rig.answer(link, &known[1], "second");
     rig.answer(link, &known[0], "first");
     assert_eq!(rig.whole(keys[0], 200), result_of("1", "first"));

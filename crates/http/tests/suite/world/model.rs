@@ -896,16 +896,23 @@ impl Model {
         }
     }
 
-    /// Whether the message at this place may be left out: later progress of the same request has replaced it while nobody
-    /// read, or its client was told that messages are missing.
+    /// Whether the message at this place may be left out: it is progress that had not been handed out when the answer of its
+    /// request came (D62), or that later progress of that request has replaced while nobody read; or its client was told
+    /// that messages are missing.
     fn may_miss(&self, stream: &Stream, place: usize) -> bool {
         let is_replaced = match (stream.log[place].said, stream.log.get(place + 1)) {
             (Said::Progress(ask, _), Some(Entry { said: Said::Progress(next, _), while_away: true })) => ask == *next,
             _ => false,
         };
+        let is_void = match stream.log[place].said {
+            Said::Progress(ask, _) => stream.log[place..]
+                .iter()
+                .any(|entry| matches!(entry.said, Said::Answer(of) | Said::Gone(of) if of == ask)),
+            Said::Changed(..) | Said::Answer(_) | Said::Gone(_) | Said::Plain(_) => false,
+        };
         // Of many streams even what is gone is forgotten, and an answer is only one of the messages that are missing.
         let is_answer = matches!(stream.log[place].said, Said::Answer(_) | Said::Gone(_)) && self.streams.len() < MANY;
-        is_replaced || (stream.has_gap && !is_answer)
+        is_replaced || is_void || (stream.has_gap && !is_answer)
     }
 
     /// Whether a stream must have ended for whoever reads it.
