@@ -80,8 +80,12 @@ const FOR_ALL: [&str; 4] = [
 ];
 
 /// What a client says of its own handshake, or of questions that its program cannot ask it.
-const FOR_NOBODY: [&str; 3] =
-    ["notifications/initialized", "notifications/roots/list_changed", "notifications/progress"];
+const FOR_NOBODY: [&str; 4] = [
+    "notifications/initialized",
+    "notifications/roots/list_changed",
+    "notifications/progress",
+    "notifications/tasks/status",
+];
 
 impl Joint {
     pub(crate) const fn link(&self) -> Option<LinkKey> {

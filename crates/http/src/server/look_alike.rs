@@ -44,6 +44,7 @@ const PARAMS: Read = Read {
         "protocolVersion",
         "capabilities",
         "clientInfo",
+        "sessionId",
         "notifications",
     ],
     objects: &[("_meta", &META), ("task", &TASK), ("ref", &REFERENCE), ("notifications", &LISTENING)],
@@ -59,6 +60,7 @@ const META: Read = Read {
         "io.modelcontextprotocol/logLevel",
         "io.modelcontextprotocol/subscriptionId",
         "dev.rescind/deadlineMs",
+        mcp::ABANDONABLE,
     ],
     objects: &[(RELATED, &TASK)],
 };

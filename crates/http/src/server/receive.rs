@@ -189,7 +189,7 @@ impl HttpServer {
 
     /// Whether a notification of a client is passed on to a program which several share.
     pub(crate) fn passes_notification(&self, method: &str) -> bool {
-        self.config.notifications.iter().any(|known| **known == *method)
+        method == mcp::ABANDONED || self.config.notifications.iter().any(|known| **known == *method)
     }
 
     /// Takes the members of a batch one by one; the answers to all of its requests come on one stream (MCP-B01).

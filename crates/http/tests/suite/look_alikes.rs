@@ -130,6 +130,10 @@ fn a_notification_that_is_not_known_is_not_sent_to_a_program_that_several_share(
         assert_eq!(rig.whole(key, 202), "");
     }
     assert_eq!(rig.at(link), [""; 0], "it asked nobody anything");
+    let given_up = unknown.replace("notifications/whatever", "notifications/dev.rescind/abandoned");
+    let key = rig.post(&[("mcp-protocol-version", MODERN)], &given_up);
+    assert_eq!(rig.whole(key, 202), "");
+    assert_eq!(rig.at(link), [given_up], "a client gives up a call that asks it something");
     let (mut rig, client) = sharing(LEGACY);
     let key = rig.post_to(&client, unknown);
     assert_eq!(rig.read(key).status, 400);
