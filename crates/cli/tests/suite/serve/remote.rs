@@ -7,7 +7,7 @@ use rescind_testkit::puppet::{Ends, Server, Service, Shim};
 use super::{MIRRORS, MODERN, serve};
 use crate::shim::{
     PROGRAM, error_of,
-    words::{cancelled, notification, request, request_with, result},
+    words::{cancelled, notification, progress, request, request_with, result, with_token},
 };
 
 const GREETING: &str =
@@ -55,6 +55,23 @@ fn a_cancel_on_stdio_reaches_the_server_of_a_url() {
     ask(&mut client, &mut server, "3");
     server.send(&result("3", "{}"));
     client.expect(&result("3", "{}"));
+}
+
+/// D62, on both ways: the client of a URL is on stdio, the server behind it has sent all in one piece.
+#[test]
+fn progress_in_one_piece_with_its_answer_does_not_reach_the_client_of_a_url() {
+    let service = serve();
+    let (_shim, mut client, mut server) = open(&service);
+    client.send(&request_with("1", "tools/call", &with_token("7")));
+    server.expect(&request_with("1", "tools/call", &with_token("7")));
+    server.send(&progress("7", 1));
+    client.expect(&progress("7", 1));
+    server.send(&progress("8", 1));
+    server.send_together(&[&progress("7", 2), &progress("7", 3), &result("1", "{}")]);
+    client.expect(&result("1", "{}"));
+    ask(&mut client, &mut server, "2");
+    server.send(&result("2", "{}"));
+    client.expect(&result("2", "{}"));
 }
 
 /// In 2026-07-28 the cancel of a client on stdio closes the stream, and no notification is sent (MCP-H05).
