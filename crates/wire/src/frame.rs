@@ -208,10 +208,9 @@ impl From<NotJson> for Malformed {
 
 /// Reads one body: a message or a batch, white space around it allowed.
 ///
-/// UTF-8, strings and brackets of the whole body are checked, and everything
-/// at the level of the envelope and of the members of `params`; the grammar
-/// deeper inside a payload is not ([`crate::json`]). The UTF-8 of a batch is
-/// checked with its members: one of them may be [mended](mend()).
+/// All of the body must be JSON and UTF-8 (D43). The members of a batch are checked one by one, since one of them may be
+/// [mended](mend()). Not checked: whether two keys inside a payload are the same, whether surrogates make pairs, and how
+/// large a number is.
 ///
 /// # Errors
 ///

@@ -1,12 +1,12 @@
 //! Scanning and writing JSON text, without a document tree.
 //!
-//! The rule to know first: a payload is passed on byte for byte, so only what
-//! decides where it ends is checked, that is strings, brackets and their kinds.
-//! The grammar between the tokens inside a payload is left to the reader at the
-//! far end. Keys, punctuation and scalars of the
-//! object that is being walked are checked properly.
+//! The rule to know first: a payload is passed on byte for byte, so what a
+//! message holds is checked once, when its envelope is read: no reader may be
+//! sent what it cannot read (D43). What walks a text that was checked looks only
+//! for where a value ends.
 
 mod block;
+mod check;
 mod cursor;
 mod members;
 mod number;

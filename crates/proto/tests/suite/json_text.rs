@@ -2,6 +2,46 @@
 
 use proptest::{collection::vec, prelude::*};
 
+/// What programs write between the tokens of what they take for JSON.
+pub(crate) const FOREIGN: [&str; 36] = [
+    "NaN",
+    "Infinity",
+    "-Infinity",
+    "nan",
+    "inf",
+    "undefined",
+    "None",
+    "True",
+    "False",
+    "Null",
+    "nul",
+    "tru",
+    "'text'",
+    "text",
+    "`text`",
+    ",",
+    ",,",
+    ";",
+    ":",
+    "=>",
+    "// comment\n",
+    "/* comment */",
+    "# comment\n",
+    "01",
+    "+1",
+    ".5",
+    "5.",
+    "1e",
+    "0x1F",
+    "1_000",
+    "\"\\x41\"",
+    "\"\\u12\"",
+    "\"\t\"",
+    "\"\n\"",
+    "\u{feff}",
+    "\u{a0}",
+];
+
 /// White space between tokens.
 pub(crate) fn space() -> impl Strategy<Value = String> {
     prop_oneof![4 => Just(String::new()), 1 => "[ \t\r\n]{1,3}"]

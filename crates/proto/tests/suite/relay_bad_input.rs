@@ -490,3 +490,43 @@ fn ids_as_long_as_messages_are_bounded_in_all() {
     rig.from_client(CALL);
     assert!(rig.at_client()[0].contains("-31004"), "until some of them are forgotten");
 }
+
+/// Payloads that programs write for JSON and most clients cannot read.
+const SPOILT: [&str; 24] = [
+    r#"{"x":NaN}"#, r#"{"x":Infinity}"#, r#"{"x":-Infinity}"#, r#"{"x":nan}"#, r#"{"x":undefined}"#, r#"{"x":None}"#,
+    r#"{"x":True}"#, "{\"x\":\"a\tb\"}", "{\"x\":\"a\u{1b}[0mb\"}", r#"{"x":1,}"#, r#"{"x":[1,2,]}"#, r#"{"x":[1,,2]}"#,
+    r#"{'x':1}"#, r#"{"x":'a'}"#, r#"{x:1}"#, r#"{"x":01}"#, r#"{"x":+1}"#, r#"{"x":.5}"#, r#"{"x":5.}"#, r#"{"x":0x1F}"#,
+    r#"{"x":"\\x41"}"#, r#"{"x":"\\u12"}"#, r#"{"x" "y"}"#, r#"{"x":1 /* one */}"#,
+];
+
+// D43.
+#[test]
+fn an_answer_whose_payload_is_not_json_ends_its_request_and_is_never_passed_on() {
+    for spoilt in SPOILT {
+        for answer in [
+            format!(r#"{{"jsonrpc":"2.0","id":1,"result":{spoilt}}}"#),
+            format!(r#"{{"jsonrpc":"2.0","id":1,"error":{{"code":1,"message":"m","data":{spoilt}}}}}"#),
+            format!(r#"{{"result":[{spoilt}],"id":1,"jsonrpc":"2.0"}}"#),
+        ] {
+            let mut rig = mcp();
+            rig.from_client(CALL);
+            rig.at_server();
+            rig.from_server(&answer);
+            let answers = rig.at_client();
+            assert!(answers.len() == 1 && answers[0].contains(r#""id":1,"error":{"code":-32603"#), "{answer}: {answers:?}");
+            assert_eq!(drops(&rig), [Rejected::NotJson], "{answer}");
+            assert_eq!(rig.relay.in_flight(Side::Client), 0);
+        }
+    }
+}
+
+// D43.
+#[test]
+fn a_request_whose_params_are_not_json_is_answered_under_its_id() {
+    for spoilt in SPOILT {
+        let mut rig = mcp();
+        rig.from_client(&format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"arguments":{spoilt}}}}}"#));
+        let answer = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32700,"message":"not JSON"}}"#;
+        assert_eq!((rig.at_client(), rig.at_server()), (vec![answer.to_owned()], vec![]), "{spoilt}");
+    }
+}

@@ -37,7 +37,7 @@ impl Id {
         let start = cursor.at();
         let short = cursor.small_integer();
         if short.is_none() {
-            cursor.value()?;
+            cursor.checked_value()?;
         }
         Ok(Self { span: start..cursor.at(), short })
     }
@@ -138,10 +138,10 @@ impl<'a> Envelope<'a> {
     #[inline(always)]
     fn member(&mut self, cursor: &mut Cursor<'a>, name: Option<Name>, params: &mut Params<'a>) -> Result<(), NotJson> {
         let repeated = match name {
-            None => cursor.value().map(|_| false)?,
+            None => cursor.checked_value().map(|_| false)?,
             Some(Name::Version) => {
                 if !cursor.skip(br#""2.0""#) {
-                    cursor.value()?;
+                    cursor.checked_value()?;
                 }
                 core::mem::replace(&mut self.has_version, true)
             }
@@ -152,16 +152,16 @@ impl<'a> Envelope<'a> {
             }
             Some(Name::Method) => {
                 let start = cursor.at();
-                self.method.replace(Method { start, token: cursor.value()? }).is_some()
+                self.method.replace(Method { start, token: cursor.checked_value()? }).is_some()
             }
-            Some(Name::Params) if self.has_params => cursor.value().map(|_| true)?,
+            Some(Name::Params) if self.has_params => cursor.checked_value().map(|_| true)?,
             Some(Name::Params) => {
                 self.has_params = true;
                 params.read(cursor)?;
                 false
             }
-            Some(Name::Result) => self.result.replace(cursor.value()?.text).is_some(),
-            Some(Name::Error) => self.error.replace(cursor.value()?.text).is_some(),
+            Some(Name::Result) => self.result.replace(cursor.checked_value()?.text).is_some(),
+            Some(Name::Error) => self.error.replace(cursor.checked_value()?.text).is_some(),
         };
         if repeated {
             self.fault.get_or_insert(Reason::RepeatedMember);

@@ -38,7 +38,7 @@ impl<'a> Params<'a> {
         if cursor.peek() == Some(b'{') {
             self.read_members(cursor)?;
         } else {
-            cursor.value()?;
+            cursor.checked_value()?;
         }
         self.raw = Some(&cursor.bytes()[start..cursor.at()]);
         Ok(())
@@ -50,7 +50,7 @@ impl<'a> Params<'a> {
         let mut first = true;
         while let Some(key) = cursor.next_key(first)? {
             first = false;
-            let value = cursor.value()?.text;
+            let value = cursor.checked_value()?.text;
             if key.escaped {
                 self.note(&unescape(key.text).ok_or(NotJson)?, value);
             } else {

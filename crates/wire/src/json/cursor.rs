@@ -3,6 +3,7 @@
 use super::{
     NotJson,
     block::{LANE, special},
+    check::{checked_end, has_sound_escapes},
     number::small_integer,
     scan::{Token, container_end, scalar_end, string_end},
 };
@@ -110,7 +111,7 @@ impl<'a> Cursor<'a> {
         self.next_item(first, b']')
     }
 
-    /// Steps over the value at the cursor.
+    /// Steps over the value at the cursor; the inside of a container is not checked.
     #[inline(always)]
     pub(crate) fn value(&mut self) -> Result<Token<'a>, NotJson> {
         let (len, escaped) = match self.peek() {
@@ -121,6 +122,18 @@ impl<'a> Cursor<'a> {
         let (text, rest) = self.rest.split_at(len);
         self.rest = rest;
         Ok(Token { text, escaped })
+    }
+
+    /// Steps over the value at the cursor, all of which must be JSON.
+    #[inline(always)]
+    pub(crate) fn checked_value(&mut self) -> Result<Token<'a>, NotJson> {
+        if let Some(b'{' | b'[') = self.peek() {
+            let (text, rest) = self.rest.split_at(checked_end(self.bytes, self.at())? - self.at());
+            self.rest = rest;
+            return Ok(Token { text, escaped: false });
+        }
+        let token = self.value()?;
+        if token.escaped && !has_sound_escapes(token.text) { Err(NotJson) } else { Ok(token) }
     }
 
     /// Steps over `text` if that is what stands at the cursor.

@@ -52,6 +52,7 @@ fn eight_digits(text: &[u8; 8]) -> Option<u64> {
 }
 
 /// The end of the number that `bytes` start with, if there is one.
+#[inline]
 pub(super) fn number_end(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     if bytes.get(at) == Some(&b'-') {

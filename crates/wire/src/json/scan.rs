@@ -9,7 +9,7 @@ use core::hint::cold_path;
 
 use super::{
     NotJson,
-    block::{self, LANE, WIDTH, special},
+    block::{self, Block, LANE, Lanes, OPENS, WIDTH, special},
     number::number_end,
 };
 
@@ -66,6 +66,7 @@ pub(super) fn string_end(text: &[u8]) -> Result<(usize, bool), NotJson> {
 }
 
 /// The end of the number or word that `text` starts with.
+#[inline]
 pub(super) fn scalar_end(text: &[u8]) -> Result<usize, NotJson> {
     let word = |word: &[u8]| if text.starts_with(word) { Ok(word.len()) } else { Err(NotJson) };
     match text.first() {
@@ -96,27 +97,24 @@ pub(super) fn plain_prefix(text: &[u8]) -> usize {
 ///
 /// Depth is no fault (D43): nothing recurses, and what is kept of open containers is one bit each.
 pub(super) fn container_end(text: &[u8], open: usize) -> Result<usize, NotJson> {
+    if text.len() < WIDTH {
+        return container_end(&block::padded(text), open);
+    }
     let mut nesting = Nesting::NONE;
     let mut strings = Strings::default();
     let mut start = open;
     loop {
-        let rest = text.get(start..).unwrap_or_default();
-        let room;
-        let (block, surplus) = match (rest.first_chunk(), text.last_chunk()) {
-            (Some(block), _) => (block, 0),
-            (None, _) if rest.is_empty() => return Err(NotJson),
-            // The last one reaches back over bytes that have been looked at.
-            (None, Some(block)) => (block, WIDTH - rest.len()),
-            (None, None) => {
-                room = block::padded(rest);
-                (&room, 0)
-            }
-        };
-        let (quotes, backslashes) = block::quotes_and_backslashes(block);
+        let (block, surplus) = block_at(text, start)?;
+        let lanes = Lanes::of(block);
+        let (quotes, backslashes) = lanes.quotes_and_backslashes();
         let (quotes, backslashes) = (quotes >> surplus, backslashes >> surplus);
-        let inside = strings.inside(quotes, backslashes)?;
+        let (inside, _) = strings.inside(quotes, backslashes);
+        // No JSON text has a backslash outside its strings.
+        if backslashes & !inside != 0 {
+            return Err(NotJson);
+        }
         if inside != !0 {
-            let mut brackets = (block::brackets(block) >> surplus) & !inside;
+            let mut brackets = (lanes.brackets() >> surplus) & !inside;
             while brackets != 0 {
                 let at = brackets.trailing_zeros() as usize;
                 brackets &= brackets - 1;
@@ -133,26 +131,38 @@ pub(super) fn container_end(text: &[u8], open: usize) -> Result<usize, NotJson> 
     }
 }
 
+/// The block that starts at `start`, and how many bytes before that it has been given to make it whole. The text has a
+/// block's length at least.
+#[inline(always)]
+pub(super) fn block_at(text: &[u8], start: usize) -> Result<(&Block, usize), NotJson> {
+    let rest = text.get(start..).unwrap_or_default();
+    match (rest.first_chunk(), text.last_chunk()) {
+        (Some(block), _) => Ok((block, 0)),
+        // The last one reaches back over bytes that have been looked at.
+        (None, Some(block)) if !rest.is_empty() => Ok((block, WIDTH - rest.len())),
+        (None, _) => Err(NotJson),
+    }
+}
+
 /// What one block tells the next.
 #[derive(Default)]
-struct Strings {
+pub(super) struct Strings {
     /// All ones if the last block ended inside a string.
-    open: u64,
+    pub(super) open: u64,
     /// One if its last byte escapes the first of the next.
     escape: u64,
 }
 
 impl Strings {
-    /// The bytes inside strings: from the opening quote up to the closing one, which is not included.
+    /// The bytes inside strings, from the opening quote up to the closing one, which is not included; and of these the
+    /// ones that a backslash stands before.
     #[inline]
-    fn inside(&mut self, quotes: u64, backslashes: u64) -> Result<u64, NotJson> {
+    pub(super) fn inside(&mut self, quotes: u64, backslashes: u64) -> (u64, u64) {
         if backslashes | self.escape == 0 {
-            return Ok(self.between(quotes));
+            return (self.between(quotes), 0);
         }
         let escaped = self.escaped(backslashes);
-        let inside = self.between(quotes & !escaped);
-        // No JSON text has a backslash outside its strings.
-        if backslashes & !inside == 0 { Ok(inside) } else { Err(NotJson) }
+        (self.between(quotes & !escaped), escaped)
     }
 
     #[inline]
@@ -185,11 +195,8 @@ fn prefix_xor(mut bits: u64) -> u64 {
     bits
 }
 
-/// Set in `[` and `{`, clear in `]` and `}`.
-const OPENS: u8 = 0b10;
-
 /// The kinds of the containers that are open, one bit each.
-struct Nesting {
+pub(super) struct Nesting {
     /// One more than are open, so that the first needs no room made for it.
     depth: usize,
     /// The innermost ones, up to sixty-four.
@@ -199,10 +206,10 @@ struct Nesting {
 }
 
 impl Nesting {
-    const NONE: Self = Self { depth: 1, kinds: 0, outer: Vec::new() };
+    pub(super) const NONE: Self = Self { depth: 1, kinds: 0, outer: Vec::new() };
 
     #[inline]
-    fn open(&mut self, bracket: u8) {
+    pub(super) fn open(&mut self, bracket: u8) {
         if self.depth.is_multiple_of(64) {
             cold_path();
             self.outer.push(self.kinds);
@@ -213,7 +220,7 @@ impl Nesting {
 
     /// Whether this closes the outermost container.
     #[inline]
-    fn close(&mut self, bracket: u8) -> Result<bool, NotJson> {
+    pub(super) fn close(&mut self, bracket: u8) -> Result<bool, NotJson> {
         if (self.kinds ^ kind(bracket)) & 1 != 0 {
             return Err(NotJson);
         }
@@ -226,6 +233,12 @@ impl Nesting {
             self.kinds = self.outer.pop().unwrap_or_default();
         }
         Ok(false)
+    }
+
+    /// All ones if the innermost container that is open is an object, else zero.
+    #[inline]
+    pub(super) fn object_mask(&self) -> u64 {
+        (self.kinds & 1).wrapping_neg()
     }
 }
 
