@@ -185,7 +185,10 @@ impl Monitor {
             Ok(Frame::Notification(_) | Frame::Batch(_)) | Err(_) if self.negotiation.is_opaque() => {}
             Ok(Frame::Batch(batch)) => self.handle_batch(now, from, batch),
             Ok(message) => self.handle_message(now, from, message),
-            Err(malformed) => self.handle_unread(now, from, body, malformed),
+            Err(malformed) => match frame::behind_noise(body) {
+                Some(found) => self.read(now, from, found.message),
+                None => self.handle_unread(now, from, body, malformed),
+            },
         }
     }
 

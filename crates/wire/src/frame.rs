@@ -8,6 +8,7 @@
 
 mod envelope;
 mod mend;
+mod noise;
 mod params;
 
 use std::{borrow::Cow, ops::Range};
@@ -21,6 +22,7 @@ use crate::{
 
 use envelope::Envelope;
 pub use mend::{Mend, mend};
+pub use noise::{BehindNoise, behind_noise, without_mark};
 pub use params::Params;
 
 /// One message, or one batch of them.

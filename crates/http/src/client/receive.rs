@@ -34,6 +34,8 @@ struct Delivery {
 impl HttpClient {
     /// Takes in a message of a stream, or several in one array.
     pub(crate) fn receive(&mut self, now: Instant, key: StreamKey, message: Vec<u8>) {
+        let marked = message.len() - frame::without_mark(&message).len();
+        let message = if marked > 0 { message[marked..].to_vec() } else { message };
         if let Ok(Frame::Batch(batch)) = frame::parse(&message) {
             for member in batch.members() {
                 self.receive_member(now, key, member.to_vec());

@@ -34,6 +34,7 @@ impl HttpServer {
         head: &Head<'_>,
         body: &[u8],
     ) -> Result<(), Refusal> {
+        let body = frame::without_mark(body);
         let frame = frame::parse(body).map_err(|malformed| unreadable(&malformed))?;
         let posted = Posted { asker: &head.asker, body, meta: Meta::of(&frame), frame };
         if let Frame::Request(request) = &posted.frame {

@@ -58,7 +58,15 @@ impl Connection {
                 self.link.refuse(None, error_code::INVALID_REQUEST, "no batches in this protocol", None);
             }
             Ok(message) => self.receive_message(message, None),
-            Err(malformed) => self.receive_unreadable(body, malformed, None),
+            Err(malformed) => match frame::behind_noise(body) {
+                Some(found) => {
+                    if !found.noise.is_empty() {
+                        self.link.report_rejected(Rejected::NotJson, None, found.noise, None);
+                    }
+                    self.receive_body(found.message);
+                }
+                None => self.receive_unreadable(body, malformed, None),
+            },
         }
     }
 

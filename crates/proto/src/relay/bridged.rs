@@ -8,7 +8,7 @@ use super::{Hop, Relay, RelayEvent};
 use crate::{
     bridge::Carried,
     error_code,
-    frame::{self, Frame, Mend},
+    frame::{self, Mend},
     framing::{self, Framing, Overlong},
     link::Rejected,
     side::Side,
@@ -66,6 +66,12 @@ impl Relay {
         if bridge.handle_message(now, Side::Server, body) {
             return;
         }
+        if let Some(found) = frame::behind_noise(body) {
+            if !found.noise.is_empty() {
+                self.core.reject(Side::Server, Rejected::NotJson, found.noise);
+            }
+            return self.hand_over(now, found.message);
+        }
         match frame::mend(body, self.core.config.max_message) {
             Mend::Mended(mended) => _ = bridge.handle_message(now, Side::Server, &mended),
             Mend::TooLong(len) => self.lose_overlong(now, &Overlong { len, ..framing::learn(body) }),
@@ -93,18 +99,6 @@ impl Relay {
             line.push(b'\n');
             self.core.reports.emit(RelayEvent::Frame { hop: Hop::From(Side::Server), bytes: line.into() });
         }
-        match frame::parse(body) {
-            Ok(Frame::Batch(batch)) => self.handle_batch(now, Side::Server, body, batch),
-            Ok(mut message) => {
-                if let Some(passed) = self.handle_message(now, Side::Server, body, &mut message) {
-                    self.pass_alone(now, Side::Client, body, passed);
-                }
-            }
-            Err(malformed) => {
-                if let Some((body, passed)) = self.handle_unreadable(now, Side::Server, body, &malformed) {
-                    self.pass_alone(now, Side::Client, &body, passed);
-                }
-            }
-        }
+        self.take_alone(now, Side::Server, body);
     }
 }

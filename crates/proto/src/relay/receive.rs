@@ -91,6 +91,12 @@ impl Relay {
             message if self.core.negotiation.is_opaque() => Some(self.handle_opaque(now, from, message)),
             Ok(Frame::Batch(batch)) => return self.handle_batch(now, from, body, *batch),
             Ok(message) => self.handle_message(now, from, body, message),
+            Err(_) if let Some(found) = frame::behind_noise(body) => {
+                if !found.noise.is_empty() {
+                    self.core.reject(from, Rejected::NotJson, found.noise);
+                }
+                return self.take_alone(now, from, found.message);
+            }
             Err(malformed) => {
                 if let Some((body, passed)) = self.handle_unreadable(now, from, body, malformed) {
                     self.pass_alone(now, from.other(), &body, passed);
@@ -102,6 +108,23 @@ impl Relay {
             && let Chunk::Frame(framed) = chunk
         {
             self.pass(now, from.other(), framed, passed);
+        }
+    }
+
+    /// Takes in a message that is not passed on in the framing in which it came.
+    pub(super) fn take_alone(&mut self, now: Instant, from: Side, body: &[u8]) {
+        match frame::parse(body) {
+            Ok(Frame::Batch(batch)) => self.handle_batch(now, from, body, batch),
+            Ok(mut message) => {
+                if let Some(passed) = self.handle_message(now, from, body, &mut message) {
+                    self.pass_alone(now, from.other(), body, passed);
+                }
+            }
+            Err(malformed) => {
+                if let Some((body, passed)) = self.handle_unreadable(now, from, body, &malformed) {
+                    self.pass_alone(now, from.other(), &body, passed);
+                }
+            }
         }
     }
 

@@ -493,10 +493,30 @@ fn ids_as_long_as_messages_are_bounded_in_all() {
 
 /// Payloads that programs write for JSON and most clients cannot read.
 const SPOILT: [&str; 24] = [
-    r#"{"x":NaN}"#, r#"{"x":Infinity}"#, r#"{"x":-Infinity}"#, r#"{"x":nan}"#, r#"{"x":undefined}"#, r#"{"x":None}"#,
-    r#"{"x":True}"#, "{\"x\":\"a\tb\"}", "{\"x\":\"a\u{1b}[0mb\"}", r#"{"x":1,}"#, r#"{"x":[1,2,]}"#, r#"{"x":[1,,2]}"#,
-    r#"{'x':1}"#, r#"{"x":'a'}"#, r#"{x:1}"#, r#"{"x":01}"#, r#"{"x":+1}"#, r#"{"x":.5}"#, r#"{"x":5.}"#, r#"{"x":0x1F}"#,
-    r#"{"x":"\\x41"}"#, r#"{"x":"\\u12"}"#, r#"{"x" "y"}"#, r#"{"x":1 /* one */}"#,
+    r#"{"x":NaN}"#,
+    r#"{"x":Infinity}"#,
+    r#"{"x":-Infinity}"#,
+    r#"{"x":nan}"#,
+    r#"{"x":undefined}"#,
+    r#"{"x":None}"#,
+    r#"{"x":True}"#,
+    "{\"x\":\"a\tb\"}",
+    "{\"x\":\"a\u{1b}[0mb\"}",
+    r#"{"x":1,}"#,
+    r#"{"x":[1,2,]}"#,
+    r#"{"x":[1,,2]}"#,
+    r#"{'x':1}"#,
+    r#"{"x":'a'}"#,
+    r#"{x:1}"#,
+    r#"{"x":01}"#,
+    r#"{"x":+1}"#,
+    r#"{"x":.5}"#,
+    r#"{"x":5.}"#,
+    r#"{"x":0x1F}"#,
+    r#"{"x":"\x41"}"#,
+    r#"{"x":"\u12"}"#,
+    r#"{"x" "y"}"#,
+    r#"{"x":1 /* one */}"#,
 ];
 
 // D43.
@@ -513,7 +533,10 @@ fn an_answer_whose_payload_is_not_json_ends_its_request_and_is_never_passed_on()
             rig.at_server();
             rig.from_server(&answer);
             let answers = rig.at_client();
-            assert!(answers.len() == 1 && answers[0].contains(r#""id":1,"error":{"code":-32603"#), "{answer}: {answers:?}");
+            assert!(
+                answers.len() == 1 && answers[0].contains(r#""id":1,"error":{"code":-32603"#),
+                "{answer}: {answers:?}"
+            );
             assert_eq!(drops(&rig), [Rejected::NotJson], "{answer}");
             assert_eq!(rig.relay.in_flight(Side::Client), 0);
         }
@@ -525,8 +548,88 @@ fn an_answer_whose_payload_is_not_json_ends_its_request_and_is_never_passed_on()
 fn a_request_whose_params_are_not_json_is_answered_under_its_id() {
     for spoilt in SPOILT {
         let mut rig = mcp();
-        rig.from_client(&format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"arguments":{spoilt}}}}}"#));
+        rig.from_client(&format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"arguments":{spoilt}}}}}"#
+        ));
         let answer = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32700,"message":"not JSON"}}"#;
         assert_eq!((rig.at_client(), rig.at_server()), (vec![answer.to_owned()], vec![]), "{spoilt}");
+    }
+}
+
+const MARK: &str = "\u{feff}";
+
+// D43.
+#[test]
+fn a_byte_order_mark_before_a_message_is_skipped_in_either_direction() {
+    for mark in [MARK.to_owned(), format!(" {MARK}"), format!("{MARK} "), format!("{MARK}\t ")] {
+        let mut rig = mcp();
+        rig.from_client(&format!("{mark}{CALL}"));
+        assert_eq!((rig.at_server(), rig.at_client()), (vec![CALL.to_owned()], vec![]), "{}", mark.escape_unicode());
+        rig.from_server(&format!("{mark}{RESULT}"));
+        assert_eq!(rig.at_client(), [RESULT]);
+        assert_eq!(drops(&rig), []);
+    }
+}
+
+/// What stands in front of a message on its line.
+const NOISE: [&str; 22] = [
+    "Loading… ",
+    "\u{1b}[0m",
+    "\u{1b}[32mready\u{1b}[0m ",
+    "\u{1b}[2K\u{1b}[1G",
+    "\u{7}",
+    "\rLoading\r",
+    "\u{8}\u{8}",
+    ">>> ",
+    "50%|█████     | ",
+    "INFO: ",
+    "[INFO] ",
+    "[2026-11-27T10:00:00Z] ",
+    "data: ",
+    "{} ",
+    "{\"level\":\"info\",\"msg\":\"up\"} ",
+    "} ",
+    "[] ",
+    "null ",
+    "\u{feff}Loading ",
+    "(node:1) Warning: ",
+    "a { b } c ",
+    "\"quoted\" ",
+];
+
+// D43.
+#[test]
+fn a_message_behind_noise_on_its_line_is_read_and_the_noise_is_logged() {
+    for noise in NOISE {
+        let mut rig = mcp();
+        rig.from_client(CALL);
+        rig.at_server();
+        rig.from_server(&format!("{noise}{RESULT}"));
+        assert_eq!(rig.at_client(), [RESULT], "{noise:?}");
+        assert!(drops(&rig).iter().all(|why| *why == Rejected::NotJson));
+        // One that cannot be read ends its request all the same.
+        let mut rig = mcp();
+        rig.from_client(CALL);
+        rig.at_server();
+        rig.from_server(&format!(r#"{noise}{{"jsonrpc":"2.0","id":1,"result":{{"x":NaN}}}}"#));
+        let answers = rig.at_client();
+        assert!(answers.len() == 1 && answers[0].contains("-32603"), "{noise:?}: {answers:?}");
+    }
+}
+
+// D43: what a broken payload holds was never sent as a message.
+#[test]
+fn a_message_inside_a_broken_one_is_not_read() {
+    for broken in [
+        r#"{"jsonrpc":"2.0","id":9,"result":{"x":NaN,"y":{"jsonrpc":"2.0","id":1,"result":{}}"#,
+        r#"{"x":{"jsonrpc":"2.0","id":1,"result":{}}"#,
+        r#"[{"x":{"jsonrpc":"2.0","id":1,"result":{}}"#,
+    ] {
+        let mut rig = mcp();
+        rig.from_client(CALL);
+        rig.at_server();
+        rig.from_server(broken);
+        assert_eq!(rig.at_client(), [""; 0], "{broken}");
+        assert_eq!(rig.relay.in_flight(Side::Client), 1);
     }
 }
