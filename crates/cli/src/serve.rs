@@ -328,7 +328,7 @@ async fn run_link(arguments: Rc<Arguments>, upstream: Option<Remote>, opened: Op
     }
 }
 
-/// The time for an answer to come as a whole, where clients sign in at the server: its status cannot be said later.
+/// The time for an answer to come as a whole, where the server behind has statuses of its own: one cannot be passed on later.
 const STATUS_WITHIN: Duration = Duration::from_secs(1);
 
 fn endpoint_config(arguments: &Arguments, access: Access, passes_authorization: bool) -> HttpServerConfig {
@@ -344,7 +344,7 @@ fn endpoint_config(arguments: &Arguments, access: Access, passes_authorization: 
     HttpServerConfig {
         path: Some((**path).into()),
         passes_authorization,
-        stream_after: if passes_authorization { STATUS_WITHIN } else { defaults.stream_after },
+        stream_after: if arguments.upstream.is_some() { STATUS_WITHIN } else { defaults.stream_after },
         hosts,
         origins: allow_origin.clone(),
         access,

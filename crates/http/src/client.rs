@@ -20,6 +20,7 @@ mod fetch;
 mod head;
 pub(crate) mod headers;
 mod inbox;
+mod message;
 mod one_way;
 mod proof;
 mod receive;

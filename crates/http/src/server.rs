@@ -30,6 +30,7 @@ mod look_alike;
 mod made_tasks;
 mod modern_only;
 mod owner;
+mod passed_status;
 mod placement;
 mod posted;
 mod proof;

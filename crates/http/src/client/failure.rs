@@ -13,6 +13,8 @@ pub(crate) struct Failure {
     status: Option<StatusCode>,
     /// What the server wants to be told of who asks.
     challenge: Option<Box<str>>,
+    /// When the server wants the request to be tried again.
+    retry_after: Option<Box<str>>,
     /// Whether the server may have carried out the request; `None` where that is not the question.
     may_have_run: Option<bool>,
 }
@@ -29,7 +31,7 @@ impl Failure {
     }
 
     pub(crate) fn new(code: i32, text: impl Into<String>) -> Self {
-        Self { code, text: text.into(), status: None, challenge: None, may_have_run: None }
+        Self { code, text: text.into(), status: None, challenge: None, retry_after: None, may_have_run: None }
     }
 
     pub(crate) fn with_status(self, status: StatusCode) -> Self {
@@ -38,6 +40,10 @@ impl Failure {
 
     pub(crate) fn with_challenge(self, challenge: Option<&Challenge>) -> Self {
         Self { challenge: challenge.map(|challenge| challenge.whole.clone()), ..self }
+    }
+
+    pub(crate) fn with_retry_after(self, retry_after: Option<&str>) -> Self {
+        Self { retry_after: retry_after.map(Into::into), ..self }
     }
 
     pub(crate) fn text(&self) -> &str {
@@ -49,10 +55,11 @@ impl Failure {
         let mut members = Vec::new();
         members.extend(self.may_have_run.map(|truth| format!("\"mayHaveRun\":{truth}")));
         members.extend(self.status.map(|status| format!("\"httpStatus\":{}", status.as_u16())));
-        members.extend(self.challenge.as_ref().map(|challenge| {
+        let texts = [("wwwAuthenticate", &self.challenge), ("retryAfter", &self.retry_after)];
+        members.extend(texts.into_iter().filter_map(|(name, text)| {
             let mut quoted = Vec::new();
-            json::write_string(&mut quoted, challenge);
-            format!("\"wwwAuthenticate\":{}", String::from_utf8_lossy(&quoted))
+            json::write_string(&mut quoted, text.as_ref()?);
+            Some(format!("\"{name}\":{}", String::from_utf8_lossy(&quoted)))
         }));
         let data = format!("{{{}}}", members.join(","));
         let mut out = Vec::new();

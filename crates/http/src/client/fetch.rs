@@ -73,8 +73,8 @@ pub(crate) enum Phase {
 pub(crate) enum Reader {
     /// It has not begun.
     NoHead,
-    /// The whole body is a message, or several.
-    Whole(Vec<u8>),
+    /// The whole body is a message, or several; else it is quoted as what was said in place of an answer.
+    Whole(Box<Refusal>),
     /// A stream of events.
     Events(Box<EventReader>),
     /// It refuses a request.
@@ -92,6 +92,8 @@ pub(crate) struct Refusal {
     pub(crate) status: StatusCode,
     /// What the server wants to be told of who asks.
     pub(crate) challenge: Option<Challenge>,
+    /// When the server wants the request to be tried again.
+    pub(crate) retry_after: Option<Box<str>>,
     /// What is wrong with it although its status says success.
     pub(crate) unusable: Option<String>,
     /// What was read of its body.

@@ -7,7 +7,7 @@ use rescind_proto::{
     id::RequestId,
     json,
     kind::MessageKind,
-    message,
+    message as wire,
     time::Instant,
 };
 
@@ -16,7 +16,9 @@ use super::{
     failure::Failure,
     fetch::{OneWayKind, Phase},
     inbox::Answered,
+    message,
     stream::{CallKind, CallState, Purpose, Stage},
+    words,
 };
 
 /// The first message of a subscription.
@@ -33,9 +35,9 @@ struct Delivery {
 
 impl HttpClient {
     /// Takes in a message of a stream, or several in one array.
-    pub(crate) fn receive(&mut self, now: Instant, key: StreamKey, message: Vec<u8>) {
-        let marked = message.len() - frame::without_mark(&message).len();
-        let message = if marked > 0 { message[marked..].to_vec() } else { message };
+    pub(crate) fn receive(&mut self, now: Instant, key: StreamKey, mut message: Vec<u8>) {
+        let mark = message.len() - frame::without_mark(&message).len();
+        message.drain(..mark);
         if let Ok(Frame::Batch(batch)) = frame::parse(&message) {
             for member in batch.members() {
                 self.receive_member(now, key, member.to_vec());
@@ -60,6 +62,14 @@ impl HttpClient {
         let is_stateless = stream.is_stateless();
         let is_survey = matches!(stream.purpose, Purpose::Survey { .. });
         let passes = match frame {
+            Frame::Response(response) if !message::is_answer(message, response) => {
+                self.receive_no_answer(now, key, message, response);
+                false
+            }
+            Frame::Request(_) | Frame::Notification(_) if !message::has_version(message) => {
+                self.receive_no_message(key, frame);
+                false
+            }
             Frame::Response(response) => return self.receive_answer(now, key, message, response),
             // The local client did not ask for this list.
             Frame::Notification(_) if is_survey => false,
@@ -74,6 +84,37 @@ impl HttpClient {
         passes.then_some(Delivery { replaced: None, stream: is_stateless.then_some(key), answers: None })
     }
 
+    /// A response that is not an answer ends its request (D43): clients would not read it.
+    fn receive_no_answer(&mut self, now: Instant, key: StreamKey, message: &[u8], response: &Response<'_>) {
+        self.dropped("", "it is not an answer of JSON-RPC 2.0");
+        let Some((key, at, _)) = self.find_call(key, response) else { return };
+        let id = self.streams.get(&key).map(|stream| stream.waiting[at].id.clone());
+        let text = format!("the server's answer is not one of JSON-RPC 2.0: {}", words::excerpt(message));
+        self.fail_call(now, key, id.as_ref(), &Failure::new(error_code::INTERNAL_ERROR, text));
+    }
+
+    /// A question or a notification without the version of JSON-RPC is not passed on: clients would not read it.
+    fn receive_no_message(&mut self, key: StreamKey, frame: &Frame<'_>) {
+        const WHY: &str = "it does not name the version of JSON-RPC";
+        match frame {
+            Frame::Request(request) => {
+                self.dropped(&request.method, WHY);
+                self.refuse_question(key, &request.id, error_code::INVALID_REQUEST, WHY);
+            }
+            Frame::Notification(notification) => self.dropped(&notification.method, WHY),
+            Frame::Response(_) | Frame::Batch(_) => {}
+        }
+    }
+
+    /// Answers a question of the server with an error, in place of the local client.
+    fn refuse_question(&mut self, key: StreamKey, id: &RequestId, code: i32, why: &str) {
+        let mut body = Vec::new();
+        wire::error(Some(id), code, why, None, &mut body);
+        if !self.streams.get(&key).is_some_and(super::stream::Stream::is_stateless) {
+            self.start_one_way(self.one_way(OneWayKind::Answer, body.into(), ""));
+        }
+    }
+
     /// A message that cannot be read is mended, or ends its request (D43).
     fn receive_unreadable(&mut self, now: Instant, key: StreamKey, message: &[u8]) {
         if let Mend::Mended(mended) = frame::mend(message, self.config.max_message) {
@@ -82,7 +123,8 @@ impl HttpClient {
         let learnt = framing::learn(message);
         self.dropped(learnt.method.as_deref().unwrap_or_default(), "it cannot be read");
         if let MessageKind::Response = learnt.kind {
-            let failure = Failure::new(error_code::INTERNAL_ERROR, "the answer of the server cannot be read");
+            let text = format!("the answer of the server cannot be read: {}", words::excerpt(message));
+            let failure = Failure::new(error_code::INTERNAL_ERROR, text);
             self.fail_call(now, key, learnt.id.as_ref(), &failure);
         }
     }
@@ -96,13 +138,8 @@ impl HttpClient {
             }
             (MessageKind::Request, Some(id)) => {
                 self.dropped(overlong.method.as_deref().unwrap_or_default(), "it is too long");
-                let mut body = Vec::new();
                 let text = format!("the request is longer than the limit of {} bytes", self.config.max_message);
-                message::error(Some(id), error_code::TOO_LARGE, &text, None, &mut body);
-                let is_stateless = self.streams.get(&key).is_some_and(super::stream::Stream::is_stateless);
-                if !is_stateless {
-                    self.start_one_way(self.one_way(OneWayKind::Answer, body.into(), ""));
-                }
+                self.refuse_question(key, id, error_code::TOO_LARGE, &text);
             }
             (MessageKind::Request | MessageKind::Response | MessageKind::Batch | MessageKind::Unknown, id) => {
                 self.fail_call(now, key, id.as_ref(), &failure);
@@ -200,8 +237,10 @@ impl HttpClient {
             Some(ResponseId::Loose(number)) => stream.waiting[at].id.loose() == Some(*number),
             Some(ResponseId::Exact(id)) => {
                 let is_alike = id.loose().is_some() && id.loose() == stream.waiting[at].id.loose();
-                // A refusal is of what was POSTed, whatever id it has: some have one that no request could have.
-                let is_refusal = !stream.has_begun && matches!(response.body, ResponseBody::Error(_));
+                // A whole body is about what was POSTed, whatever id an error in it has: some have one that no request could
+                // have.
+                let is_whole = !matches!(stream.stage, Stage::Reading(_));
+                let is_refusal = is_whole && matches!(response.body, ResponseBody::Error(_));
                 id.is_null() || is_alike || is_refusal
             }
         };

@@ -7,7 +7,7 @@ use foldhash::fast::FixedState;
 use http::StatusCode;
 use rescind_proto::{
     error_code,
-    frame::{self, Frame, ResponseId},
+    frame::{self, Frame, Mend, ResponseId},
     time::Instant,
 };
 
@@ -15,6 +15,7 @@ use super::{
     HttpClient, StreamKey,
     failure::Failure,
     fetch::{Phase, Probe, Refusal, Role},
+    message,
     response::Interruption,
     session::SessionState,
     stream::{CallKind, CallState, Purpose, Stage},
@@ -144,17 +145,24 @@ impl HttpClient {
             self.forget_stream(key);
             return;
         }
-        let body = refusal.body.trim_ascii();
-        let said = frame::parse(body).ok();
+        let body = match frame::mend(message::whole(&refusal.body), self.config.max_refusal) {
+            Mend::Mended(mended) => mended,
+            Mend::No | Mend::TooLong(_) => message::whole(&refusal.body).to_vec(),
+        };
+        let said = frame::parse(&body).ok();
         let answered = said.as_ref().and_then(|frame| match frame {
-            Frame::Response(response) => Some(response),
+            Frame::Response(response) => Some(response).filter(|response| message::is_answer(&body, response)),
             Frame::Request(_) | Frame::Notification(_) | Frame::Batch(_) => None,
         });
+        // It knows the session, and not the method (MCP-H09).
+        let is_no_method = answered
+            .is_some_and(|response| response.body.error_code() == Some(i64::from(error_code::METHOD_NOT_FOUND)));
         let names_request = answered.is_some_and(
             |response| matches!(&response.id, Some(ResponseId::Exact(id)) if stream.position(id).is_some()),
         );
         if refusal.status == StatusCode::NOT_FOUND
             && !names_request
+            && !is_no_method
             && !stream.was_resent
             && let Some(session) = refusal.session
             && self.send_again(now, key, session)
@@ -171,9 +179,9 @@ impl HttpClient {
             let is_mismatch = response.body.error_code() == Some(i64::from(error_code::HEADER_MISMATCH));
             let is_tool = matches!(&*stream.waiting, [waiting] if waiting.kind == CallKind::CallTool);
             if is_mismatch && is_tool && is_stateless && !stream.was_resent {
-                return self.begin_survey(now, key, body.to_vec());
+                return self.begin_survey(now, key, body.clone());
             }
-            self.receive(now, key, body.to_vec());
+            self.receive(now, key, body.clone());
         }
         let is_first = is_stateless || self.is_handshake(key);
         let may_be_old =
@@ -212,8 +220,8 @@ impl HttpClient {
 
     /// Answers requests that were refused, in words.
     pub(crate) fn decide_for_good(&mut self, now: Instant, key: StreamKey, refusal: &Refusal) {
-        let Refusal { status, challenge, unusable, body, .. } = refusal;
-        let said = frame::parse(body.trim_ascii()).ok();
+        let Refusal { status, challenge, retry_after, unusable, body, session: _ } = refusal;
+        let said = frame::parse(message::whole(body)).ok();
         let said = said.as_ref().and_then(words::message_of).unwrap_or_else(|| words::excerpt(body));
         let named = words::status(*status);
         let challenge = challenge.as_ref().filter(|_| refusal.wants_authorization());
@@ -231,6 +239,10 @@ impl HttpClient {
         }
         let may_have_run = status.is_success() || status.is_server_error();
         let failure = if may_have_run { Failure::unknown(text) } else { Failure::not_run(text) };
-        self.fail_stream(now, key, &failure.with_status(*status).with_challenge(challenge));
+        self.fail_stream(
+            now,
+            key,
+            &failure.with_status(*status).with_challenge(challenge).with_retry_after(retry_after.as_deref()),
+        );
     }
 }

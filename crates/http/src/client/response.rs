@@ -1,13 +1,18 @@
 //! What comes back for an HTTP request: its head, its body, or nothing.
 
 use http::{HeaderMap, StatusCode, header, response::Parts};
-use rescind_proto::{error_code, time::Instant};
+use rescind_proto::{
+    error_code,
+    frame::{self, Frame},
+    time::Instant,
+};
 
 use super::{
     FetchKey, HttpClient, StreamKey,
     event_reader::{Content, EventReader},
     failure::Failure,
     fetch::{Fetch, OneWayKind, Phase, Probe, Reader, Refusal, Role},
+    message,
     one_way::Retry,
     stream::{Purpose, Stage},
     words::{self, Challenge},
@@ -59,8 +64,8 @@ impl HttpClient {
         let Some(fetch) = self.fetches.get_mut(&key) else { return };
         let most = self.config.max_message;
         match &mut fetch.reader {
-            Reader::Whole(body) if body.len() + bytes.len() > most => self.handle_too_large(now, key),
-            Reader::Whole(body) => body.extend_from_slice(bytes),
+            Reader::Whole(whole) if whole.body.len() + bytes.len() > most => self.handle_too_large(now, key),
+            Reader::Whole(whole) => whole.body.extend_from_slice(bytes),
             Reader::Refusal(refusal) => {
                 let room = self.config.max_refusal.saturating_sub(refusal.body.len());
                 refusal.body.extend_from_slice(&bytes[..bytes.len().min(room)]);
@@ -79,10 +84,10 @@ impl HttpClient {
     pub fn handle_body_end(&mut self, now: Instant, key: FetchKey) {
         let Some(fetch) = self.fetches.get_mut(&key) else { return };
         match (core::mem::replace(&mut fetch.reader, Reader::NoHead), &fetch.role) {
-            (Reader::Whole(body), Role::Post(stream)) => {
+            (Reader::Whole(whole), Role::Post(stream)) => {
                 let stream = *stream;
                 self.end_fetch(key);
-                self.handle_whole(now, stream, body);
+                self.handle_whole(now, stream, *whole);
             }
             (Reader::Refusal(refusal), Role::Post(stream)) => {
                 let stream = *stream;
@@ -198,6 +203,7 @@ impl HttpClient {
         Refusal {
             status: head.status,
             challenge: Challenge::read(&head.headers),
+            retry_after: words::retry_after(&head.headers),
             unusable: None,
             body: Vec::new(),
             session: self.fetches.get(&key).and_then(|fetch| fetch.session),
@@ -233,7 +239,8 @@ impl HttpClient {
             _ if is_encoded => None,
             ContentType::Events => Some(Reader::Events(Box::new(self.event_reader()))),
             ContentType::Json | ContentType::Missing if head.status != StatusCode::ACCEPTED => {
-                Some(Reader::Whole(Vec::new()))
+                let unusable = Some("gave no answer to the request".to_owned());
+                Some(Reader::Whole(Box::new(Refusal { unusable, ..self.refusal(key, head) })))
             }
             ContentType::Json | ContentType::Missing | ContentType::Other(_) => None,
         };
@@ -325,12 +332,20 @@ impl HttpClient {
     }
 
     /// A whole body was read.
-    fn handle_whole(&mut self, now: Instant, key: StreamKey, body: Vec<u8>) {
-        let message = body.trim_ascii();
-        if !message.is_empty() {
+    fn handle_whole(&mut self, now: Instant, key: StreamKey, refusal: Refusal) {
+        let message = message::whole(&refusal.body);
+        let is_empty = message.is_empty();
+        if !is_empty
+            && !matches!(frame::parse(message), Ok(Frame::Response(said)) if !message::is_answer(message, &said))
+        {
             self.receive(now, key, message.to_vec());
         }
-        self.interrupt(now, key, Interruption::Ended);
+        let Some(stream) = self.streams.get(&key) else { return };
+        if is_empty || !stream.is_waited_for() || stream.is_subscription() || message::is_batch(message) {
+            return self.interrupt(now, key, Interruption::Ended);
+        }
+        // The server has said something, and it is no answer: so at least it is quoted.
+        self.decide_for_good(now, key, &refusal);
     }
 
     fn handle_events(&mut self, now: Instant, key: FetchKey, bytes: &[u8]) {

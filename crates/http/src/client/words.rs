@@ -48,6 +48,15 @@ pub(crate) fn message_of(frame: &Frame<'_>) -> Option<String> {
     Some(excerpt(json::member(error, "message").and_then(json::text)?.as_bytes()))
 }
 
+/// The longest `Retry-After` that is passed on: a date of HTTP has 29 characters.
+const MAX_RETRY_AFTER: usize = 64;
+
+/// When the server wants the request to be tried again, as it wrote it: seconds or a date.
+pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Box<str>> {
+    let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
+    (!text.is_empty() && text.len() <= MAX_RETRY_AFTER).then(|| text.into())
+}
+
 /// A status, its number first.
 pub(crate) fn status(status: StatusCode) -> String {
     match status.canonical_reason() {

@@ -219,4 +219,4 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 
 /// What a page may read of a head.
-const EXPOSED: &str = "mcp-session-id, mcp-protocol-version, rescind-cancel, www-authenticate";
+const EXPOSED: &str = "mcp-session-id, mcp-protocol-version, rescind-cancel, www-authenticate, retry-after";

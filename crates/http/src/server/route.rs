@@ -17,6 +17,7 @@ use super::{
     link::LinkUse,
     modern_only::ModernOnly,
     owned,
+    passed_status::PassedStatus,
     posted::{line, splice, text},
     session::HANDSHAKE_STREAM,
     stream::{Part, Stream, Waiting},
@@ -178,13 +179,16 @@ impl HttpServer {
         {
             reply.remove_header(&SESSION);
         }
-        let status = match &unauthorized {
-            Some(unauthorized) => unauthorized.status,
-            None => self.status_of(stream_key, &response.body),
+        let passed = PassedStatus::read(&response.body);
+        let status = match (&unauthorized, &passed) {
+            (Some(unauthorized), _) => unauthorized.status,
+            (None, Some(passed)) => passed.status,
+            (None, None) => self.status_of(stream_key, &response.body),
         };
         if let Some(reply) = reply.and_then(|reply| self.replies.get_mut(&reply)).filter(|reply| reply.is_open()) {
             let headers = unauthorized.as_ref().and_then(Unauthorized::header);
-            headers.into_iter().for_each(|(name, value)| reply.add_header(name, value));
+            let headers = headers.into_iter().chain(passed.and_then(PassedStatus::header));
+            headers.for_each(|(name, value)| reply.add_header(name, value));
         }
         self.deliver_answer(now, stream_key, splice(message, edits), &waiting, status);
         if let Some(session) = refused {

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "what a helper does not find is a failure of the test")]
 
+mod bodies;
 mod bounds;
 mod cancel;
 mod credentials;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use http::Method;
 use rescind_http::server::HttpServerConfig;
+use serde_json::{Value, json};
 
 use crate::rig::*;
 
@@ -291,4 +292,26 @@ fn many_events_come_in_pieces_that_a_driver_can_write() {
     assert_eq!(pieces, 5, "two would be longer than 64 KiB");
     rig.hang_up(key);
     rig.leaves_nothing();
+}
+
+/// D43: the program is a client of a server over HTTP, which has refused the request.
+#[test]
+fn a_refusal_of_the_server_behind_keeps_its_status_and_when_to_come_back() {
+    let cases =
+        [(429, Some("120"), 429), (503, None, 503), (500, Some("7"), 500), (404, Some("9"), 200), (600, None, 200)];
+    for (behind, retry_after, expected) in cases {
+        let mut rig = Rig::with(config());
+        let headers = [("mcp-protocol-version", MODERN), ("mcp-method", "tools/call"), ("mcp-name", "slow")];
+        let reply = rig.post(&headers, &modern_call("1").to_string());
+        let link = rig.shared();
+        let asked: Value = serde_json::from_str(rig.at(link).last().unwrap()).unwrap();
+        let id = asked["id"].clone();
+        let mut data = json!({"mayHaveRun": false, "httpStatus": behind});
+        data.as_object_mut().unwrap().extend(retry_after.map(|value| ("retryAfter".to_owned(), json!(value))));
+        let error = json!({"code": -31002, "message": "x", "data": data});
+        rig.say(link, &json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string());
+        let answer = rig.read(reply);
+        assert_eq!(answer.status, expected, "{behind}");
+        assert_eq!(answer.header("retry-after"), retry_after.filter(|_| expected != 200), "{behind}");
+    }
 }
