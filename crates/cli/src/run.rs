@@ -17,7 +17,7 @@ use rescind_proto::{
 };
 
 use crate::{
-    duration,
+    descriptors, duration,
     failure::Failure,
     link::{self, FinishArg, HeaderArguments, LinkArguments, ProfileArguments},
 };
@@ -152,6 +152,10 @@ fn run(arguments: Arguments) -> Result<LinkEnd, Unrun> {
     let url = arguments.url.as_ref();
     let remote = url.map(|url| arguments.headers.server("--url", url, arguments.keep_alive)).transpose()?;
     let remote = remote.map(|remote| remote.signed_in(&arguments.profile));
+    if remote.is_some() {
+        // Each request to the server may have a connection of its own. A command keeps the limit that it was given.
+        descriptors::raise();
+    }
     let (input, output) = detach_streams()
         .map_err(|error| Failure::new("standard streams", error, "check the limit on open files (ulimit -n)"))?;
     let Arguments { protocol, server_protocol, finish, record, link, command, .. } = arguments;

@@ -141,9 +141,13 @@ pub struct HttpClient {
     held: BTreeMap<u64, Held>,
     /// What waits to be handed out: first what nothing delays, then what is bounded in number.
     urgent: BTreeSet<FetchKey>,
+    /// Answers and notifications that wait to be handed out.
+    posts: BTreeSet<FetchKey>,
     queue: BTreeSet<FetchKey>,
     /// Fetches handed out whose number is bounded.
     open: usize,
+    /// Answers and notifications handed out.
+    open_posts: usize,
     /// Bytes of messages that the server has not taken.
     unsent: usize,
     inbox: Inbox,
@@ -185,8 +189,10 @@ impl HttpClient {
             calls: HashMap::with_hasher(FixedState::with_seed(config.seed)),
             held: BTreeMap::new(),
             urgent: BTreeSet::new(),
+            posts: BTreeSet::new(),
             queue: BTreeSet::new(),
             open: 0,
+            open_posts: 0,
             unsent: 0,
             inbox: Inbox::default(),
             tools: Tools::new(config.max_tools),
@@ -236,11 +242,15 @@ impl HttpClient {
     /// The next HTTP request to perform, with its whole body.
     pub fn poll_request(&mut self, now: Instant) -> Option<(FetchKey, Request<Bytes>)> {
         let is_free = self.open < self.config.max_fetches;
-        let key = self.urgent.pop_first().or_else(|| is_free.then(|| self.queue.pop_first()).flatten())?;
+        let may_post = self.open_posts < self.config.max_posts;
+        let post = || may_post.then(|| self.posts.pop_first()).flatten();
+        let key =
+            self.urgent.pop_first().or_else(post).or_else(|| is_free.then(|| self.queue.pop_first()).flatten())?;
         let request = self.build(key);
         let fetch = self.fetches.get_mut(&key).expect("what is queued exists");
         fetch.phase = if request.body().is_empty() { Phase::Written(now) } else { Phase::Handed };
         self.open += usize::from(fetch.is_counted);
+        self.open_posts += usize::from(fetch.is_post());
         let patience = fetch.role.patience(&self.config);
         self.arm_fetch(key, patience.map(|patience| now + patience));
         Some((key, request))
@@ -328,6 +338,15 @@ impl HttpClient {
                 self.unsent -= one_way.body.len();
             }
         }
+        // What has a place is said before the session ends; more would keep the end waiting for a server that takes nothing.
+        let room = self.config.max_posts.saturating_sub(self.open_posts);
+        for (at, key) in core::mem::take(&mut self.posts).into_iter().enumerate() {
+            if at < room {
+                self.urgent.insert(key);
+            } else if let Some(Fetch { role: Role::OneWay(one_way), .. }) = self.remove_fetch(key) {
+                self.dropped(&one_way.method, "the server takes in nothing now");
+            }
+        }
         self.end_session();
     }
 
@@ -358,10 +377,20 @@ impl HttpClient {
     fn start(&mut self, fetch: Fetch) -> FetchKey {
         let key = FetchKey(self.allocate_key());
         if fetch.phase == Phase::Queued {
-            if fetch.is_counted { &mut self.queue } else { &mut self.urgent }.insert(key);
+            self.enqueue(key, &fetch);
         }
         self.fetches.insert(key, fetch);
         key
+    }
+
+    /// Has a fetch wait for its turn. Nothing that may be many stands before a cancel.
+    fn enqueue(&mut self, key: FetchKey, fetch: &Fetch) {
+        let queue = match (fetch.is_counted, fetch.is_post()) {
+            (true, _) => &mut self.queue,
+            (false, true) => &mut self.posts,
+            (false, false) => &mut self.urgent,
+        };
+        queue.insert(key);
     }
 
     /// Takes a fetch off the tables; `None` if it is not there. The driver goes on with it unless it is aborted.
@@ -369,9 +398,11 @@ impl HttpClient {
         self.arm_fetch(key, None);
         let fetch = self.fetches.remove(&key)?;
         self.urgent.remove(&key);
+        self.posts.remove(&key);
         self.queue.remove(&key);
         if fetch.is_handed() {
             self.open -= usize::from(fetch.is_counted);
+            self.open_posts -= usize::from(fetch.is_post());
         }
         if let Role::OneWay(one_way) = &fetch.role {
             self.unsent -= one_way.body.len();

@@ -18,8 +18,11 @@ pub struct HttpClientConfig {
     /// Requests in flight; one more is refused.
     pub max_in_flight: usize,
     /// HTTP requests at once whose responses carry messages; what is beyond waits. On HTTP/1.1 each has a connection of
-    /// its own. Cancels, answers and notifications do not wait.
+    /// its own. Cancels, answers and notifications do not wait for these.
     pub max_fetches: usize,
+    /// Answers to questions of the server, and notifications, that are being sent at once; what is beyond waits. Cancels do
+    /// not wait for these either.
+    pub max_posts: usize,
     /// Bytes of messages that the server has not taken yet. Beyond, requests are refused.
     pub max_unsent: usize,
     /// Bytes of messages that wait to be taken ([`poll_message`](super::HttpClient::poll_message)). Beyond, responses should
@@ -101,6 +104,7 @@ impl HttpClientConfig {
             max_message: 64 << 20,
             max_in_flight: 65_536,
             max_fetches: 512,
+            max_posts: 64,
             max_unsent: 16 << 20,
             max_unread: 16 << 20,
             max_redirects: 5,

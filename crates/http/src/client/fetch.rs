@@ -183,6 +183,11 @@ impl Fetch {
         }
     }
 
+    /// Whether it carries an answer to a question of the server, or a notification: a server can cause any number of them.
+    pub(crate) fn is_post(&self) -> bool {
+        matches!(&self.role, Role::OneWay(one_way) if matches!(one_way.kind, OneWayKind::Answer | OneWayKind::Other))
+    }
+
     /// Whether the driver knows it.
     pub(crate) const fn is_handed(&self) -> bool {
         matches!(self.phase, Phase::Handed | Phase::SigningIn | Phase::Written(_))

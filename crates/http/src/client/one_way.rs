@@ -99,7 +99,8 @@ impl HttpClient {
     pub(crate) fn release(&mut self, key: FetchKey) {
         if let Some(fetch) = self.fetches.get_mut(&key).filter(|fetch| fetch.phase == Phase::Waiting) {
             fetch.phase = Phase::Queued;
-            self.urgent.insert(key);
+            let is_post = fetch.is_post();
+            if is_post { &mut self.posts } else { &mut self.urgent }.insert(key);
             self.arm_fetch(key, None);
         }
     }

@@ -61,11 +61,12 @@ impl HttpClient {
             });
             assert!(in_flight.is_some() || self.inbox.answers(id), "{id} waits for nothing");
         }
-        let mut open = 0;
+        let (mut open, mut open_posts) = (0, 0);
         for (key, fetch) in &self.fetches {
             timers.extend(fetch.timer.map(|due| (due, Timer::Fetch(*key))));
             open += usize::from(fetch.is_counted && fetch.is_handed());
-            let is_queued = self.urgent.contains(key) || self.queue.contains(key);
+            open_posts += usize::from(fetch.is_post() && fetch.is_handed());
+            let is_queued = self.urgent.contains(key) || self.posts.contains(key) || self.queue.contains(key);
             assert_eq!(
                 is_queued,
                 fetch.phase == Phase::Queued,
@@ -101,6 +102,7 @@ impl HttpClient {
         }
         assert!(self.is_gated() || self.held.is_empty(), "something is held although it could be sent");
         assert_eq!(self.open, open, "open fetches are counted wrongly");
+        assert_eq!(self.open_posts, open_posts, "open answers and notifications are counted wrongly");
         assert_eq!(self.unsent, unsent, "unsent bytes are counted wrongly");
         assert_eq!(self.timers, timers, "timers are not those of the tables");
         assert_eq!(self.queue.len() + self.urgent.len(), self.queue.union(&self.urgent).count());

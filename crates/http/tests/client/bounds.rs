@@ -195,3 +195,34 @@ fn what_is_no_request_is_answered_if_it_has_an_id() {
     assert_eq!(rig.error(serde_json::Value::Null).0, -32600);
     assert!(rig.sent().is_empty());
 }
+
+/// A cancel has a place of its own, however many questions of the server are being answered.
+#[test]
+fn a_cancel_is_sent_while_three_thousand_pings_are_pending() {
+    let mut rig = Rig::in_session(LEGACY);
+    rig.say(&call(1));
+    let post = rig.sent_one();
+    rig.stream(post.key);
+    for id in 0..3_000 {
+        rig.event(post.key, &json!({"jsonrpc": "2.0", "id": id, "method": "ping"}));
+    }
+    for ping in rig.heard() {
+        rig.say(&json!({"jsonrpc": "2.0", "id": ping["id"], "result": {}}).to_string());
+    }
+    // The server takes none of these.
+    let mut answers = rig.sent();
+    assert_eq!(answers.len(), 64, "the default of max_posts");
+    rig.say(&cancel(1));
+    let sent = rig.sent_one();
+    assert_eq!(sent.message_method(), "notifications/cancelled");
+    rig.accept(sent.key);
+    // All are sent in the end, in their order.
+    for id in 0..3_000 {
+        let answer = answers.remove(0);
+        assert_eq!(answer.json()["id"], id);
+        rig.accept(answer.key);
+        answers.extend(rig.sent());
+        assert!(answers.len() <= 64);
+    }
+    assert!(answers.is_empty() && rig.notices().is_empty());
+}
