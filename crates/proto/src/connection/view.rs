@@ -10,6 +10,7 @@ use crate::{
     cause::CauseCode,
     dialect::Dialect,
     id::{IncomingId, OutgoingId, RequestId},
+    receipt::Outcome,
     time::Instant,
     timer_queue::NEVER,
 };
@@ -33,6 +34,8 @@ pub struct OutgoingView<'a> {
     pub parent: Option<IncomingKey>,
     /// Why it is being cancelled.
     pub cause: Option<CauseCode>,
+    /// Whether it is over: its caller no longer waits, and its cancel was written where the protocol confirms none.
+    pub is_over: bool,
 }
 
 /// How far one of our requests is.
@@ -72,6 +75,8 @@ pub enum IncomingState {
     Queued,
     /// Its handler runs.
     Running,
+    /// It was answered, and its handler waits for the peer's next request or serves that (D48).
+    Suspended,
     /// Its handler was told to stop.
     Stopping,
     /// Its handler has ended; the answer waits to be written.
@@ -96,6 +101,9 @@ impl Connection {
             deadline: Some(call.earliest(link.now, &link.their_questions)).filter(|due| *due != NEVER),
             parent: call.parent().map(IncomingKey),
             cause: call.cancel.as_ref().map(|cancel| cancel.receipt.cause.code),
+            is_over: call.is_settled()
+                && call.dialect.is_silent()
+                && call.cancel.as_ref().is_none_or(|cancel| cancel.receipt.outcome != Outcome::Asked),
         })
     }
 
@@ -109,6 +117,7 @@ impl Connection {
             since: request.arrived,
             state: match request.work {
                 Work::Waiting | Work::Offered => IncomingState::Queued,
+                Work::Running if request.is_suspended() => IncomingState::Suspended,
                 Work::Running => IncomingState::Running,
                 Work::Stopping | Work::Dropping => IncomingState::Stopping,
                 Work::Ended => IncomingState::Answering,

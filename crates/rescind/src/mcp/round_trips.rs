@@ -316,8 +316,11 @@ impl<R: DeserializeOwned> RoundTrips<R> {
                     }
                     let fired = between.token.as_mut().is_some_and(|token| token.as_mut().poll(cx).is_ready());
                     if fired {
-                        let reason = self.settings.reason.as_deref().unwrap_or_default();
-                        return Poll::Ready(Err(CallError::Cancelled(caused_by(reason))));
+                        let cause = caused_by(self.settings.reason.as_deref().unwrap_or_default());
+                        if let Some(stop) = self.stop.get() {
+                            stop.end_between(cause.clone());
+                        }
+                        return Poll::Ready(Err(CallError::Cancelled(cause)));
                     }
                     if between.limit.as_mut().is_some_and(|limit| limit.as_mut().poll(cx).is_ready()) {
                         let after = self.total().unwrap_or_default();
@@ -338,10 +341,10 @@ impl<R: DeserializeOwned> Future for RoundTrips<R> {
         let end = ready!(self.poll_end(cx));
         // Open questions are closed now, not when this is dropped.
         self.stage = RoundStage::Over;
-        self.waiting = None;
         if let Some(stop) = self.stop.get() {
             stop.end();
         }
+        self.waiting = None;
         Poll::Ready(end)
     }
 }
@@ -349,7 +352,17 @@ impl<R: DeserializeOwned> Future for RoundTrips<R> {
 impl<R> Drop for RoundTrips<R> {
     /// The answer that was not seen may ask for input; and a detached retry goes on.
     fn drop(&mut self) {
-        let RoundStage::Round(call) = &mut self.stage else { return };
+        let cause = || caused_by(self.settings.reason.as_deref().unwrap_or_default());
+        let call = match &mut self.stage {
+            RoundStage::Round(call) => call,
+            RoundStage::Between(_) => {
+                if let Some(stop) = self.stop.get() {
+                    stop.end_between(cause());
+                }
+                return;
+            }
+            RoundStage::Over => return,
+        };
         let end = call.receive_end();
         if end.as_ref().map_or(self.settings.is_detached, is_answer) {
             self.resumed();

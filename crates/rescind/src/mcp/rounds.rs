@@ -81,19 +81,27 @@ struct Pause {
     delivered: Option<Pin<Box<dyn Future<Output = bool> + Send>>>,
 }
 
+/// The reason why no retry comes.
+enum NoRetry {
+    /// The client says so.
+    Abandoned,
+    /// The handler must stop for this cause.
+    Stop(CauseCode),
+}
+
 impl Pause {
-    /// Waits for the client's retry, or the cause why none comes.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Retry, CauseCode>> {
+    /// Waits for the client's retry, or the reason why none comes.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Retry, NoRetry>> {
         if let Poll::Ready(retry) = Pin::new(&mut self.reservation.retry).poll(cx) {
-            return Poll::Ready(retry.map_err(|_abandoned| CauseCode::Caller));
+            return Poll::Ready(retry.map_err(|_abandoned| NoRetry::Abandoned));
         }
         match self.delivered.as_mut().map(|delivered| delivered.as_mut().poll(cx)) {
             // The client does not know that it was asked.
-            Some(Poll::Ready(false)) => return Poll::Ready(Err(CauseCode::Caller)),
+            Some(Poll::Ready(false)) => return Poll::Ready(Err(NoRetry::Stop(CauseCode::Caller))),
             Some(Poll::Ready(true)) => self.delivered = None,
             Some(Poll::Pending) | None => {}
         }
-        self.time.as_mut().poll(cx).map(|()| Err(CauseCode::Timeout))
+        self.time.as_mut().poll(cx).map(|()| Err(NoRetry::Stop(CauseCode::Timeout)))
     }
 }
 
@@ -121,7 +129,11 @@ impl Rounds {
         let Round::Between(pause) = &mut self.round else { return };
         let cause = match pause.poll(cx) {
             Poll::Ready(Ok(retry)) => return self.begin_round(retry),
-            Poll::Ready(Err(cause)) => cause,
+            Poll::Ready(Err(NoRetry::Stop(cause))) => cause,
+            Poll::Ready(Err(NoRetry::Abandoned)) => {
+                self.work.abandon();
+                CauseCode::Caller
+            }
             // The driver wakes handlers at the end of the connection: a shielded one would not notice otherwise.
             Poll::Pending if !self.work.shared.lock().conn.is_open() => CauseCode::Disconnect,
             Poll::Pending => return,

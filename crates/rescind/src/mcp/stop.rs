@@ -27,6 +27,8 @@ struct RoundsStopRecord {
     is_over: bool,
     /// The cause of its stop.
     cause: Option<Cause>,
+    /// The receipt of a stop between two rounds, where no request is pending.
+    receipt: Option<Receipt>,
     /// The waker of the caller, between two rounds.
     waker: Option<Waker>,
 }
@@ -57,17 +59,44 @@ impl RoundsStopState {
         (state.questions, state.waiting) = (questions, waiting.map(Arc::downgrade));
     }
 
-    /// Returns the cause if the call was stopped between two rounds; else its caller is woken when it is.
+    /// Returns the cause if the call was stopped, now or before this pause; else its caller is woken when it is.
     pub(super) fn pause(&self, cx: &Context<'_>) -> Option<Cause> {
-        let mut state = self.lock();
-        state.round = None;
-        state.waker = Some(cx.waker().clone());
-        state.cause.clone()
+        let cause = {
+            let mut state = self.lock();
+            state.round = None;
+            state.waker = Some(cx.waker().clone());
+            state.cause.clone()?
+        };
+        // It may have been stopped while the answer that asks for input lay unread.
+        self.stop_between(cause.clone());
+        Some(cause)
     }
 
     /// Notes that the call has ended.
     pub(super) fn end(&self) {
         self.lock().is_over = true;
+    }
+
+    /// Notes that the call ends here between two rounds, for this cause, and tells the server so if it wants to know.
+    pub(super) fn end_between(&self, cause: Cause) {
+        self.stop_between(cause);
+        self.end();
+    }
+
+    /// Stops the call if it is between two rounds: the server is told so if it wants to know, and the receipt says whether
+    /// it was (D28). The first stop stays.
+    fn stop_between(&self, cause: Cause) {
+        let waiting = {
+            let state = self.lock();
+            if state.is_over || state.round.is_some() || state.receipt.is_some() {
+                return;
+            }
+            state.waiting.as_ref().and_then(Weak::upgrade)
+        };
+        let asked = self.shared.now();
+        let is_told = waiting.is_some_and(|waiting| waiting.abandon());
+        let (outcome, written) = if is_told { (Outcome::Sent, Some(asked)) } else { (Outcome::NotSendable, None) };
+        self.lock().receipt.get_or_insert(Receipt { cause, asked, written, outcome });
     }
 
     fn lock(&self) -> MutexGuard<'_, RoundsStopRecord> {
@@ -79,39 +108,45 @@ impl Stoppable for RoundsStopState {
     /// Cancels the pending round. Between two rounds no request is pending: the open questions are closed, whether the call
     /// is polled or not, the server is not asked again, and it is told so if it wants to know.
     fn stop(self: Arc<Self>, cause: Cause, grace: Option<Duration>) -> ReceiptFuture {
-        let (round, is_over, waker, questions, waiting) = {
+        {
             let mut state = self.lock();
             if !state.is_over {
                 // The first cause stays (D19).
                 state.cause.get_or_insert_with(|| cause.clone());
             }
+        }
+        // Before the questions end: one that ends may end the whole call, on another thread.
+        self.stop_between(cause.clone());
+        let (round, receipt, waker, questions) = {
+            let mut state = self.lock();
             let questions = std::mem::take(&mut state.questions);
-            (state.round.clone(), state.is_over, state.waker.take(), questions, state.waiting.clone())
+            (state.round.clone(), state.receipt.clone(), state.waker.take(), questions)
         };
         for question in questions {
             drop(question.cancel_for(cause.clone()));
         }
-        let is_told = waiting.and_then(|waiting| waiting.upgrade()).is_some_and(|waiting| waiting.abandon());
         if let Some(waker) = waker {
             waker.wake();
         }
-        match (round, grace) {
-            (Some(round), None) => round.cancel_for(cause),
-            (Some(round), Some(grace)) => round.cancel_for_and_wait(cause, grace),
-            (None, _) => {
-                let outcome = match (is_over, is_told) {
-                    (true, _) => Outcome::CompletedFirst,
-                    (false, true) => Outcome::Sent,
-                    (false, false) => Outcome::NotSendable,
-                };
-                ReceiptFuture::known(&self.shared, cause, outcome)
+        match (receipt, round, grace) {
+            (Some(receipt), _, _) => ReceiptFuture::known(&self.shared, receipt),
+            (None, Some(round), None) => round.cancel_for(cause),
+            (None, Some(round), Some(grace)) => round.cancel_for_and_wait(cause, grace),
+            (None, None, _) => {
+                let asked = self.shared.now();
+                let receipt = Receipt { cause, asked, written: None, outcome: Outcome::CompletedFirst };
+                ReceiptFuture::known(&self.shared, receipt)
             }
         }
     }
 
-    /// The receipt of the latest round.
+    /// The receipt of a stop between two rounds, or of the latest round.
     fn receipt(&self) -> Option<Receipt> {
-        self.lock().round.as_ref()?.receipt()
+        let (receipt, round) = {
+            let state = self.lock();
+            (state.receipt.clone(), state.round.clone())
+        };
+        receipt.or_else(|| round?.receipt())
     }
 }
 

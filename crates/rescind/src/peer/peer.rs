@@ -142,7 +142,7 @@ impl Peer {
         let now = self.shared.now();
         let state = self.shared.lock();
         let left = |deadline: Option<Instant>| deadline.map(|deadline| deadline.since(now));
-        let ours = state.conn.outgoing().map(|call| OurRequest {
+        let ours = state.conn.outgoing().filter(|call| !call.is_over).map(|call| OurRequest {
             id: {
                 let OutgoingId(id) = call.id;
                 id
@@ -233,7 +233,8 @@ impl From<Misuse> for super::ErrorObject {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct InFlight {
-    /// Requests of this side; cancelled ones as long as their receipt is open.
+    /// Requests of this side whose caller waits, and cancelled ones until nothing more can be learnt: until the cancel is
+    /// written (MCP), or confirmed (ACP, LSP).
     pub ours: Vec<OurRequest>,
     /// Requests of the peer, until their handler has ended and their answer is written.
     pub theirs: Vec<TheirRequest>,

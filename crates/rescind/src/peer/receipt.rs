@@ -169,11 +169,10 @@ pub struct ReceiptFuture {
 impl ReceiptFuture {
     /// A receipt that is known already.
     #[cfg(feature = "mcp")]
-    pub(crate) fn known(shared: &Arc<PeerShared>, cause: Cause, outcome: Outcome) -> Self {
-        let asked = shared.now();
+    pub(crate) fn known(shared: &Arc<PeerShared>, receipt: Receipt) -> Self {
         let stop_state = StopState::of_ended(Arc::clone(shared));
-        let written = (outcome == Outcome::Sent).then_some(asked);
-        stop_state.lock().receipt = Some(Receipt { cause: cause.clone(), asked, written, outcome });
+        let (cause, asked) = (receipt.cause.clone(), receipt.asked);
+        stop_state.lock().receipt = Some(receipt);
         Self { stop_state, cause, asked }
     }
 }

@@ -183,6 +183,14 @@ impl RunningRequest {
         fires
     }
 
+    /// Stops the handler, since the requester says that it makes no further request for it, and reports that as a cancel.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn abandon(&self) {
+        let now = self.shared.now();
+        self.shared.lock().conn.abandon(now, self.key);
+        self.shared.driver_notify.notify();
+    }
+
     /// Wakes the handler's task.
     pub(crate) fn wake(&self) {
         self.signal.wake_task();

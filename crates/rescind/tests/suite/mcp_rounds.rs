@@ -963,3 +963,104 @@ async fn after_a_stop_between_two_rounds_the_server_hears_nothing() {
     wire.say(&result(&again["id"], json!({ "content": [] }))).await;
     assert_eq!(call.await.unwrap().unwrap().text(), "");
 }
+
+/// A call that waits between two rounds, its stop handle, and the connection of its server.
+async fn between_rounds(
+    change: impl FnOnce(RoundTrips<ToolResult>) -> RoundTrips<ToolResult>,
+) -> (Wire, Client, Pin<Box<RoundTrips<ToolResult>>>, rescind::peer::StopHandle) {
+    let (_asked, person) = watch();
+    let (mut wire, client) = opened(waits_for_the_person(person)).await;
+    let mut call = Box::pin(change(client.call_tool("book", &())));
+    let stop = call.handle();
+    assert!(poll_once(call.as_mut()).is_pending());
+    let first = wire.hear().await;
+    wire.say(&asks(&first)).await;
+    assert_eq!(wire.so_far().await, Vec::<Value>::new());
+    assert!(poll_once(call.as_mut()).is_pending());
+    (wire, client, call, stop)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_between_two_rounds_has_a_receipt_that_stays_however_it_was_asked_for() {
+    let token = CancellationToken::new();
+    let (_asked, person) = watch();
+    for way in ["handle", "token", "drop", "unread"] {
+        let given = token.child_token();
+        let fires = given.clone();
+        let (mut wire, _client, mut call, stop) = between_rounds(|call| call.token(given)).await;
+        assert_eq!(stop.receipt(), None, "{way}");
+        match way {
+            "handle" => {
+                assert_eq!(stop.cancel("enough").await.outcome, Outcome::Sent);
+                assert_eq!(stop.receipt().map(|receipt| receipt.outcome), Some(Outcome::Sent));
+                assert!(matches!(poll_once(call.as_mut()), Poll::Ready(Err(CallError::Cancelled(_)))));
+            }
+            "token" => {
+                fires.cancel();
+                assert!(matches!(poll_once(call.as_mut()), Poll::Ready(Err(CallError::Cancelled(_)))));
+            }
+            "drop" => drop(call),
+            // The answer that asks has arrived, and its caller has not looked.
+            _ => {
+                let (unread, client) = opened(waits_for_the_person(person.clone())).await;
+                wire = unread;
+                let mut call = Box::pin(client.call_tool("book", &()).send());
+                let stop = call.handle();
+                let first = wire.hear().await;
+                wire.say(&asks(&first)).await;
+                assert_eq!(wire.so_far().await, Vec::<Value>::new());
+                drop(stop.cancel("enough"));
+                assert!(matches!(poll_once(call.as_mut()), Poll::Ready(Err(CallError::Cancelled(_)))));
+                assert_eq!(stop.receipt().map(|receipt| receipt.outcome), Some(Outcome::Sent), "{way}");
+                assert_eq!(wire.so_far().await, [abandoned(&json!("a"))], "{way}");
+                continue;
+            }
+        }
+        assert_eq!(wire.so_far().await, [abandoned(&json!("a"))], "{way}");
+        let receipt = stop.receipt().expect(way);
+        assert_eq!((receipt.outcome, receipt.written.is_some()), (Outcome::Sent, true), "{way}");
+        assert_eq!(stop.cancel("again").await, receipt, "{way}: the first stays");
+        assert_eq!(wire.so_far().await, Vec::<Value>::new(), "{way}: told once");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_between_two_rounds_is_observed_at_the_server_as_a_cancel() {
+    let ((mut work, witness), seen) = (watch(), Log::new());
+    let log = seen.clone();
+    let observe = move |peer: Builder| {
+        peer.on_cancelled(move |notice| {
+            log.add((
+                notice.id.as_ref().map(ToString::to_string),
+                notice.method.as_deref().map(str::to_owned),
+                notice.verdict,
+            ));
+        })
+    };
+    let mut wire = wire(server(&witness), observe).await;
+    wire.say(&call(1, "book", json!({}))).await;
+    let state = state(&wire.hear().await);
+    work.started(1).await;
+    wire.say(&abandoned(&state)).await;
+    work.stopped(1, CauseCode::Caller).await;
+    assert_eq!(wire.so_far().await, Vec::<Value>::new());
+    let expected = (Some("1".to_owned()), Some("tools/call".to_owned()), rescind::peer::Verdict::Accepted);
+    assert_eq!(seen.take(), [expected]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_flight_lists_no_call_that_has_ended() {
+    let (mut wire, client, mut call, stop) = between_rounds(|call| call).await;
+    assert!(client.peer().in_flight().ours.is_empty(), "nothing is pending between two rounds");
+    drop(stop.cancel("enough"));
+    assert!(matches!(poll_once(call.as_mut()), Poll::Ready(Err(CallError::Cancelled(_)))));
+    assert_eq!(wire.so_far().await, [abandoned(&json!("a"))]);
+    assert!(client.peer().in_flight().ours.is_empty());
+    // A round that was cancelled while it was pending: MCP answers it with nothing.
+    let call = client.call_tool("book", &()).send();
+    let asked = wire.hear().await;
+    assert_eq!(client.peer().in_flight().ours.len(), 1);
+    assert_eq!(call.cancel("enough").await.outcome, Outcome::Sent);
+    assert!(is_cancel(&wire.hear().await, &rescind::mcp::LATEST, &asked["id"]));
+    assert!(client.peer().in_flight().ours.is_empty(), "it has ended");
+}
