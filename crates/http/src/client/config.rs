@@ -63,6 +63,8 @@ pub struct HttpClientConfig {
     /// How long the server may take to show that it speaks the transport of 2024-11-05 only.
     pub probe_within: Duration,
     /// Seeds the hash of ids, so that a peer cannot choose ids that collide, and spreads the attempts of many clients.
+    /// With 0, the default, each [`HttpTransport`](crate::shell::client::HttpTransport) draws one from the system; a test may pin
+    /// another.
     pub seed: u64,
 }
 

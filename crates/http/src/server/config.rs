@@ -86,7 +86,8 @@ pub struct HttpServerConfig {
     pub max_tools: usize,
     /// The longest message, in bytes.
     pub max_message: usize,
-    /// Seeds the hash of ids, so that a peer cannot choose ids that collide.
+    /// Seeds the hash of ids, so that a peer cannot choose ids that collide. With 0, the default, each
+    /// [`Endpoint`](crate::shell::Endpoint) draws one from the system; a test may pin another.
     pub seed: u64,
 }
 

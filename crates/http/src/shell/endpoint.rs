@@ -21,7 +21,10 @@ use rescind::peer::{Builder, transport::Credentials};
 use rescind_proto::time::Instant;
 use tokio::{sync::Notify, task::JoinSet};
 
-use super::link::{self, HttpLink};
+use super::{
+    link::{self, HttpLink},
+    seed,
+};
 use crate::server::{Access, HttpServer, HttpServerConfig, HttpServerEvent, KeySet, LinkKey, Owner, ReplyKey};
 
 /// An endpoint of Streamable HTTP: serves HTTP requests, and opens links for what is to answer them.
@@ -174,7 +177,8 @@ impl Endpoint {
     ///
     /// Outside a tokio runtime.
     #[must_use]
-    pub fn new(config: HttpServerConfig) -> Self {
+    pub fn new(mut config: HttpServerConfig) -> Self {
+        config.seed = seed::pinned_or_drawn(config.seed);
         let max_message = config.max_message;
         let state = State {
             server: HttpServer::new(config),

@@ -18,7 +18,10 @@ use super::{
     connect::{ConnectConfig, ConnectError, Sender},
     shared::{OnNotice, Shared, keep_time},
 };
-use crate::client::{HttpClient, HttpClientConfig, HttpClientNotice, headers::Origin};
+use crate::{
+    client::{HttpClient, HttpClientConfig, HttpClientNotice, headers::Origin},
+    shell::seed,
+};
 
 /// The messages of a server that speaks Streamable HTTP.
 ///
@@ -96,11 +99,12 @@ impl HttpTransport {
     }
 
     fn open(
-        config: HttpClientConfig,
+        mut config: HttpClientConfig,
         connect: ConnectConfig,
         authorizer: Option<Arc<dyn Authorizer>>,
         on_notice: Option<OnNotice>,
     ) -> Result<Self, ConnectError> {
+        config.seed = seed::pinned_or_drawn(config.seed);
         let sender = Sender::new(config.url(), connect)?;
         let runtime = Handle::current();
         let authorizer = authorizer.map(|authorizer| (Origin::of(config.url()), authorizer));
