@@ -10,3 +10,8 @@ pub mod shell;
 
 mod mirror;
 mod sse;
+
+// Their types stand in public signatures.
+pub use http;
+#[cfg(feature = "tls")]
+pub use rustls;

@@ -61,6 +61,14 @@
 //! and servers of others. The engine, [`rescind_proto`], decides; this crate reads, writes, waits and starts
 //! processes.
 //!
+//! Three more crates stand on this one:
+//!
+//! | crate | what it adds |
+//! | --- | --- |
+//! | `rescind-http` | MCP over HTTP: a client, an endpoint, a listener, and a service for axum and hyper |
+//! | `rescind-tasks` | MCP tasks: tools whose work outlives its request, and their store |
+//! | `rescind-sign-in` | signing in to a server over HTTP: OAuth with a browser, a device code or a client's secret |
+//!
 //! # Features
 //!
 //! | feature | what it adds |
