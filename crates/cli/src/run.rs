@@ -122,6 +122,15 @@ pub(crate) fn own_words(words: &[String]) -> Option<usize> {
     words.len().checked_sub(command.len()).filter(|_| !command.is_empty())
 }
 
+/// The regular file that a shim with these words records to, the first word being `run`. Devices and pipes can take more
+/// than one recording.
+pub(crate) fn recording(words: &[String]) -> Option<PathBuf> {
+    let parsed = Arguments::augment_args(clap::Command::new("run")).try_get_matches_from(words).ok()?;
+    let file = Arguments::from_arg_matches(&parsed).ok()?.record?;
+    let is_file = std::fs::metadata(&file).map_or(true, |about| about.is_file());
+    is_file.then_some(file)
+}
+
 pub(crate) fn main(arguments: Arguments) -> ExitCode {
     let is_remote = arguments.url.is_some();
     match run(arguments) {

@@ -1,6 +1,7 @@
 //! `rescind wrap` and `rescind unwrap`: put the shim before servers in the configuration files of clients, and take it out.
 
 mod change;
+mod file_size;
 pub(crate) mod files;
 pub(crate) mod program;
 
@@ -114,7 +115,7 @@ fn client(text: &str) -> Result<String, String> {
 }
 
 pub(crate) fn wrap(arguments: &WrapArguments) -> ExitCode {
-    finish(check_flags(&arguments.run_flags).and_then(|()| {
+    finish(file_size::survive_limit().and_then(|()| check_flags(&arguments.run_flags)).and_then(|()| {
         let urls = match (arguments.urls, arguments.force) {
             (false, _) => Urls::Leave,
             (true, false) => Urls::Wrap,
@@ -126,7 +127,7 @@ pub(crate) fn wrap(arguments: &WrapArguments) -> ExitCode {
 }
 
 pub(crate) fn unwrap(arguments: &UnwrapArguments) -> ExitCode {
-    finish(run(&arguments.choice, &Direction::Unwrap))
+    finish(file_size::survive_limit().and_then(|()| run(&arguments.choice, &Direction::Unwrap)))
 }
 
 fn finish(done: Result<Completion, Failure>) -> ExitCode {
@@ -229,6 +230,7 @@ fn run(choice: &Choice, direction: &Direction) -> Result<Completion, Failure> {
         }
         return Ok(completion);
     }
+    direction.check_recording(&found, &meant)?;
     direction.warn_of_temporary();
     if choice.dry_run {
         return Ok(completion);

@@ -2,7 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::{config::Servers, entry::Kind, syntax::Syntax};
+use crate::{
+    config::{Config, Servers},
+    entry::{Kind, Launch},
+    syntax::Syntax,
+};
 
 /// A program that starts servers, agents or language servers.
 #[derive(Debug, PartialEq, Eq)]
@@ -115,23 +119,49 @@ pub fn client(id: &str) -> Option<&'static Client> {
 /// The shape of a file by its name, for files in places that [`CLIENTS`] does not list.
 #[must_use]
 pub fn shape_of(path: &Path) -> Option<Shape> {
+    shape_by_path(path).or_else(|| shape_by_name(path))
+}
+
+/// The shape of a file by its place and its content: that of its place, if the content has servers there; otherwise the one
+/// by which the most servers are found.
+#[must_use]
+pub fn shape_of_content(path: &Path, content: &[u8]) -> Option<Shape> {
+    let usual = shape_of(path)?;
+    let servers = |shape: &Shape| {
+        let config = Config::read(content, shape.syntax, shape.servers).ok();
+        let entries = config.iter().flat_map(Config::entries);
+        entries.filter(|entry| matches!(entry.launch, Launch::Command(_) | Launch::Url(_))).count()
+    };
+    if shape_by_path(path).is_some() && servers(&usual) > 0 {
+        return Some(usual);
+    }
+    let others = [ANY_JSON, OPENCODE, CODEX, HELIX].into_iter().filter(|other| other.syntax == usual.syntax);
+    // Of several with the same number the last counts.
+    others.rev().chain([usual]).max_by_key(servers)
+}
+
+/// The shape of a file that has the place of a client's in some folder.
+fn shape_by_path(path: &Path) -> Option<Shape> {
+    shape_where(|pattern| path.ends_with(Path::new(pattern.trim_start_matches("*/"))))
+}
+
+/// The shape of a file by the last part of its name.
+fn shape_by_name(path: &Path) -> Option<Shape> {
     let ends = |pattern: &str| {
         pattern.rsplit('/').next().is_some_and(|name| path.file_name().is_some_and(|file| file == name))
     };
-    let ends_in = |pattern: &str| path.ends_with(Path::new(pattern.trim_start_matches("*/")));
-    let of = |whole: bool| {
-        let fits = |pattern: &str| if whole { ends_in(pattern) } else { ends(pattern) };
-        let file = CLIENTS.iter().flat_map(|client| client.files).find(|file| fits(file.path)).map(|file| file.shape);
-        let project = CLIENTS.iter().flat_map(|client| client.project).find(|file| fits(file.path));
-        project.map(|file| file.shape).or(file)
-    };
-    let known = of(true).or_else(|| of(false));
     let extension = path.extension().and_then(|extension| extension.to_str());
-    known.or(match extension {
+    shape_where(ends).or(match extension {
         Some("json" | "jsonc" | "json5") => Some(ANY_JSON),
         Some("toml") => Some(CODEX),
         _ => None,
     })
+}
+
+fn shape_where(fits: impl Fn(&str) -> bool) -> Option<Shape> {
+    let file = CLIENTS.iter().flat_map(|client| client.files).find(|file| fits(file.path)).map(|file| file.shape);
+    let project = CLIENTS.iter().flat_map(|client| client.project).find(|file| fits(file.path));
+    project.map(|file| file.shape).or(file)
 }
 
 const fn mcp(at: &'static [&'static str]) -> Servers {

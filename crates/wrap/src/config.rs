@@ -124,7 +124,7 @@ impl Config {
                 Some((edits, added.map(Note::Arguments)))
             }
             (Launch::Command(command), Change::TakeOff { words, added }) => {
-                Some((edit::take_off(text, command, *words, *added), None))
+                Some((edit::take_off(text, &entry.object, command, *words, *added), None))
             }
             (Launch::Url(_), Change::ToCommand(words, style)) => {
                 let (edits, note) = remote::to_command(text, *syntax, &entry.object, words, style)?;

@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::{
     entry::{Command, Form},
     syntax::Syntax,
-    tree::{Node, Object, Value},
+    tree::{Member, Node, Object, Value},
 };
 
 /// One change: what stands in a range is replaced.
@@ -50,9 +50,9 @@ pub(crate) fn prepend(text: &str, syntax: Syntax, command: &Command, words: &[St
     }
 }
 
-/// Takes the first words off a command, so many that its own program comes first again. Arguments that were `added` with
-/// them are taken out as a whole, where nothing else is in them.
-pub(crate) fn take_off(text: &str, command: &Command, words: usize, added: Option<&str>) -> Vec<Edit> {
+/// Takes the first words off a command of this entry, so many that its own program comes first again. Arguments that were
+/// `added` with them are taken out as a whole, where nothing else is in them.
+pub(crate) fn take_off(text: &str, entry: &Object, command: &Command, words: usize, added: Option<&str>) -> Vec<Edit> {
     match &command.form {
         Form::Array(array) => vec![remove_first(text, array, words)],
         Form::Members { program, arguments: Some(array), .. } => {
@@ -60,15 +60,35 @@ pub(crate) fn take_off(text: &str, command: &Command, words: usize, added: Optio
             // The words of ours are the program and those before the program that is to come back.
             let Some(own) = words.checked_sub(1).and_then(|place| elements.get(place)) else { return Vec::new() };
             let back = Edit { range: program.clone(), text: text[own.range.clone()].to_owned() };
-            let added = added.filter(|added| words == elements.len() && text[program.end..].starts_with(added));
-            let rest = added.map_or_else(
-                || remove_first(text, array, words),
-                |added| Edit { range: program.end..program.end + added.len(), text: String::new() },
-            );
+            let rest = added
+                .filter(|_| words == elements.len())
+                .and_then(|added| {
+                    let is_as_written = text[program.end..].starts_with(added);
+                    let range = program.end..program.end + added.len();
+                    if is_as_written {
+                        Some(Edit { range, text: String::new() })
+                    } else {
+                        remove_array(text, entry, array)
+                    }
+                })
+                .unwrap_or_else(|| remove_first(text, array, words));
             vec![back, rest]
         }
         Form::Members { arguments: None, .. } => Vec::new(),
     }
+}
+
+/// Removes the member whose value is this array from the object that has it, here or one level below. `None` if a comment
+/// would go with it.
+fn remove_array(text: &str, entry: &Object, array: &Node) -> Option<Edit> {
+    let inner = entry.members.iter().filter_map(|member| member.node.as_object());
+    let mut objects = std::iter::once(entry).chain(inner);
+    let holds = |member: &Member| member.node.range == array.range;
+    let object = objects.find(|object| object.members.iter().any(holds))?;
+    let member = object.members.iter().find(|member| holds(member))?;
+    let edit = remove_member(text, object, &member.key)?;
+    let around = [&text[edit.range.start..member.key_range.start], &text[array.range.end..edit.range.end]];
+    around.concat().chars().all(|found| found == ',' || found.is_whitespace()).then_some(edit)
 }
 
 /// Inserts elements before the first of an array, each on its own line if the first one is.

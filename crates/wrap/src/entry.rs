@@ -15,6 +15,8 @@ pub struct Entry {
     pub launch: Launch,
     /// Whether the client has it switched off.
     pub is_disabled: bool,
+    /// Whether VS Code debugs it (`dev.debug`).
+    pub is_debugged: bool,
     /// All of its members.
     pub(crate) object: Object,
 }
@@ -112,10 +114,13 @@ impl Entry {
     pub(crate) fn read(path: Vec<String>, kind: Kind, node: &Node) -> Self {
         let Some(object) = node.as_object() else {
             let launch = Launch::Unclear("it is not an object");
-            return Self { path, kind, launch, is_disabled: false, object: Object::default() };
+            let object = Object::default();
+            return Self { path, kind, launch, is_disabled: false, is_debugged: false, object };
         };
         let is_disabled = object.flag("disabled") == Some(true) || object.flag("enabled") == Some(false);
-        Self { path, kind, launch: Launch::read(object), is_disabled, object: object.clone() }
+        let debug = object.get("dev").and_then(|dev| dev.node.as_object()?.get("debug"));
+        let is_debugged = debug.is_some_and(|debug| !matches!(debug.node.value, Value::Flag(false) | Value::Other));
+        Self { path, kind, launch: Launch::read(object), is_disabled, is_debugged, object: object.clone() }
     }
 
     /// Its name in the file.

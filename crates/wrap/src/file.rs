@@ -1,18 +1,19 @@
 //! Files of other programs, which may write them at the same moment.
 
+mod turn;
 #[cfg(unix)]
 mod unix;
 #[cfg(windows)]
 mod windows;
 
 use std::{
-    ffi::OsString,
     fs::{self, File, OpenOptions},
     io::{self, Read, Write},
     path::{Path, PathBuf},
 };
 
 pub(crate) use platform::private;
+pub use turn::Turn;
 #[cfg(unix)]
 use unix as platform;
 #[cfg(windows)]
@@ -107,26 +108,31 @@ impl Snapshot {
         platform::check_writable(&fs::metadata(&self.path)?)
     }
 
+    /// A new version that a killed writer has left beside the file, or that is about to take its place.
+    #[must_use]
+    pub fn leftover(&self) -> Option<PathBuf> {
+        turn::leftovers(&self.path).into_iter().next()
+    }
+
     /// Puts these bytes in its place, as one step: at every moment the file is there, and is the old one or the new one.
-    /// `false` if it was no longer what was read: then it is left as it is.
-    ///
-    /// Call it under the lock that all who do so share: the new file has a fixed name until it takes its place.
+    /// `false` if it was no longer what was read: then it is left as it is. What writers that were killed have left beside
+    /// it goes.
     ///
     /// # Errors
     ///
     /// If the system refuses, or if something else has overwritten it right afterwards.
-    pub fn replace(&self, new: &[u8]) -> Result<bool, FileError> {
+    pub fn replace(&self, turn: &Turn, new: &[u8]) -> Result<bool, FileError> {
         self.check_writable()?;
-        let beside = self.beside();
-        let done = self.replace_by(&beside, new);
-        // What was left behind by one that was killed is overwritten, and so is never in the way.
+        for left in turn.leftovers() {
+            let _ = fs::remove_file(left);
+        }
+        let (beside, file) = turn.create_beside()?;
+        let done = self.replace_by(&beside, file, new);
         let _ = fs::remove_file(&beside);
         done
     }
 
-    fn replace_by(&self, beside: &Path, new: &[u8]) -> Result<bool, FileError> {
-        let _ = fs::remove_file(beside);
-        let mut file = platform::private(OpenOptions::new().write(true).create_new(true)).open(beside)?;
+    fn replace_by(&self, beside: &Path, mut file: File, new: &[u8]) -> Result<bool, FileError> {
         file.write_all(new)?;
         file.set_permissions(self.permissions.clone())?;
         platform::copy_attributes(&self.path, &file)?;
@@ -163,19 +169,35 @@ impl Snapshot {
             expected = std::mem::replace(&mut put, out);
         }
     }
-
-    /// The new file before it takes its place. Afterwards only one that was killed has left it there.
-    #[must_use]
-    pub fn beside(&self) -> PathBuf {
-        let mut name = OsString::from(".");
-        name.push(self.path.file_name().unwrap_or_default());
-        name.push(".rescind-new");
-        self.path.with_file_name(name)
-    }
 }
 
-fn content(path: &Path) -> io::Result<Vec<u8>> {
+/// Opens a regular file, and nothing else: a pipe would wait for its other end.
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    let check = |about: fs::Metadata| {
+        let not_a_file = || io::Error::new(io::ErrorKind::InvalidInput, FileError::NotAFile);
+        if about.is_file() { Ok(()) } else { Err(not_a_file()) }
+    };
+    check(fs::metadata(path)?)?;
+    let file = platform::never_waiting(OpenOptions::new().read(true)).open(path)?;
+    check(file.metadata()?)?;
+    Ok(file)
+}
+
+pub(crate) fn content(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(LONGEST + 1).read_to_end(&mut bytes)?;
+    open(path)?.take(LONGEST + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// Reads a regular file of at most [`LONGEST`] bytes as text.
+///
+/// # Errors
+///
+/// If it cannot be read, is a pipe, a device or a folder, is longer, or is not UTF-8.
+pub fn text(path: &Path) -> io::Result<String> {
+    let bytes = content(path)?;
+    if bytes.len() as u64 > LONGEST {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, FileError::TooLong));
+    }
+    String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }

@@ -14,7 +14,10 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::{file::private, remote::UrlNote};
+use crate::{
+    file::{self, private},
+    remote::UrlNote,
+};
 
 /// The file that is locked.
 const LOCK: &str = "wrap.lock";
@@ -75,8 +78,8 @@ impl JournalState {
     /// Looks at the journal of a folder, and changes nothing.
     #[must_use]
     pub fn of(folder: &Path) -> Self {
-        let is_in_use = File::open(folder.join(LOCK)).is_ok_and(|lock| lock.try_lock().is_err());
-        let read = match fs::read(path(folder)) {
+        let is_in_use = file::open(&folder.join(LOCK)).is_ok_and(|lock| lock.try_lock().is_err());
+        let read = match file::content(&path(folder)) {
             Ok(bytes) => serde_json::from_slice::<Files>(&bytes).map_err(|error| error.to_string()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Files::default()),
             Err(error) => Err(error.to_string()),
@@ -103,7 +106,7 @@ impl Journal {
         let lock = private(OpenOptions::new().write(true).create(true).truncate(false)).open(folder.join(LOCK))?;
         lock.lock()?;
         let path = path(folder);
-        let files = match fs::read(&path) {
+        let files = match file::content(&path) {
             Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or_default(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Files::default(),
             Err(error) => return Err(error),
@@ -129,16 +132,20 @@ impl Journal {
         additions.iter().find(|one| one.server == server).map(|one| &one.note)
     }
 
-    /// Keeps what will no longer be told by the file. It is on disk before this returns.
+    /// Keeps what the file will no longer tell of these servers, and nothing else of them. It is on disk before this returns.
     ///
     /// # Errors
     ///
     /// If it cannot be written.
-    pub fn note(&mut self, file: &Path, notes: impl IntoIterator<Item = (Vec<String>, Note)>) -> io::Result<()> {
+    pub fn note(
+        &mut self,
+        file: &Path,
+        notes: impl IntoIterator<Item = (Vec<String>, Option<Note>)>,
+    ) -> io::Result<()> {
         let known = self.files.files.entry(file.to_owned()).or_default();
         for (server, note) in notes {
             known.retain(|one| one.server != server);
-            known.push(Addition { server, note });
+            known.extend(note.map(|note| Addition { server, note }));
         }
         if known.is_empty() {
             self.files.files.remove(file);

@@ -8,7 +8,7 @@ use std::{
 use crate::{
     client::{self, Folders, Shape},
     config::Config,
-    managed,
+    file, managed,
 };
 
 /// Where they are looked for.
@@ -180,7 +180,7 @@ fn lists_of(path: PathBuf) -> Option<Outside> {
 
 /// The text of a file; `None` if there is none.
 fn read(path: &Path) -> Option<Result<String, String>> {
-    match fs::read_to_string(path) {
+    match file::text(path) {
         Ok(text) => Some(Ok(text)),
         Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => None,
         Err(error) => Some(Err(error.to_string())),

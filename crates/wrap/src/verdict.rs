@@ -26,6 +26,8 @@ pub enum Verdict {
     Elsewhere,
     /// Its command is a whole shell line, which would not work as an argument.
     ShellLine,
+    /// VS Code debugs it, and then starts only a command that is `node` or `python` itself.
+    Debugged,
     /// A list of allowed or denied servers names its exact command, so a changed command would change what is allowed.
     Managed,
     /// The entry is not understood, for this reason.
@@ -48,6 +50,7 @@ impl Verdict {
             Before::ShimByHand => Self::WrappedByHand,
             Before::Rescind => Self::Rescind,
             Before::Nothing if managed.contains(&command.words) => Self::Managed,
+            Before::Nothing if entry.is_debugged => Self::Debugged,
             Before::Nothing if is_shell_line(&command.words) => Self::ShellLine,
             Before::Nothing => Self::Bare,
         }
@@ -65,6 +68,9 @@ impl fmt::Display for Verdict {
             Self::Remote => "is at a URL",
             Self::Elsewhere => "has neither a command nor a URL in this file",
             Self::ShellLine => "has a whole shell line as its command; split it into `command` and `args`",
+            Self::Debugged => {
+                "has `dev.debug`, with which VS Code starts no command but `node` and `python`; take `debug` out to wrap it"
+            }
             Self::Managed => "is allowed or denied by its exact command in the settings of Claude Code",
             Self::Unclear(why) => return write!(f, "is not understood: {why}"),
         })

@@ -35,6 +35,13 @@ pub fn before(words: &[String], own: OwnWords) -> Before {
     if by_hand || in_shell { Before::ShimByHand } else { Before::Nothing }
 }
 
+/// The words that a shim puts before this program: `--` comes last where the program's name would be read as a flag.
+#[must_use]
+pub fn to_prepend(shim: &[String], program: &str) -> Vec<String> {
+    let separator = program.starts_with('-').then(|| "--".to_owned());
+    shim.iter().cloned().chain(separator).collect()
+}
+
 /// Whether these words, from `run` on, are flags of a shim and then `--url URL`.
 fn reaches_url(words: &[String], own: OwnWords) -> bool {
     let [flags @ .., flag, _] = words else { return false };

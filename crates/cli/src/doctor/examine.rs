@@ -57,7 +57,7 @@ fn file(target: Target, managed: &Managed, programs: &mut Programs) -> FileRepor
     let (problem, leftover, servers) = match read {
         Ok((snapshot, config)) => {
             let servers = config.entries().iter().map(|entry| server(entry, managed, is_shared, programs)).collect();
-            (None, Some(snapshot.beside()).filter(|beside| beside.exists()), servers)
+            (None, snapshot.leftover(), servers)
         }
         Err(failure) => (Some(failure.cause), None, Vec::new()),
     };
@@ -79,12 +79,15 @@ fn server(entry: &Entry, managed: &Managed, is_shared: bool, programs: &mut Prog
         | Verdict::Remote
         | Verdict::Elsewhere
         | Verdict::ShellLine
+        | Verdict::Debugged
         | Verdict::Managed
         | Verdict::Unclear(_) => ServerState::NotWrapped,
     };
     let program = first.filter(|_| state == ServerState::Wrapped).map(|word| programs.look(word, !is_shared));
     let attention = if shims > 1 {
         Some(format!("has {shims} shims: take one away with `rescind unwrap`"))
+    } else if state == ServerState::Wrapped && entry.is_debugged {
+        Some("has `dev.debug`, with which VS Code does not start a shim: take that out, or use `rescind unwrap`".into())
     } else {
         program.as_ref().and_then(wants_attention)
     };

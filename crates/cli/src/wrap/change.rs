@@ -5,17 +5,23 @@ use std::path::Path;
 use rescind_wrap::{
     config::{Change, Changed, Config},
     entry::{Entry, Launch},
-    file::{FileError, Snapshot},
+    file::{FileError, Turn},
     journal::{Journal, Note},
     remote::{self, Refusal},
     verdict::Verdict,
+    words,
 };
 
 use super::{
     files::{self, Found, Managed, Target},
     program, shown,
 };
-use crate::{failure::Failure, fleet::report, screen::clean};
+use crate::{
+    failure::Failure,
+    fleet::report,
+    run::{own_words, recording},
+    screen::clean,
+};
 
 /// Attempts to change a file that another program keeps writing.
 const ATTEMPTS: usize = 5;
@@ -83,6 +89,26 @@ impl Direction {
         }
     }
 
+    /// Refuses one recording for several servers: each would start its own, over that of the others.
+    pub(super) fn check_recording(&self, found: &[Found], meant: &[(usize, Vec<Vec<String>>)]) -> Result<(), Failure> {
+        let Self::Wrap { run_flags, .. } = self else { return Ok(()) };
+        let words = |of: &[String]| [&["run".to_owned()], of, &["server".to_owned()]].concat();
+        let Some(file) = recording(&words(run_flags)) else { return Ok(()) };
+        let has_it = |server: &&Server| {
+            let Launch::Command(command) = &server.entry.launch else { return false };
+            matches!(server.verdict, Verdict::Wrapped(_) | Verdict::WrappedUrl)
+                && recording(command.words.get(1..).unwrap_or_default()).as_ref() == Some(&file)
+        };
+        let others = found.iter().flat_map(|one| &one.servers).filter(has_it).count();
+        let count = others + meant.iter().map(|(_, servers)| servers.len()).sum::<usize>();
+        if count < 2 {
+            return Ok(());
+        }
+        let name = format!("--record {}", shown(&file));
+        let cause = format!("would be the recording of {count} servers, and each would write over that of the others");
+        Err(Failure::new(name, cause, "wrap one server at a time (--server NAME), each with a file of its own"))
+    }
+
     /// Warns if the program that would be written into files is in a place that will not stay.
     pub(super) fn warn_of_temporary(&self) {
         let Self::Wrap { program, .. } = self else { return };
@@ -142,14 +168,19 @@ pub(super) fn change(
         _ => "try again when no other program writes it".to_owned(),
     };
     let refused = |error: &dyn std::fmt::Display| Failure::new(shown(&target.path), error, closing());
-    let words = direction.words(target);
+    let shim = direction.words(target);
     let style = remote::style(target.client.map(|client| client.id));
+    let file = files::read(target)?.0.path().to_owned();
+    let turn = Turn::wait(&file).map_err(|error| refused(&error))?;
     for _ in 0..ATTEMPTS {
         let (snapshot, config) = files::read(target)?;
-        let file = snapshot.path().to_owned();
+        if snapshot.path() != file {
+            continue;
+        }
         let servers = files::servers(&config, target, managed);
         let mut left = Vec::new();
         let mut changes: Vec<(usize, Change<'_>)> = Vec::new();
+        let to_prepend: Vec<Vec<String>> = servers.iter().map(|one| to_prepend(&shim, one)).collect();
         for (place, one) in servers.iter().enumerate() {
             if !paths.contains(&one.entry.path) || !direction.is_for(one) {
                 continue;
@@ -167,8 +198,8 @@ pub(super) fn change(
                         left.push(unknown(target, one));
                         continue;
                     }
-                    (Verdict::Remote, _) => Change::ToCommand(&words, style),
-                    _ => Change::Prepend(&words),
+                    (Verdict::Remote, _) => Change::ToCommand(&shim, style),
+                    _ => Change::Prepend(&to_prepend[place]),
                 },
             ));
         }
@@ -180,14 +211,13 @@ pub(super) fn change(
             return Ok((0, left));
         }
         let bytes = config.changed(&changes).bytes;
-        check(target, &config, &snapshot, &bytes, &changes)?;
+        check(target, &config, &bytes, &changes)?;
         let count = changes.len();
         let servers: Vec<Vec<String>> = changes.iter().map(|(place, _)| servers[*place].entry.path.clone()).collect();
         if let Direction::Wrap { .. } = direction {
-            let notes = servers.iter().cloned().zip(notes).filter_map(|(server, note)| Some((server, note?)));
-            journal.note(&file, notes).map_err(|error| refused(&error))?;
+            journal.note(&file, servers.iter().cloned().zip(notes)).map_err(|error| refused(&error))?;
         }
-        match snapshot.replace(&bytes) {
+        match snapshot.replace(&turn, &bytes) {
             Ok(true) => {
                 if let Direction::Unwrap = direction {
                     // What is left in it is looked at again before it is believed.
@@ -200,6 +230,14 @@ pub(super) fn change(
         }
     }
     Err(refused(&FileError::Busy))
+}
+
+/// What a shim before this server begins with.
+fn to_prepend(shim: &[String], server: &Server) -> Vec<String> {
+    match &server.entry.launch {
+        Launch::Command(command) => words::to_prepend(shim, command.words.first().map_or("", String::as_str)),
+        Launch::Url(_) | Launch::Elsewhere | Launch::Unclear(_) => shim.to_vec(),
+    }
 }
 
 /// A server that reaches a URL, of which the journal knows nothing.
@@ -216,14 +254,8 @@ fn changed_since(target: &Target, server: &Server) -> Failure {
 }
 
 /// Reads the new content before it is written: the selected servers must have changed as planned, and no other server
-/// may have changed. What was at a URL must come back to the same bytes.
-fn check(
-    target: &Target,
-    before: &Config,
-    snapshot: &Snapshot,
-    bytes: &[u8],
-    changes: &[(usize, Change<'_>)],
-) -> Result<(), Failure> {
+/// may have changed. What is wrapped must come back to the same bytes.
+fn check(target: &Target, before: &Config, bytes: &[u8], changes: &[(usize, Change<'_>)]) -> Result<(), Failure> {
     let wrong = |why: &str| {
         let hint = "nothing was changed; please report how this file is written";
         Failure::new(shown(&target.path), format_args!("would not be what it should be: {why}"), hint)
@@ -239,15 +271,21 @@ fn check(
             return Err(wrong(&format!("{} would be another server", new.name())));
         }
     }
-    let urls: Vec<_> = changes.iter().filter(|(_, change)| matches!(change, Change::ToCommand(..))).cloned().collect();
-    let there = before.changed(&urls);
-    let back = Config::read(&there.bytes, target.shape.syntax, target.shape.servers)
+    let is_wrap = |change: &Change<'_>| matches!(change, Change::Prepend(_) | Change::ToCommand(..));
+    let wraps: Vec<_> = changes.iter().filter(|(_, change)| is_wrap(change)).cloned().collect();
+    let there = before.changed(&wraps);
+    let between = Config::read(&there.bytes, target.shape.syntax, target.shape.servers)
         .map_err(|error| wrong(&error.to_string()))?;
-    let notes = urls.iter().zip(&there.notes).filter_map(|((place, _), note)| match note {
-        Some(Note::Url(note)) => Some((*place, Change::ToUrl(note))),
-        Some(Note::Arguments(_)) | None => None,
+    let back = wraps.iter().zip(&there.notes).filter_map(|((place, _), note)| {
+        let change = match (Verdict::of(&between.entries()[*place], own_words, &[]), note) {
+            (Verdict::Wrapped(words), Some(Note::Arguments(text))) => Change::TakeOff { words, added: Some(text) },
+            (Verdict::Wrapped(words), None) => Change::TakeOff { words, added: None },
+            (Verdict::WrappedUrl, Some(Note::Url(note))) => Change::ToUrl(note),
+            _ => return None,
+        };
+        Some((*place, change))
     });
-    if back.changed(&notes.collect::<Vec<_>>()).bytes != snapshot.bytes() {
+    if between.changed(&back.collect::<Vec<_>>()).bytes != before.changed(&[]).bytes {
         return Err(wrong("`rescind unwrap` could not give it back"));
     }
     Ok(())

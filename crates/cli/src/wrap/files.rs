@@ -6,10 +6,10 @@ use std::{
 };
 
 use rescind_wrap::{
-    client::{CLIENTS, Client, Folders, Shape, shape_of},
+    client::{CLIENTS, Client, Folders, Shape, shape_of, shape_of_content},
     config::Config,
     entry::Entry,
-    file::{FileError, Snapshot},
+    file::{self, FileError, Snapshot},
     managed,
     remote::{self, Refusal},
     verdict::Verdict,
@@ -95,7 +95,9 @@ fn named(path: &Path) -> Result<Target, Failure> {
     if !absolute.exists() {
         return Err(Failure::new(name, FileError::Missing, "`rescind wrap --list` shows the files of all clients"));
     }
-    let shape = shape_of(&absolute).ok_or_else(|| {
+    let read = Snapshot::read(&absolute);
+    let by_content = read.ok().and_then(|read| shape_of_content(&absolute, read.bytes()));
+    let shape = by_content.or_else(|| shape_of(&absolute)).ok_or_else(|| {
         Failure::new(&name, "is neither JSON nor TOML by its name", "files of other kinds cannot be changed")
     })?;
     let project = |client: &&Client| client.project.iter().any(|file| absolute.ends_with(Path::new(file.path)));
@@ -207,7 +209,7 @@ impl Managed {
     pub(crate) fn read() -> Self {
         let own = folders().map(|folders| claude_code(&folders).join("settings.json")).ok();
         let files = [Some(PathBuf::from(managed::managed_file())), own];
-        let texts: Vec<String> = files.into_iter().flatten().filter_map(|file| fs::read_to_string(file).ok()).collect();
+        let texts: Vec<String> = files.into_iter().flatten().filter_map(|file| file::text(&file).ok()).collect();
         Self {
             commands: texts.iter().flat_map(|text| managed::commands(text)).collect(),
             names_launches: texts.iter().any(|text| managed::names_launches(text)),

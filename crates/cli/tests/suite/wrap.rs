@@ -1,5 +1,7 @@
 //! `rescind wrap` and `unwrap` in a home of their own, with the files of every client in it.
 
+mod forms;
+
 use std::{
     collections::BTreeMap,
     fs,

@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-use rustix::fs::{CWD, RenameFlags};
+use rustix::fs::{CWD, OFlags, RenameFlags};
 
 pub(super) use crate::attributes::copy as copy_attributes;
 use crate::file::FileError;
@@ -27,7 +27,25 @@ pub(super) fn check_writable(about: &Metadata) -> Result<(), FileError> {
 
 /// Has a file be closed to others when it is created.
 pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
-    options.mode(0o600)
+    never_waiting(options).mode(0o600)
+}
+
+/// Has an open of a pipe fail or return at once.
+pub(crate) fn never_waiting(options: &mut OpenOptions) -> &mut OpenOptions {
+    options.custom_flags(OFlags::NONBLOCK.bits().cast_signed())
+}
+
+/// Whether this file is still the one of this name.
+pub(super) fn is_at(file: &File, name: &Path) -> bool {
+    let same = |one: &Metadata, other: &Metadata| (one.dev(), one.ino()) == (other.dev(), other.ino());
+    matches!((file.metadata(), std::fs::symlink_metadata(name)), (Ok(one), Ok(other)) if same(&one, &other))
+}
+
+/// Removes a lock that is held: those who wait for it look for its name again.
+pub(super) fn take_away(lock: &File, name: &Path) {
+    if is_at(lock, name) {
+        let _ = std::fs::remove_file(name);
+    }
 }
 
 /// Has two files change places.

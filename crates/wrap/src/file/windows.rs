@@ -22,6 +22,19 @@ pub(super) const fn copy_attributes(_: &Path, _: &File) -> Result<(), FileError>
     Ok(())
 }
 
+/// An open never waits here.
+pub(crate) const fn never_waiting(options: &mut OpenOptions) -> &mut OpenOptions {
+    options
+}
+
+/// A lock stays where it is, since its name is not free while it is open.
+pub(super) const fn is_at(_: &File, _: &Path) -> bool {
+    true
+}
+
+/// Leaves the lock where it is.
+pub(super) const fn take_away(_: &File, _: &Path) {}
+
 /// There is no exchange.
 pub(super) fn exchange(_: &Path, _: &Path) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
