@@ -125,9 +125,10 @@ fn a_wrapped_command_that_begins_with_a_hyphen_starts_its_own_program() {
 fn put_special(home: &Home, path: &str, kind: FileType) -> PathBuf {
     let path = home.path().join(path);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
-    match kind {
-        FileType::Directory => fs::create_dir(&path).unwrap(),
-        kind => mknodat(CWD, &path, kind, Mode::RUSR | Mode::WUSR, 0).unwrap(),
+    if kind == FileType::Directory {
+        fs::create_dir(&path).unwrap();
+    } else {
+        mknodat(CWD, &path, kind, Mode::RUSR | Mode::WUSR, 0).unwrap();
     }
     path
 }
