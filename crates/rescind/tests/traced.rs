@@ -169,7 +169,7 @@ async fn a_cancel_that_could_not_be_sent_is_a_debug_line() {
     let call = peer.request::<Value>("work", &json!({})).send();
     // The request has been written; its cancel finds the pipe full.
     far.read_exact(&mut [0; 1]).await.unwrap();
-    peer.request::<Value>("more", &json!({ "text": "x".repeat(200) })).send().detach();
+    let _more = peer.request::<Value>("more", &json!({ "text": "x".repeat(200) })).send().detach();
     tokio::task::yield_now().await;
     let receipt = call.cancel("enough");
     drop(far);
