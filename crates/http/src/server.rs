@@ -21,6 +21,8 @@ mod credentials;
 mod discovery;
 mod fate;
 mod head;
+mod holder;
+mod incoming;
 mod input;
 mod issuer;
 mod joint;
@@ -56,7 +58,6 @@ use hashbrown::HashMap;
 use http::{HeaderName, HeaderValue, Response, StatusCode, request::Parts};
 use rescind_proto::{
     dialect::Disconnect,
-    error_code,
     id::RequestId,
     link::{CancelFate, Connected},
     message,
@@ -67,6 +68,7 @@ pub use access::{Access, TokenDigest};
 pub use bearers::{Bearers, BearersError, LineFault};
 pub use config::{HttpServerConfig, Sessions, Stateless};
 pub use discovery::MAX_PAGE;
+pub use holder::ClientAddress;
 pub use issuer::{
     Issuer, IssuerError,
     key_set::{KeySet, KeySetError},
@@ -78,6 +80,8 @@ pub use reply::{BodyChunk, ReplyBody};
 
 use back_off::BackOff;
 use head::{Head, SESSION};
+use holder::Shares;
+use incoming::Body;
 use issuer::keyring::Keyring;
 use joint::Joint;
 use lane::Lane;
@@ -155,6 +159,9 @@ pub struct HttpServer {
     session_ids: HashMap<Box<str>, SessionKey, FixedState>,
     streams: BTreeMap<StreamKey, Stream>,
     replies: BTreeMap<ReplyKey, Reply>,
+    /// Bodies that are being read, by their responses.
+    bodies: BTreeMap<ReplyKey, Body>,
+    body_shares: Shares<ReplyKey>,
     /// Those that wait for a page.
     pages: BTreeSet<ReplyKey>,
     shared: Shared,
@@ -199,6 +206,8 @@ pub struct HttpServer {
     ask: Lane<LinkKey>,
     /// Responses that wait for the fate of a cancel.
     fates: Lane<ReplyKey>,
+    /// Bodies that are being read, each now and then.
+    body_patience: Lane<ReplyKey>,
 }
 
 impl HttpServer {
@@ -212,6 +221,8 @@ impl HttpServer {
             session_ids: HashMap::with_hasher(FixedState::with_seed(config.seed)),
             streams: BTreeMap::new(),
             replies: BTreeMap::new(),
+            bodies: BTreeMap::new(),
+            body_shares: Shares::new(config.bodies_bound()),
             pages: BTreeSet::new(),
             shared: Shared::new(&config),
             joint: Joint::Closed,
@@ -236,6 +247,7 @@ impl HttpServer {
             link_upkeep: Lane::repeated(config.idle / 4),
             ask: Lane::new(config.ask_within),
             fates: Lane::new(fate::FATE_WITHIN),
+            body_patience: Lane::repeated(config.body_patience),
             config,
         }
     }
@@ -306,11 +318,12 @@ impl HttpServer {
         census.kept_bytes += session.kept;
     }
 
-    /// Takes in an HTTP request, and names its response. `body` is empty for what has none.
+    /// Takes in an HTTP request whose body is at hand, and names its response. `body` is empty for what has none. One whose
+    /// body must be waited for begins with [`handle_head`](Self::handle_head).
     pub fn handle_request(&mut self, now: Instant, head: &Parts, body: &[u8]) -> ReplyKey {
         self.compact_timers();
         let key = ReplyKey(self.allocate_key());
-        match self.waits_for_keys(now, key, head, body) {
+        match self.waits_for_keys(now, key, head, Some(body)) {
             Ok(true) => _ = self.replies.insert(key, Reply::new(false, None)),
             Ok(false) => self.take_in(now, key, head, body),
             Err(refusal) => {
@@ -350,25 +363,6 @@ impl HttpServer {
             self.refuse(key, refusal);
         }
         self.report_reply(key);
-    }
-
-    /// Takes in a request whose body is longer than the longest message.
-    pub fn handle_too_large(&mut self) -> ReplyKey {
-        let text = format!("the message is too large; the limit is {} bytes", self.config.max_message);
-        self.refuse_at_once(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, error_code::TOO_LARGE, text))
-    }
-
-    /// Takes in a request whose body broke off. Its client is gone, as far as is known.
-    pub fn handle_broken(&mut self) -> ReplyKey {
-        let text = "the body of the request broke off";
-        self.refuse_at_once(Refusal::new(StatusCode::BAD_REQUEST, error_code::PARSE_ERROR, text))
-    }
-
-    fn refuse_at_once(&mut self, refusal: Refusal) -> ReplyKey {
-        let key = ReplyKey(self.allocate_key());
-        self.replies.insert(key, Reply::new(false, None));
-        self.refuse(key, refusal);
-        key
     }
 
     /// Takes the head of a response, once it is decided. With a [whole](ReplyBody::Whole) body that is all of it, and the
@@ -463,11 +457,12 @@ impl HttpServer {
 
     /// When [`handle_timeout`](Self::handle_timeout) is next due.
     pub fn poll_timeout(&mut self) -> Option<Instant> {
-        let Self { streams, replies, .. } = self;
+        let Self { streams, replies, bodies, .. } = self;
         self.undecided.skip(|key| is_undecided(streams, replies, key));
         self.unproved.skip(|key| is_undecided(streams, replies, key));
         self.keep_alive.skip(|key| replies.contains_key(&key));
         self.fates.skip(|key| awaits_fate(replies, key));
+        self.body_patience.skip(|key| bodies.contains_key(&key));
         self.earliest_timer()
     }
 
@@ -483,6 +478,7 @@ impl HttpServer {
             self.link_upkeep.next(),
             self.ask.next(),
             self.fates.next(),
+            self.body_patience.next(),
             self.keyring.due.next(),
             self.resting.first().map(|(at, _)| *at),
         ];
@@ -515,6 +511,9 @@ impl HttpServer {
                 self.tell_fate(key, CancelFate::Unknown);
             }
         }
+        while let Some(key) = self.body_patience.pop(now) {
+            self.look_at_body(now, key);
+        }
         while let Some(asked_at) = self.keyring.due.pop(now) {
             self.give_up_keys(now, asked_at);
         }
@@ -540,11 +539,12 @@ impl HttpServer {
 
     /// Drops timers of what is over, if they are many.
     fn compact_timers(&mut self) {
-        let Self { streams, replies, sessions, links, joint, .. } = self;
+        let Self { streams, replies, sessions, links, joint, bodies, .. } = self;
         self.undecided.compact(streams.len(), |key| streams.contains_key(&key));
         self.unproved.compact(streams.len(), |key| streams.contains_key(&key));
         self.keep_alive.compact(replies.len(), |key| replies.contains_key(&key));
         self.fates.compact(self.cancels.len(), |key| awaits_fate(replies, key));
+        self.body_patience.compact(bodies.len(), |key| bodies.contains_key(&key));
         self.upkeep.compact(sessions.len(), |key| sessions.contains_key(&key));
         self.joint_upkeep.compact(1, |key| joint.link() == Some(key));
         self.ask.compact(2, |key| links.contains_key(&key));
@@ -627,6 +627,7 @@ impl HttpServer {
     /// Lets a response go, and returns the stream that it carried.
     fn remove_reply(&mut self, now: Instant, key: ReplyKey) -> Option<StreamKey> {
         self.forget_cancel(key);
+        drop(self.take_body(key));
         let reply = self.replies.remove(&key)?;
         self.pages.remove(&key);
         if let Some(session) = reply.session.and_then(|session| self.sessions.get_mut(&session)) {

@@ -75,6 +75,14 @@ pub struct HttpServerConfig {
     pub max_batch: usize,
     /// HTTP requests that are being answered at once; one more is refused with 503.
     pub max_replies: usize,
+    /// Bytes of bodies that are being read, of all requests together; at least twice the longest message. One owner, or one
+    /// address, has half of it at most. Beyond, the largest body of the one that has most is refused with 503.
+    pub max_bodies: usize,
+    /// Time in which a body must bring 64 KiB more, or its end; otherwise the request is refused with 408.
+    pub body_patience: Duration,
+    /// Whether clients are told apart by their [address](super::ClientAddress) where they have no owner, so that none of them
+    /// takes the share of the others. Behind a proxy all come from one: then it should be `false`.
+    pub parts_addresses: bool,
     /// Bytes that wait for a link to take them; beyond, requests are refused.
     pub max_input: usize,
     /// Bytes of a stream that wait for its client to read them. Beyond, the connection is given up: the client of a
@@ -100,6 +108,12 @@ impl HttpServerConfig {
     /// Whether requests outside a session share a link only with those of the same person.
     pub(crate) const fn parts_people(&self) -> bool {
         self.passes_credentials() || self.access.has_owners()
+    }
+
+    /// What all bodies take together that are being read: one of the longest must find a place in half of it.
+    pub(crate) const fn bodies_bound(&self) -> usize {
+        let least = 2 * (self.max_message + STREAM);
+        if self.max_bodies > least { self.max_bodies } else { least }
     }
 
     /// The most bytes of memory that a server with these settings holds ([`HttpServer::held`](super::HttpServer::held)), if
@@ -128,6 +142,7 @@ impl HttpServerConfig {
         let tools = self.max_tools * TOOL;
         (self.max_sessions + 2) * (requests + streams + input + kept + subscribed + credentials + owner + tools)
             + self.max_replies * reply
+            + self.bodies_bound()
             + 2 * self.max_input
             + self.max_message
             + MAX_LIST
@@ -194,6 +209,9 @@ impl Default for HttpServerConfig {
             max_in_flight: 65_536,
             max_batch: 1000,
             max_replies: 65_536,
+            max_bodies: 128 << 20,
+            body_patience: Duration::from_secs(30),
+            parts_addresses: true,
             max_input: 16 << 20,
             max_unsent: 16 << 20,
             max_kept: 1 << 20,

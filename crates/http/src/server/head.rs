@@ -4,7 +4,9 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header, request::Parts};
 use rescind_proto::error_code;
 
-use super::{HttpServerConfig, credentials, discovery, issuer::keyring::Keyring, owner::Asker, refusal::Refusal};
+use super::{
+    HttpServerConfig, credentials, discovery, holder::Holder, issuer::keyring::Keyring, owner::Asker, refusal::Refusal,
+};
 use crate::mirror::tools::Param;
 
 /// The header that names a session.
@@ -40,6 +42,8 @@ pub(crate) struct Head<'a> {
     pub(crate) verb: Verb<'a>,
     /// To whom the message belongs.
     pub(crate) asker: Asker,
+    /// Whom that is counted for which the request makes the server hold.
+    pub(crate) holder: Holder,
     pub(crate) session: Option<&'a str>,
     pub(crate) version: Option<&'a str>,
     pub(crate) last_event: Option<&'a str>,
@@ -53,7 +57,7 @@ pub(crate) struct Head<'a> {
 impl<'a> Head<'a> {
     /// Reads a head, and refuses what may not ask here.
     pub(crate) fn read(parts: &'a Parts, config: &HttpServerConfig, keyring: &Keyring) -> Result<Self, Refusal> {
-        let Parts { method, uri, headers, .. } = parts;
+        let Parts { method, uri, headers, extensions, .. } = parts;
         let origin = headers.get(header::ORIGIN);
         check_host(uri, headers, config)?;
         if let Some(origin) = origin {
@@ -91,6 +95,7 @@ impl<'a> Head<'a> {
         }
         Ok(Self {
             verb,
+            holder: Holder::of(owner.as_ref(), extensions, config.parts_addresses),
             asker: Asker { owner, credentials: if passes { credentials::read(headers)? } else { None } },
             session: text(SESSION),
             version: text(VERSION),

@@ -5,7 +5,9 @@ use core::hash::{Hash, Hasher};
 use rescind_proto::time::Instant;
 
 use super::{
-    HttpServer, HttpServerEvent, LinkKey, ReplyKey, SessionKey, Sessions, StreamKey, awaits_fate, is_undecided,
+    HttpServer, HttpServerEvent, LinkKey, ReplyKey, SessionKey, Sessions, StreamKey, awaits_fate,
+    incoming::Body,
+    is_undecided,
     joint::Joint,
     lane::Lane,
     link::{Link, LinkUse},
@@ -50,6 +52,9 @@ impl HttpServer {
             assert_eq!(reply.cancel.as_deref(), Some(cancel), "a response waits for the fate of another cancel");
             assert!(reply.is_open(), "the fate of a cancel is awaited by a response that is given");
         }
+        let bodies: usize = self.bodies.values().map(Body::held).sum();
+        assert_eq!(self.body_shares.total(), bodies, "bodies that are being read are counted");
+        assert!(self.bodies.keys().all(|key| self.replies.contains_key(key)), "a body has a response");
         assert_eq!(self.sessions.len(), self.session_ids.len(), "a session is found while it is open");
         self.sessions.iter().for_each(|(key, session)| self.check_session(*key, session));
     }
@@ -111,6 +116,9 @@ impl HttpServer {
             + self.upkeep.len()
             + self.ask.len()
             + self.fates.len()
+            + self.bodies.len()
+            + self.body_shares.len()
+            + self.body_patience.len()
             + self.pages.len()
             + self.keyring.due.len()
             + self.keyring.waiting()
@@ -137,7 +145,8 @@ impl HttpServer {
             + self.upkeep.held()
             + self.joint_upkeep.held()
             + self.ask.held()
-            + self.fates.held();
+            + self.fates.held()
+            + self.body_patience.held();
         let resting = self.resting.len() * 2 * size_of::<(Instant, LinkKey)>();
         let waiting: usize = self.shared.held().iter().map(Held::held).sum();
         links
@@ -151,6 +160,8 @@ impl HttpServer {
             + self.keyring.held()
             + self.task_owners.held()
             + self.made_tasks.held()
+            + self.bodies.values().map(Body::held).sum::<usize>()
+            + self.body_shares.held()
             + waiting
             + self.events.capacity() * size_of::<HttpServerEvent>()
     }
@@ -219,6 +230,11 @@ impl HttpServer {
         self.keyring.hash_state(now, state);
         self.task_owners.hash_state(state);
         self.made_tasks.hash_state(state);
+        self.bodies.values().for_each(|body| body.hash_state(state));
+        self.body_shares.hash_state(state);
+        hash_lane(&self.body_patience, now, state, |key| {
+            self.bodies.contains_key(&key).then(|| self.rank_of_reply(key))
+        });
         self.log_level.hash(state);
         self.modern_only.as_ref().map(ModernOnly::list).hash(state);
         (self.is_draining, &self.session_id, self.events.len()).hash(state);

@@ -32,6 +32,12 @@ pub(super) struct Reply {
     pub(super) has_ended: bool,
 }
 
+impl Reply {
+    pub(super) fn new(endpoint: &Endpoint, key: ReplyKey) -> Self {
+        Self { endpoint: endpoint.clone(), key, has_ended: false }
+    }
+}
+
 impl ResponseBody {
     pub(super) fn whole(bytes: Bytes) -> Self {
         Self(Kind::Whole((!bytes.is_empty()).then_some(bytes)))

@@ -327,21 +327,28 @@ impl Endpoint {
         self.shared.max_message
     }
 
-    /// Hands a request to the machine. The id of a session that it may open is made before.
+    /// Hands a request to the machine.
     pub(super) fn receive(&self, head: &Parts, body: &[u8]) -> ReplyKey {
         self.with(|server, now| {
-            if server.needs_session_id()
-                && let Ok(id) = random_id()
-            {
-                server.supply_session_id(id);
-            }
-            if server.needs_time() {
-                let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-                // A clock that stands before 1970 judges nothing.
-                server.supply_time(time.unwrap_or(Duration::MAX));
-            }
+            supply(server);
             server.handle_request(now, head, body)
         })
+    }
+
+    /// Hands the machine a request whose body is still to come.
+    pub(super) fn receive_head(&self, head: &Parts) -> ReplyKey {
+        self.with(|server, now| {
+            supply(server);
+            server.handle_head(now, head)
+        })
+    }
+
+    /// Reports that the body of a request has come.
+    pub(super) fn receive_end(&self, key: ReplyKey, head: &Parts) {
+        self.with(|server, now| {
+            supply(server);
+            server.handle_body_end(now, key, head);
+        });
     }
 
     /// Performs one step with the machine.
@@ -475,6 +482,20 @@ impl State {
             self.server.earliest_timer().filter(is_sooner).and_then(|_| self.server.poll_timeout()).filter(is_sooner);
         self.armed = due.or(self.armed);
         due.is_some()
+    }
+}
+
+/// Supplies what a request may need: the id of the session that it opens, and the time of day.
+fn supply(server: &mut HttpServer) {
+    if server.needs_session_id()
+        && let Ok(id) = random_id()
+    {
+        server.supply_session_id(id);
+    }
+    if server.needs_time() {
+        let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        // A clock that stands before 1970 judges nothing.
+        server.supply_time(time.unwrap_or(Duration::MAX));
     }
 }
 

@@ -1,8 +1,9 @@
 //! Accepting connections.
 
-use std::{future::Future, io, sync::Arc, time::Duration};
+use std::{future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 
-use hyper::{server::conn::http1, service::service_fn};
+use http::Request;
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustix::net::sockopt;
 use tokio::{
@@ -15,6 +16,7 @@ use super::{
     pool::Pool,
     turns::{Seat, Turns},
 };
+use crate::server::ClientAddress;
 
 /// The wait after a failed accept: the client has left, or no descriptor is free.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
@@ -76,17 +78,18 @@ impl Listener {
                 let place = Arc::clone(&free).acquire_owned().await;
                 (place, self.listener.accept().await)
             };
-            let (place, stream) = tokio::select! {
+            let (place, (stream, address)) = tokio::select! {
                 () = &mut end => break,
                 (place, accepted) = accepted => match accepted {
-                    Ok((stream, _)) => (place, stream),
+                    Ok(accepted) => (place, accepted),
                     Err(_) => {
                         tokio::time::sleep(ACCEPT_BACKOFF).await;
                         continue;
                     }
                 },
             };
-            let connection = converse(stream, self.pool.clone(), turns.seat(), self.config.clone(), ended.clone());
+            let connection =
+                converse(stream, address, self.pool.clone(), turns.seat(), self.config.clone(), ended.clone());
             connections.spawn(async move {
                 // An error concerns this connection alone, and its client sees it.
                 let _ = connection.await;
@@ -101,6 +104,7 @@ impl Listener {
 
 async fn converse(
     stream: TcpStream,
+    address: SocketAddr,
     pool: Pool,
     seat: Seat,
     config: ListenerConfig,
@@ -109,7 +113,10 @@ async fn converse(
     stream.set_nodelay(true)?;
     probe(&stream, config.probe_after);
     let (pool, seat) = (&pool, &seat);
-    let service = service_fn(move |request| seat.in_turn(pool.respond(request)));
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(ClientAddress(address.ip()));
+        seat.in_turn(pool.respond(request))
+    });
     let mut server = http1::Builder::new();
     server.timer(TokioTimer::new()).header_read_timeout(config.head_patience);
     server.max_buf_size(config.max_head).max_headers(config.max_headers);

@@ -7,8 +7,8 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use bytes::{Buf, BytesMut};
-use http::{Request, Response, request::Parts};
+use bytes::{Buf, Bytes};
+use http::{Request, Response, header, request::Parts};
 use http_body::Body;
 use tower_service::Service;
 
@@ -27,16 +27,22 @@ pub struct Respond<B> {
 
 #[derive(Debug)]
 enum State<B> {
-    Reading { head: Box<Parts>, body: Pin<Box<B>>, read: BytesMut },
-    Waiting(Option<Reply>),
+    /// Nobody has looked at it.
+    Arrived(Box<Parts>, Pin<Box<B>>),
+    /// Its head was judged.
+    Reading(Box<Parts>, Pin<Box<B>>, Reply),
+    /// It is being handled.
+    Waiting(Reply),
+    /// Its response was given.
+    Done,
 }
 
 impl Endpoint {
-    /// Answers an HTTP request.
+    /// Answers an HTTP request. Its head is judged before its body is waited for, and before a client is told to
+    /// `100 Continue`.
     pub fn respond<B: Body>(&self, request: Request<B>) -> Respond<B> {
         let (head, body) = request.into_parts();
-        let state = State::Reading { head: Box::new(head), body: Box::pin(body), read: BytesMut::new() };
-        Respond { endpoint: self.clone(), state }
+        Respond { endpoint: self.clone(), state: State::Arrived(Box::new(head), Box::pin(body)) }
     }
 }
 
@@ -61,70 +67,109 @@ impl<B: Body> Future for Respond<B> {
     type Output = Result<Response<ResponseBody>, Infallible>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.get_mut();
+        let Self { endpoint, state } = self.get_mut();
         loop {
-            match &mut this.state {
-                State::Reading { head, body, read } => {
-                    let longest = this.endpoint.max_message();
-                    let key = match ready!(poll_read(cx, body.as_mut(), read, longest)) {
-                        Ok(()) => this.endpoint.receive(head, read),
-                        Err(Unreadable::TooLarge) => this.endpoint.with(|server, _| server.handle_too_large()),
-                        Err(Unreadable::Broken) => this.endpoint.with(|server, _| server.handle_broken()),
+            match state {
+                State::Arrived(head, body) => {
+                    let first = first_part(cx, head, body.as_mut(), endpoint.max_message());
+                    *state = match first {
+                        First::Whole(bytes) => State::Waiting(Reply::new(endpoint, endpoint.receive(head, &bytes))),
+                        First::Part(part) => {
+                            let key = endpoint.receive_head(head);
+                            endpoint.with(|server, _| match part {
+                                Ok(bytes) => server.handle_body(key, &bytes),
+                                Err(Broken) => server.handle_body_broken(key),
+                            });
+                            match std::mem::replace(state, State::Done) {
+                                State::Arrived(head, body) => State::Reading(head, body, Reply::new(endpoint, key)),
+                                other @ (State::Reading(..) | State::Waiting(_) | State::Done) => other,
+                            }
+                        }
                     };
-                    let reply = Reply { endpoint: this.endpoint.clone(), key, has_ended: false };
-                    this.state = State::Waiting(Some(reply));
+                }
+                State::Reading(head, body, reply) => {
+                    let key = reply.key;
+                    // What is refused is answered at once: the rest of its body is not read.
+                    if let Poll::Ready(response) = poll_head(cx, reply) {
+                        return Poll::Ready(Ok(respond(response, std::mem::replace(state, State::Done))));
+                    }
+                    if !endpoint.with(|server, _| server.wants_body(key)) {
+                        return Poll::Pending;
+                    }
+                    match ready!(body.as_mut().poll_frame(cx)) {
+                        Some(Ok(frame)) => {
+                            let Ok(mut data) = frame.into_data() else { continue };
+                            let bytes = data.copy_to_bytes(data.remaining());
+                            endpoint.with(|server, _| server.handle_body(key, &bytes));
+                        }
+                        Some(Err(_)) => endpoint.with(|server, _| server.handle_body_broken(key)),
+                        None => {
+                            endpoint.receive_end(key, head);
+                            *state = match std::mem::replace(state, State::Done) {
+                                State::Reading(_, _, reply) => State::Waiting(reply),
+                                other @ (State::Arrived(..) | State::Waiting(_) | State::Done) => other,
+                            };
+                        }
+                    }
                 }
                 State::Waiting(reply) => {
-                    let Some(waiting) = reply else { return Poll::Pending };
-                    let key = waiting.key;
-                    let head = ready!(waiting.endpoint.poll_reply(cx, key, |server, now| server.poll_head(now, key)));
-                    let (parts, body) = head.into_parts();
-                    let body = match (body, reply.take()) {
-                        (ReplyBody::Whole(bytes), reply) => {
-                            reply.into_iter().for_each(|mut reply| reply.has_ended = true);
-                            ResponseBody::whole(bytes)
-                        }
-                        (ReplyBody::Events, Some(reply)) => ResponseBody::events(reply),
-                        (ReplyBody::Events, None) => ResponseBody::whole(bytes::Bytes::new()),
-                    };
-                    return Poll::Ready(Ok(Response::from_parts(parts, body)));
+                    let response = ready!(poll_head(cx, reply));
+                    return Poll::Ready(Ok(respond(response, std::mem::replace(state, State::Done))));
                 }
+                State::Done => return Poll::Pending,
             }
         }
     }
 }
 
-/// Reads a body to its end; `false` if it is longer than a message may be, or breaks off.
-fn poll_read<B: Body>(
-    cx: &mut Context<'_>,
-    mut body: Pin<&mut B>,
-    read: &mut BytesMut,
-    longest: usize,
-) -> Poll<Result<(), Unreadable>> {
-    loop {
-        match ready!(body.as_mut().poll_frame(cx)) {
-            None => return Poll::Ready(Ok(())),
-            Some(Err(_)) => return Poll::Ready(Err(Unreadable::Broken)),
-            Some(Ok(frame)) => {
-                let Ok(mut data) = frame.into_data() else { continue };
-                if read.len() + data.remaining() > longest {
-                    return Poll::Ready(Err(Unreadable::TooLarge));
-                }
-                while data.has_remaining() {
-                    let chunk = data.chunk();
-                    let length = chunk.len();
-                    read.extend_from_slice(chunk);
-                    data.advance(length);
-                }
+/// What has come of a body with its head.
+enum First {
+    /// All of it.
+    Whole(Bytes),
+    /// Some of it, perhaps nothing.
+    Part(Result<Bytes, Broken>),
+}
+
+/// A body that broke off.
+struct Broken;
+
+/// Takes what has come of a body already. Nothing is taken of one that its client sends only when it is told to.
+fn first_part<B: Body>(cx: &mut Context<'_>, head: &Parts, mut body: Pin<&mut B>, longest: usize) -> First {
+    if head.headers.contains_key(header::EXPECT) {
+        return First::Part(Ok(Bytes::new()));
+    }
+    match body.as_mut().poll_frame(cx) {
+        Poll::Pending => First::Part(Ok(Bytes::new())),
+        Poll::Ready(None) => First::Whole(Bytes::new()),
+        Poll::Ready(Some(Err(_))) => First::Part(Err(Broken)),
+        Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
+            Ok(mut data) => {
+                let bytes = data.copy_to_bytes(data.remaining());
+                let is_whole = body.is_end_stream() && bytes.len() <= longest;
+                if is_whole { First::Whole(bytes) } else { First::Part(Ok(bytes)) }
             }
-        }
+            Err(_) => First::Part(Ok(Bytes::new())),
+        },
     }
 }
 
-/// Why a body cannot be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unreadable {
-    TooLarge,
-    /// Its client is gone.
-    Broken,
+fn poll_head(cx: &Context<'_>, reply: &Reply) -> Poll<Response<ReplyBody>> {
+    let key = reply.key;
+    reply.endpoint.poll_reply(cx, key, |server, now| server.poll_head(now, key))
+}
+
+/// The response of a request that has come so far.
+fn respond<B>(response: Response<ReplyBody>, state: State<B>) -> Response<ResponseBody> {
+    let reply = match state {
+        State::Reading(_, _, reply) | State::Waiting(reply) => Some(reply),
+        State::Arrived(..) | State::Done => None,
+    };
+    response.map(|body| match (body, reply) {
+        (ReplyBody::Whole(bytes), reply) => {
+            reply.into_iter().for_each(|mut reply| reply.has_ended = true);
+            ResponseBody::whole(bytes)
+        }
+        (ReplyBody::Events, Some(reply)) => ResponseBody::events(reply),
+        (ReplyBody::Events, None) => ResponseBody::whole(Bytes::new()),
+    })
 }

@@ -174,6 +174,23 @@ fn answer(connection: &mut Connection) -> String {
     }
 }
 
+/// Its body never comes, and is not asked for.
+#[test]
+fn who_may_not_ask_is_refused_before_the_body_is_read() {
+    for is_mounted in [false, true] {
+        let rig = Rig::with(is_mounted, Access::token("secret"));
+        for expect in ["", "Expect: 100-continue\r\n"] {
+            let mut connection = rig.connect();
+            let head = format!(
+                "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{expect}Content-Length: \
+                 60000000\r\n\r\n"
+            );
+            connection.send_bytes(head.as_bytes());
+            assert_eq!(connection.head().status, 401, "{expect}");
+        }
+    }
+}
+
 #[test]
 fn the_work_of_an_owner_is_stopped_by_nobody_else() {
     for is_mounted in [false, true] {

@@ -1,6 +1,6 @@
 //! Every bound of the settings: what is refused beyond it, and that what is held stays below.
 
-use rescind_http::server::HttpServerConfig;
+use rescind_http::server::{Access, ClientAddress, HttpServerConfig};
 
 use crate::rig::*;
 
@@ -104,13 +104,126 @@ fn what_a_link_does_not_take_is_bounded() {
     rig.leaves_nothing();
 }
 
+/// The head of a POST with these headers, from the client at 10.0.0.`from`.
+fn head(from: u8, headers: &[(&str, &str)]) -> http::request::Parts {
+    let mut request = http::Request::post("/mcp").extension(ClientAddress([10, 0, 0, from].into()));
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    request.body(()).unwrap().into_parts().0
+}
+
+#[test]
+fn a_head_is_judged_before_its_body_is_read() {
+    let token = ("authorization", "Bearer secret");
+    let cases: [(u16, &[(&str, &str)]); 8] = [
+        (401, &[]),
+        (401, &[("authorization", "Bearer other")]),
+        (400, &[token, ("authorization", "Bearer other")]),
+        (403, &[token, ("host", "evil.example")]),
+        (403, &[token, ("origin", "https://evil.example")]),
+        (415, &[token, ("content-type", "text/plain")]),
+        (413, &[token, ("content-length", "5001")]),
+        (413, &[token, ("content-length", "70000000"), ("expect", "100-continue")]),
+    ];
+    let hosts = Some(vec!["localhost".into()]);
+    let mut rig = Rig::with(HttpServerConfig { access: Access::token("secret"), hosts, max_message: 5000, ..config() });
+    for (status, headers) in cases {
+        let key = rig.server.handle_head(rig.now, &head(1, headers));
+        assert!(!rig.server.wants_body(key), "{headers:?}");
+        let answer = rig.read(key);
+        assert_eq!((answer.status, answer.header("connection")), (status, Some("close")), "{headers:?}");
+    }
+    let elsewhere = http::Request::post("/other").body(()).unwrap().into_parts().0;
+    let key = rig.server.handle_head(rig.now, &elsewhere);
+    assert_eq!(rig.read(key).status, 404);
+    let good = head(1, &[token, ("content-length", "5000")]);
+    let key = rig.server.handle_head(rig.now, &good);
+    assert!(rig.server.wants_body(key));
+    rig.server.handle_body(key, &[b' '; 5000]);
+    rig.server.handle_body_end(rig.now, key, &good);
+    assert_eq!(rig.read(key).status, 400, "it is no message");
+    rig.leaves_nothing();
+}
+
 #[test]
 fn a_message_that_is_too_long_is_refused_by_its_length() {
     let mut rig = Rig::with(HttpServerConfig { max_message: 5000, ..config() });
-    let key = rig.server.handle_too_large();
+    let key = rig.server.handle_head(rig.now, &head(1, &[]));
+    rig.server.handle_body(key, &[b' '; 5000]);
+    assert!(rig.server.wants_body(key));
+    rig.server.handle_body(key, b" ");
+    assert!(!rig.server.wants_body(key));
     let answer = rig.read(key);
     assert_eq!((answer.status, answer.code()), (413, -31005));
     assert!(answer.body.unwrap().contains("5000"));
+    rig.leaves_nothing();
+}
+
+#[test]
+fn bodies_that_are_being_read_share_one_bound() {
+    const LONG: usize = 60 << 10;
+
+    let narrow =
+        HttpServerConfig { max_message: 64 << 10, max_bodies: 512 << 10, max_input: 1000, max_unsent: 0, ..config() };
+    let bound = narrow.max_bodies;
+    let mut rig = Rig::with(narrow);
+    let length = LONG.to_string();
+    let headers = [("content-length", &*length)];
+    let mut highest = 0;
+    let mut refused = Vec::new();
+    let mut keys = Vec::new();
+    // One client alone, and then thirty.
+    for from in [1; 30].into_iter().chain(2..32) {
+        let key = rig.server.handle_head(rig.now, &head(from, &headers));
+        for _ in 0..LONG / 1000 {
+            rig.server.handle_body(key, &[b'x'; 1000]);
+            highest = highest.max(rig.server.held());
+        }
+        keys.push((from, key));
+        // A short message finds a place all the same.
+        let (small, bytes) = (head(99, &[]), call("1"));
+        let key = rig.server.handle_head(rig.now, &small);
+        rig.server.handle_body(key, bytes.as_bytes());
+        assert!(rig.server.wants_body(key), "a quiet client pays for the others");
+        rig.server.handle_body_end(rig.now, key, &small);
+        rig.read(key);
+        rig.drain();
+    }
+    for (from, key) in keys {
+        if !rig.server.wants_body(key) {
+            let answer = rig.read(key);
+            assert_eq!((answer.status, answer.code()), (503, -31004));
+            refused.push(from);
+        } else {
+            rig.hang_up(key);
+        }
+    }
+    assert!(refused.iter().filter(|from| **from == 1).count() >= 26, "one client has half at most: {refused:?}");
+    assert!(highest <= bound + bound / 4, "{highest} bytes are held, and {bound} are allowed for bodies");
+    assert!(highest > bound / 2, "the test does not come near the bound: {highest}");
+    rig.leaves_nothing();
+}
+
+#[test]
+fn a_body_that_does_not_come_is_waited_for_no_longer_than_its_patience() {
+    let mut rig = Rig::new();
+    let silent = rig.server.handle_head(rig.now, &head(1, &[("content-length", "10")]));
+    let slow = rig.server.handle_head(rig.now, &head(1, &[]));
+    let steady = rig.server.handle_head(rig.now, &head(1, &[]));
+    for _ in 0..30 {
+        rig.pass_millis(999);
+        rig.server.handle_body(slow, &[b' '; 1000]);
+        rig.server.handle_body(steady, &[b' '; 4000]);
+    }
+    assert!([silent, slow, steady].iter().all(|key| rig.server.wants_body(*key)));
+    rig.pass_millis(30);
+    for key in [silent, slow] {
+        assert_eq!(rig.read(key).status, 408);
+    }
+    assert!(rig.server.wants_body(steady));
+    rig.hang_up(steady);
+    assert!(!rig.server.wants_body(steady));
     rig.leaves_nothing();
 }
 
@@ -120,6 +233,7 @@ fn what_is_held_stays_below_what_the_settings_allow() {
         max_sessions: 4,
         max_in_flight: 20,
         max_replies: 60,
+        max_bodies: 6000,
         max_input: 2000,
         max_unsent: 2000,
         max_kept: 3000,

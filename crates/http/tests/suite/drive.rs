@@ -148,11 +148,14 @@ impl Driver {
                 }
                 1 => self.server.drain(),
                 2 => {
-                    let key = self.server.handle_too_large();
+                    let head = Request::post("/mcp").header("content-length", "2001").body(()).ok()?.into_parts().0;
+                    let key = self.server.handle_head(self.now, &head);
                     self.replies.push((key, false));
                 }
                 3 => {
-                    let key = self.server.handle_broken();
+                    let head = Request::post("/mcp").body(()).ok()?.into_parts().0;
+                    let key = self.server.handle_head(self.now, &head);
+                    self.server.handle_body_broken(key);
                     self.replies.push((key, false));
                 }
                 4..=6 => {

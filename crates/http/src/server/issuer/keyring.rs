@@ -54,13 +54,14 @@ pub(crate) struct Keyring {
 struct Unjudged {
     reply: ReplyKey,
     head: Parts,
-    body: Bytes,
+    /// What it says, if that was at hand; otherwise it is read once it is known who asks.
+    body: Option<Bytes>,
 }
 
 impl Unjudged {
     fn held(&self) -> usize {
         let headers: usize = self.head.headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
-        size_of::<Self>() + headers + self.body.len()
+        size_of::<Self>() + headers + self.body.as_ref().map_or(0, Bytes::len)
     }
 }
 
@@ -145,7 +146,10 @@ impl HttpServer {
         for Unjudged { reply, head, body } in core::mem::take(&mut self.keyring.waiting) {
             // Its client may have gone meanwhile.
             if self.replies.contains_key(&reply) {
-                self.take_in(now, reply, &head, &body);
+                match body {
+                    Some(body) => self.take_in(now, reply, &head, &body),
+                    None => self.judge_head(now, reply, &head),
+                }
             }
         }
     }
@@ -156,12 +160,12 @@ impl HttpServer {
         now: Instant,
         reply: ReplyKey,
         head: &Parts,
-        body: &[u8],
+        body: Option<&[u8]>,
     ) -> Result<bool, Refusal> {
         if !self.needs_time() || self.is_draining || !self.lacks_key(now, &head.headers) {
             return Ok(false);
         }
-        let unjudged = Unjudged { reply, head: head.clone(), body: body.to_vec().into() };
+        let unjudged = Unjudged { reply, head: head.clone(), body: body.map(Bytes::copy_from_slice) };
         let bytes: usize = self.keyring.waiting.iter().map(Unjudged::held).sum();
         if self.keyring.waiting.len() >= MAX_WAITING || bytes + unjudged.held() > self.config.max_input {
             return Err(self.overloaded("too many requests wait for the keys of the issuer"));

@@ -1,0 +1,169 @@
+//! Requests whose body is still being read. Their heads have been judged: nothing is read for a client that may not ask.
+
+use core::hash::{Hash, Hasher};
+
+use http::{HeaderName, HeaderValue, StatusCode, header, request::Parts};
+use rescind_proto::{error_code, time::Instant};
+
+use super::{
+    HttpServer, ReplyKey,
+    head::{Head, Verb},
+    holder::Holder,
+    refusal::Refusal,
+    reply::Reply,
+};
+
+/// A body must bring so many bytes, or its end, in each [`body_patience`](super::HttpServerConfig::body_patience).
+pub(crate) const MIN_PROGRESS: usize = 64 << 10;
+
+/// A body that is being read.
+#[derive(Clone, Debug)]
+pub(crate) struct Body {
+    holder: Holder,
+    bytes: Vec<u8>,
+    /// Its length as its head says.
+    declared: Option<usize>,
+    /// What had come when its patience was last looked at.
+    seen: usize,
+}
+
+impl Body {
+    /// Bytes of memory that it holds.
+    pub(crate) const fn held(&self) -> usize {
+        size_of::<Self>() + self.bytes.capacity()
+    }
+
+    /// Feeds what decides its future into a hasher.
+    pub(crate) fn hash_state(&self, state: &mut impl Hasher) {
+        (&self.holder, &self.bytes, self.declared, self.seen).hash(state);
+    }
+
+    /// Makes room for so many bytes more: at most twice what is needed, and never more than was declared.
+    fn reserve(&mut self, more: usize) {
+        let needed = self.bytes.len() + more;
+        if needed > self.bytes.capacity() {
+            let doubled = needed.max(2 * self.bytes.capacity());
+            let wanted = self.declared.map_or(doubled, |declared| doubled.min(declared)).max(needed);
+            self.bytes.reserve_exact(wanted - self.bytes.len());
+        }
+    }
+}
+
+impl HttpServer {
+    /// Judges the head of a request before its body is read, and names its response. If
+    /// [`poll_head`](Self::poll_head) has a response, the request is refused, and the body need not be read; otherwise
+    /// [`wants_body`](Self::wants_body) says whether it is to be read now.
+    pub fn handle_head(&mut self, now: Instant, head: &Parts) -> ReplyKey {
+        self.compact_timers();
+        let key = ReplyKey(self.allocate_key());
+        match self.waits_for_keys(now, key, head, None) {
+            Ok(true) => _ = self.replies.insert(key, Reply::new(false, None)),
+            Ok(false) => self.judge_head(now, key, head),
+            Err(refusal) => {
+                self.replies.insert(key, Reply::new(false, None));
+                self.refuse_unread(key, refusal);
+            }
+        }
+        key
+    }
+
+    /// Whether the body of this request is to be read. It is not while the keys are awaited that judge its token.
+    #[must_use]
+    pub fn wants_body(&self, key: ReplyKey) -> bool {
+        self.bodies.contains_key(&key)
+    }
+
+    /// Takes a part of a body. It may refuse the request: then the rest need not be read.
+    pub fn handle_body(&mut self, key: ReplyKey, bytes: &[u8]) {
+        let Some(body) = self.bodies.get_mut(&key) else { return };
+        if body.bytes.len() + bytes.len() > self.config.max_message {
+            let refusal = self.too_large();
+            return self.refuse_unread(key, refusal);
+        }
+        body.reserve(bytes.len());
+        body.bytes.extend_from_slice(bytes);
+        let held = body.held();
+        self.body_shares.set(&body.holder, key, held);
+        while let Some(excess) = self.body_shares.excess() {
+            self.refuse_unread(excess, Refusal::unavailable(1, "too many bytes of requests are on their way"));
+        }
+    }
+
+    /// Records that a body is complete, and handles its request. `head` is the one that was judged.
+    pub fn handle_body_end(&mut self, now: Instant, key: ReplyKey, head: &Parts) {
+        // What was refused meanwhile has its response.
+        let Some(body) = self.take_body(key) else { return };
+        self.take_in(now, key, head, &body.bytes);
+    }
+
+    /// Records that a body broke off. Its client is gone, as far as is known.
+    pub fn handle_body_broken(&mut self, key: ReplyKey) {
+        let text = "the body of the request broke off";
+        self.refuse_unread(key, Refusal::new(StatusCode::BAD_REQUEST, error_code::PARSE_ERROR, text));
+    }
+
+    /// Judges a head, and has the body read or refuses it.
+    pub(crate) fn judge_head(&mut self, now: Instant, key: ReplyKey, parts: &Parts) {
+        let head = Head::read(parts, &self.config, &self.keyring);
+        let origin = head.as_ref().ok().and_then(|head| head.origin.cloned());
+        self.replies.insert(key, Reply::new(false, origin));
+        let judged = head.and_then(|head| {
+            if self.replies.len() > self.config.max_replies {
+                return Err(self.overloaded("too many HTTP requests at once"));
+            }
+            let declared = parts.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+            let declared = declared.and_then(|value| value.parse::<usize>().ok());
+            let is_long = declared.is_some_and(|declared| declared > self.config.max_message);
+            match head.verb {
+                Verb::Post if is_long => Err(self.too_large()),
+                Verb::Post | Verb::Get | Verb::Delete | Verb::Options | Verb::Discover(_) | Verb::Describe => {
+                    Ok(Body { holder: head.holder, bytes: Vec::new(), declared, seen: 0 })
+                }
+            }
+        });
+        match judged {
+            Ok(body) => {
+                self.body_shares.set(&body.holder, key, body.held());
+                self.bodies.insert(key, body);
+                self.body_patience.arm(now, key);
+                self.report_reply(key);
+            }
+            Err(refusal) => self.refuse_unread(key, refusal),
+        }
+    }
+
+    /// Lets a body go.
+    pub(crate) fn take_body(&mut self, key: ReplyKey) -> Option<Body> {
+        let body = self.bodies.remove(&key)?;
+        self.body_shares.set(&body.holder, key, 0);
+        Some(body)
+    }
+
+    /// Looks whether a body gets on.
+    pub(crate) fn look_at_body(&mut self, now: Instant, key: ReplyKey) {
+        let Some(body) = self.bodies.get_mut(&key) else { return };
+        if body.bytes.len() >= body.seen + MIN_PROGRESS {
+            body.seen = body.bytes.len();
+            return self.body_patience.arm(now, key);
+        }
+        let text = "the body of the request did not come in time";
+        self.refuse_unread(key, Refusal::new(StatusCode::REQUEST_TIMEOUT, error_code::PARSE_ERROR, text));
+    }
+
+    /// Refuses a request whose body was not read: its connection cannot be used again.
+    fn refuse_unread(&mut self, key: ReplyKey, refusal: Refusal) {
+        drop(self.take_body(key));
+        if let Some(reply) = self.replies.get_mut(&key).filter(|reply| reply.is_open()) {
+            reply.add_header(CONNECTION, CLOSE);
+        }
+        self.refuse(key, refusal);
+    }
+
+    fn too_large(&self) -> Refusal {
+        let text = format!("the message is too large; the limit is {} bytes", self.config.max_message);
+        Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, error_code::TOO_LARGE, text)
+    }
+}
+
+const CONNECTION: HeaderName = header::CONNECTION;
+const CLOSE: HeaderValue = HeaderValue::from_static("close");
