@@ -1,13 +1,12 @@
 //! The limit on open files, which connections count against.
 
-/// Descriptors that connections leave for everything else: server processes, files, the admin socket.
-const SPARE: u64 = 64;
-
 /// Allows this process as many open files as the system lets it have (the hard limit of `ulimit -n`), and returns how many
 /// connections that makes.
 #[cfg(unix)]
 pub(crate) fn raise() -> usize {
     use rustix::process::{Resource, Rlimit};
+    /// Descriptors that connections leave for everything else: server processes, files, the admin socket.
+    const SPARE: u64 = 64;
     let Rlimit { current, maximum } = rustix::process::getrlimit(Resource::Nofile);
     let raised = Rlimit { current: maximum, maximum };
     let allowed = if rustix::process::setrlimit(Resource::Nofile, raised).is_ok() { maximum } else { current };
