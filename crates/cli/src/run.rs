@@ -170,7 +170,7 @@ fn run(arguments: Arguments) -> Result<LinkEnd, Unrun> {
     let Arguments { protocol, server_protocol, finish, record, link, command, .. } = arguments;
     let client = protocol.dialect();
     let dialects = Sides { client, server: server_protocol.map_or(client, Protocol::dialect) };
-    // Over HTTP it is MCP, and whoever names a protocol, or wants its eras joined, knows which it is.
+    // Over HTTP it is MCP, and a user who names a protocol, or wants its eras joined, knows which it is.
     let is_auto = protocol.is_auto() && server_protocol.is_none_or(Protocol::is_auto);
     let unknown = remote.is_none() && is_auto && !link.bridge;
     let mut config = RelayConfig { dialects, unknown, ..link.config(SETTING_NAMES) };

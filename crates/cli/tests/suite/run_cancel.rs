@@ -335,7 +335,7 @@ fn late_progress_and_late_errors_are_swallowed() {
     rig.server.send(&error("1", 0, "Request cancelled"));
     rig.server.send(&progress("\"t\"", 3));
     rig.expect_client_hears_nothing();
-    // Nor does progress pass whose token nobody gave (D62).
+    // Nor does progress with a token that no request in flight gave (D62).
     rig.server.send(&progress("\"other\"", 1));
     rig.expect_client_hears_nothing();
 }

@@ -119,7 +119,7 @@ fn a_debug_adapter_behind_the_shim_is_alive() {
     pass_to_client(&mut rig, r#"{"seq":4,"type":"response","request_seq":5,"success":true,"command":"disconnect"}"#);
 }
 
-/// Whoever names the protocol, or wants its eras joined, knows which it is.
+/// A user who names the protocol, or wants its eras joined, knows which it is.
 #[test]
 fn a_named_protocol_is_not_taken_for_unknown() {
     let first = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}"#;
