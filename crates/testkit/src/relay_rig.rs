@@ -8,6 +8,8 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 
+use crate::valid::ValidMessages;
+
 use rescind_proto::{
     framing::Framing,
     link::{CancelNotice, RequestKey, Verdict},
@@ -30,6 +32,8 @@ pub struct RelayRig {
     /// Bytes written and not yet read as whole frames.
     wires: Sides<VecDeque<u8>>,
     framing: Framing,
+    /// What the client may receive.
+    valid: Option<ValidMessages>,
 }
 
 impl RelayRig {
@@ -43,6 +47,7 @@ impl RelayRig {
             events: Vec::new(),
             wires: Sides::from_fn(|_| VecDeque::new()),
             framing,
+            valid: Some(ValidMessages::default()),
         }
     }
 
@@ -56,8 +61,16 @@ impl RelayRig {
         self.send(Side::Server, body);
     }
 
+    /// What the client receives may be anything from now on: the server says what is not valid, and it is passed on.
+    pub fn receive_anything(&mut self) {
+        self.valid = None;
+    }
+
     /// One message from `side`, framed here.
     pub fn send(&mut self, side: Side, body: &str) {
+        if let (Side::Client, Some(valid)) = (side, &mut self.valid) {
+            valid.sent(body);
+        }
         let mut bytes = Vec::new();
         self.framing.write(&mut bytes, body.as_bytes());
         self.bytes(side, &bytes);
@@ -109,6 +122,11 @@ impl RelayRig {
         let half = decoder.buffered();
         let keep = wire.len() - half;
         self.wires[side].drain(..keep);
+        if let (Side::Client, Some(valid)) = (side, &self.valid) {
+            for message in &found {
+                valid.check(message).unwrap_or_else(|why| panic!("{why}: {message}"));
+            }
+        }
         found
     }
 

@@ -423,7 +423,7 @@ fn a_client_that_floods_and_does_not_read_leaves_the_other_direction_open_and_me
     let mut number = 0;
     flood.until_paused(|| {
         number += 1;
-        pass_to_client(&mut rig, &notification("y", &format!("[{number}]")));
+        pass_to_client(&mut rig, &notification("y", &format!(r#"{{"number":{number}}}"#)));
     });
     // What waited arrives, and the flood goes on as far as it is read.
     for _ in 0..400 {

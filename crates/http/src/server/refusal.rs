@@ -10,13 +10,13 @@ pub(crate) struct Refusal {
     pub(crate) status: StatusCode,
     code: i32,
     text: Box<str>,
-    id: RequestId,
+    id: Option<RequestId>,
     pub(crate) header: Option<(HeaderName, HeaderValue)>,
 }
 
 impl Refusal {
     pub(crate) fn new(status: StatusCode, code: i32, text: impl Into<Box<str>>) -> Self {
-        Self { status, code, text: text.into(), id: RequestId::NULL, header: None }
+        Self { status, code, text: text.into(), id: None, header: None }
     }
 
     /// For what can be tried again after so many seconds.
@@ -27,7 +27,7 @@ impl Refusal {
 
     /// Names the request that is refused.
     pub(crate) fn of(self, id: &RequestId) -> Self {
-        Self { id: id.clone(), ..self }
+        Self { id: Some(id.clone()), ..self }
     }
 
     pub(crate) fn with_header(self, name: HeaderName, value: HeaderValue) -> Self {
@@ -36,7 +36,7 @@ impl Refusal {
 
     pub(crate) fn body(&self) -> Bytes {
         let mut out = Vec::new();
-        message::error(Some(&self.id), self.code, &self.text, None, &mut out);
+        message::error(self.id.as_ref(), self.code, &self.text, None, &mut out);
         out.into()
     }
 }

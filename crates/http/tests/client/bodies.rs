@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use http::Method;
+use rescind_testkit::valid::{self, Protocol, Revision};
 use serde_json::{Value, json};
 
 use crate::rig::*;
@@ -124,16 +125,11 @@ fn valid_answer(rig: &mut Rig, name: &str) -> Value {
         lines.push(line);
     }
     let [line] = &*lines else { panic!("{name}: {} lines", lines.len()) };
-    assert!(!line.iter().any(u8::is_ascii_control), "{name}: a control character");
-    let message: Value = serde_json::from_slice(line).unwrap_or_else(|error| panic!("{name}: {error}"));
-    assert_eq!((&message["jsonrpc"], &message["id"]), (&json!("2.0"), &json!(1)), "{name}: {message}");
-    match (message.get("result"), message.get("error")) {
-        (Some(result), None) => assert!(result.is_object(), "{name}: {message}"),
-        (None, Some(error)) => {
-            assert!(error["code"].is_i64() && error["message"].is_string(), "{name}: {message}");
-        }
-        _ => panic!("{name}: {message}"),
-    }
+    let line = std::str::from_utf8(line).unwrap();
+    assert!(!line.contains('\n'), "{name}: a line break");
+    valid::check(Protocol::Mcp(Revision::NoNull), line).unwrap_or_else(|why| panic!("{name}: {why}: {line}"));
+    let message: Value = serde_json::from_str(line).unwrap();
+    assert_eq!((&message["id"], message.get("method")), (&json!(1), None), "{name}: {message}");
     message
 }
 

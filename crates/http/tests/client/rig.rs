@@ -8,6 +8,7 @@ use std::{
 use http::{HeaderMap, Method, Response};
 use rescind_http::client::{FetchKey, HttpClient, HttpClientConfig, HttpClientEvent, HttpClientNotice};
 use rescind_proto::time::Instant;
+use rescind_testkit::valid::ValidMessages;
 use serde_json::{Value, json};
 
 /// The newest revision with sessions.
@@ -28,6 +29,7 @@ pub(crate) struct Rig {
     pub(crate) open: BTreeMap<FetchKey, Sent>,
     aborted: Vec<FetchKey>,
     notices: Vec<HttpClientNotice>,
+    valid: ValidMessages,
 }
 
 /// An HTTP request as it was sent.
@@ -72,6 +74,7 @@ impl Rig {
             open: BTreeMap::new(),
             aborted: Vec::new(),
             notices: Vec::new(),
+            valid: ValidMessages::default(),
         }
     }
 
@@ -116,6 +119,7 @@ impl Rig {
 
     /// The local client says something.
     pub(crate) fn say(&mut self, message: &str) {
+        self.valid.sent(message);
         self.client.handle_message(self.now, message.as_bytes());
         self.check();
     }
@@ -226,7 +230,9 @@ impl Rig {
     pub(crate) fn heard(&mut self) -> Vec<Value> {
         let mut heard = Vec::new();
         while let Some(message) = self.client.poll_message() {
-            heard.push(serde_json::from_slice(&message).unwrap());
+            let message = String::from_utf8(message.to_vec()).unwrap();
+            self.valid.check(&message).unwrap_or_else(|why| panic!("{why}: {message}"));
+            heard.push(serde_json::from_str(&message).unwrap());
         }
         self.check();
         heard

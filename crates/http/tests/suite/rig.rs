@@ -7,6 +7,7 @@ use rescind_http::server::{
     BodyChunk, HttpServer, HttpServerConfig, HttpServerEvent, LinkInput, LinkKey, ReplyBody, ReplyKey, Stateless,
 };
 use rescind_proto::{id::RequestId, link::CancelFate, time::Instant};
+use rescind_testkit::valid::ValidMessages;
 use serde_json::{Value, json};
 
 /// The newest revision with sessions.
@@ -37,6 +38,8 @@ pub(crate) struct Rig {
     pub(crate) ready: Vec<ReplyKey>,
     answers: HashMap<ReplyKey, Answer>,
     sessions: usize,
+    /// Requests whose answers are messages.
+    posted: HashMap<ReplyKey, ValidMessages>,
 }
 
 /// A session that was opened.
@@ -120,6 +123,7 @@ impl Rig {
             ready: Vec::new(),
             answers: HashMap::new(),
             sessions: 0,
+            posted: HashMap::new(),
         };
         rig.supply();
         rig
@@ -167,6 +171,11 @@ impl Rig {
         }
         let (head, ()) = request.body(()).unwrap().into_parts();
         let key = self.server.handle_request(self.now, &head, body.as_bytes());
+        if *method == Method::POST {
+            let mut valid = ValidMessages::default();
+            valid.sent(body);
+            self.posted.insert(key, valid);
+        }
         self.drain();
         key
     }
@@ -305,6 +314,13 @@ impl Rig {
             }
         }
         let answer = answer.clone();
+        if let Some(valid) = self.posted.get(&key) {
+            let is_json = answer.header("content-type") == Some("application/json");
+            let whole = answer.body.clone().filter(|body| is_json && !body.is_empty());
+            for message in answer.messages().into_iter().chain(whole) {
+                valid.check(&message).unwrap_or_else(|why| panic!("{why}: {message}"));
+            }
+        }
         self.drain();
         answer
     }

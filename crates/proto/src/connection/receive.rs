@@ -232,7 +232,8 @@ impl Link {
 
     /// Answers a request that is not taken in, or what has no usable id.
     pub(super) fn refuse(&mut self, id: Option<&RequestId>, code: i32, text: &str, batch: Option<Key>) {
-        let Some(id) = id.map(Some).or_else(|| self.nameless_id()) else { return };
+        let named = id.filter(|id| self.dialect().null_ids || !id.is_null());
+        let Some(id) = named.map(Some).or_else(|| self.nameless_id()) else { return };
         let write = |out: &mut Vec<u8>| message::error(id, code, text, None, out);
         match batch {
             Some(batch) => self.refuse_member(batch, write),

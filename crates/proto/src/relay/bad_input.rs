@@ -164,7 +164,10 @@ impl Core {
 
     fn write_refusal(&mut self, to: Side, id: Option<&RequestId>, code: i32, text: &str) -> usize {
         let before = self.links[to].outbox.backlog();
-        let has_no_id = id.is_none() && self.spoken(to).stray_error == StrayError::NoId;
+        let dialect = self.spoken(to);
+        // Under a null id a client that may not have used one could not read its answer, either.
+        let id = id.filter(|id| dialect.null_ids || !id.is_null());
+        let has_no_id = id.is_none() && dialect.stray_error == StrayError::NoId;
         // JSON-RPC's own form of a missing id, for a revision that has none, too.
         let id = if has_no_id { None } else { Some(id.unwrap_or(&RequestId::NULL)) };
         self.write(to, Tag::Refusal, |out| message::error(id, code, text, None, out));

@@ -10,6 +10,7 @@ use rescind::peer::{
     Builder, CauseCode, Context, Dialect, ErrorObject, Framing, Peer,
     dialect::{acp, lsp, mcp},
 };
+use rescind_testkit::valid::ValidMessages;
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf},
@@ -43,6 +44,7 @@ pub(crate) struct Wire {
     input: BufReader<ReadHalf<DuplexStream>>,
     output: WriteHalf<DuplexStream>,
     barriers: u64,
+    valid: ValidMessages,
 }
 
 pub(crate) type Served = JoinHandle<io::Result<()>>;
@@ -99,7 +101,7 @@ pub(crate) fn pair(client: Builder, server: Builder) -> (Peer, Peer) {
 impl Wire {
     pub(crate) fn of(stream: DuplexStream) -> Self {
         let (input, output) = tokio::io::split(stream);
-        Self { input: BufReader::new(input), output, barriers: 0 }
+        Self { input: BufReader::new(input), output, barriers: 0, valid: ValidMessages::default() }
     }
 
     pub(crate) async fn say(&mut self, message: &Value) {
@@ -113,6 +115,7 @@ impl Wire {
     }
 
     pub(crate) async fn raw(&mut self, text: &str) {
+        text.lines().for_each(|message| self.valid.sent(message));
         in_time(self.output.write_all(text.as_bytes())).await.unwrap();
     }
 
@@ -121,7 +124,13 @@ impl Wire {
         let mut line = String::new();
         let read = in_time(self.input.read_line(&mut line)).await.unwrap();
         assert!(read > 0, "the peer has closed");
-        serde_json::from_str(&line).unwrap_or_else(|_| panic!("no JSON: {line}"))
+        self.read(line.trim_end_matches('\n'))
+    }
+
+    /// A message, which must be a valid one.
+    fn read(&self, line: &str) -> Value {
+        self.valid.check(line).unwrap_or_else(|why| panic!("{why}: {line}"));
+        serde_json::from_str(line).unwrap()
     }
 
     /// What the peer says before the answer to a request that it answers at once: everything it had to say so far.
@@ -144,7 +153,7 @@ impl Wire {
         self.output.shutdown().await.unwrap();
         let mut text = String::new();
         in_time(self.input.read_to_string(&mut text)).await.unwrap();
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        text.lines().map(|line| self.read(line)).collect()
     }
 }
 

@@ -14,6 +14,8 @@ use rustix::{
     io::Errno,
 };
 
+use crate::valid::ValidMessages;
+
 /// How long a test waits for what must come. Far beyond any delay of a busy machine; only a failing test
 /// ever waits this long.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
@@ -63,6 +65,8 @@ pub struct Ends {
     input: Option<Listening>,
     output: Option<OwnedFd>,
     framing: Framing,
+    /// What it may receive, where it is a client.
+    valid: Option<ValidMessages>,
     transcript: Transcript,
 }
 
@@ -70,7 +74,18 @@ impl Ends {
     pub(super) fn new(name: &'static str, input: OwnedFd, output: OwnedFd, transcript: Transcript) -> Self {
         set_nonblocking(&output);
         let input = Some(Listening::new(name, input, transcript.clone()));
-        Self { name, input, output: Some(output), framing: Framing::Line, transcript }
+        Self { name, input, output: Some(output), framing: Framing::Line, valid: None, transcript }
+    }
+
+    /// The ends of a client: each message that it receives must be a valid one.
+    pub(super) fn of_client(input: OwnedFd, output: OwnedFd, transcript: Transcript) -> Self {
+        let ends = Self::new("client", input, output, transcript);
+        Self { valid: Some(ValidMessages::default()), ..ends }
+    }
+
+    /// What it receives may be anything from now on: the server says what is not valid, and it is passed on as it is.
+    pub fn receive_anything(&mut self) {
+        self.valid = None;
     }
 
     /// From now on messages are framed this way.
@@ -81,6 +96,7 @@ impl Ends {
     /// Sends one message.
     pub fn send(&mut self, message: &str) {
         self.transcript.note(format!("{} sends {}", self.name, shown(message)));
+        self.note_sent(message);
         let framed = match self.framing {
             Framing::Line => format!("{message}\n"),
             Framing::Headers => format!("Content-Length: {}\r\n\r\n{message}", message.len()),
@@ -91,6 +107,7 @@ impl Ends {
     /// Sends several messages in one write.
     pub fn send_together(&mut self, messages: &[&str]) {
         self.transcript.note(format!("{} sends together {}", self.name, shown(&messages.join(" and "))));
+        messages.iter().for_each(|message| self.note_sent(message));
         self.write(messages.iter().map(|message| format!("{message}\n")).collect::<String>().as_bytes());
     }
 
@@ -98,6 +115,12 @@ impl Ends {
     pub fn send_bytes(&mut self, bytes: &[u8]) {
         self.transcript.note(format!("{} sends bytes {}", self.name, shown(&String::from_utf8_lossy(bytes))));
         self.write(bytes);
+    }
+
+    fn note_sent(&mut self, message: &str) {
+        if let Some(valid) = &mut self.valid {
+            valid.sent(message);
+        }
     }
 
     fn write(&self, mut bytes: &[u8]) {
@@ -118,7 +141,13 @@ impl Ends {
     pub fn receive(&mut self) -> String {
         let framing = self.framing;
         let Some(input) = &mut self.input else { self.fail("it closed its input before") };
-        input.receive(framing)
+        let message = input.receive(framing);
+        if let Some(valid) = &self.valid
+            && let Err(why) = valid.check(&message)
+        {
+            self.fail(why);
+        }
+        message
     }
 
     /// Receives this many bytes, whatever they are.

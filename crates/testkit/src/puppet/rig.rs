@@ -210,7 +210,7 @@ impl RigBuilder {
                 ((to.0.into(), to.1.into()), (from.0.into(), from.1.into()))
             }
         };
-        (stdin, stdout, Ends::new("client", from_shim, to_shim, transcript.clone()))
+        (stdin, stdout, Ends::of_client(from_shim, to_shim, transcript.clone()))
     }
 }
 

@@ -10,6 +10,8 @@ use std::{
     process::{Command, Stdio},
 };
 
+use crate::valid::ValidMessages;
+
 use super::{
     ends::{Ends, Transcript},
     rig::{Shim, puppet},
@@ -48,6 +50,7 @@ pub struct Connection {
     /// Bytes of the chunk that were read and not returned.
     text: Vec<u8>,
     body: Body,
+    valid: ValidMessages,
     transcript: Transcript,
 }
 
@@ -287,7 +290,7 @@ pub fn run_url<S: Into<OsString>>(
     let (to, from) = (io::pipe().expect("a pipe"), io::pipe().expect("a pipe"));
     command.stdin(to.0).stdout(from.1);
     let shim = Shim::start(command, transcript);
-    (shim, Ends::new("client", from.0.into(), to.1.into(), transcript.clone()))
+    (shim, Ends::of_client(from.0.into(), to.1.into(), transcript.clone()))
 }
 
 /// Starts a service, and waits until it listens.
@@ -318,13 +321,20 @@ impl Connection {
         let stream = TcpStream::connect(address).expect("a server listens");
         let reader = stream.try_clone().expect("a socket can be cloned");
         let ends = Ends::new("connection", reader.into(), OwnedFd::from(stream), transcript.clone());
-        Self { ends, text: Vec::new(), body: Body::Over, transcript: transcript.clone() }
+        Self {
+            ends,
+            text: Vec::new(),
+            body: Body::Over,
+            valid: ValidMessages::default(),
+            transcript: transcript.clone(),
+        }
     }
 
     /// Sends a message.
     pub fn post(&mut self, headers: &[(&str, &str)], message: &str) {
         let mut all = vec![("content-type", "application/json"), ("accept", "application/json, text/event-stream")];
         all.extend(headers);
+        self.valid.sent(message);
         self.send("POST", &all, message);
     }
 
@@ -403,6 +413,9 @@ impl Connection {
                 }
             }
             if is_event {
+                if !event.data.is_empty() {
+                    self.expect_valid(&event.data);
+                }
                 return Some(event);
             }
         }
@@ -411,7 +424,11 @@ impl Connection {
     /// The next message of a stream, or the whole body of another response.
     pub fn message(&mut self, head: &Head) -> String {
         if head.header("content-type") != Some("text/event-stream") {
-            return self.body();
+            let body = self.body();
+            if head.header("content-type") == Some("application/json") {
+                self.expect_valid(&body);
+            }
+            return body;
         }
         loop {
             match self.event() {
@@ -419,6 +436,12 @@ impl Connection {
                 Some(event) => return event.data,
                 None => self.transcript.fail("the stream ended without a message"),
             }
+        }
+    }
+
+    fn expect_valid(&self, message: &str) {
+        if let Err(why) = self.valid.check(message) {
+            self.transcript.fail(format_args!("connection: {why}: {message}"));
         }
     }
 

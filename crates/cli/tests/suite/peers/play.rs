@@ -135,6 +135,7 @@ pub(crate) fn compares() -> bool {
 fn check_shim(title: &str, story: &Story) {
     assert!(story.ended(), "{title}: did not run through the shim: {story:?}");
     assert!(story.recording().is_complete(), "{title}: the shim did not come to its own end: {story:?}");
+    assert_eq!(story.recording().invalid(), None, "{title}: {story:?}");
 }
 
 /// One line for each part that is missing, however many scenarios need it.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use rescind_testkit::valid::ValidMessages;
 use serde_json::Value;
 
 /// A recording; empty for a run without the shim.
@@ -28,6 +29,20 @@ impl Recording {
     /// The frames that passed a point, in order and byte for byte.
     pub(crate) fn frames(&self, hop: &str) -> Vec<&str> {
         self.of_kind("frame").filter(|line| line["hop"] == hop).filter_map(|line| line["frame"].as_str()).collect()
+    }
+
+    /// The first message that the client received and could not read, and why.
+    pub(crate) fn invalid(&self) -> Option<String> {
+        let mut valid = ValidMessages::default();
+        self.of_kind("frame").find_map(|line| {
+            let frame = line["frame"].as_str()?;
+            match line["hop"].as_str()? {
+                "from_client" => valid.sent(frame),
+                "to_client" => return valid.check(frame).err().map(|why| format!("{why}: {frame}")),
+                _ => {}
+            }
+            None
+        })
     }
 
     /// How far the progress for `token` had come that passed a point, message by message.

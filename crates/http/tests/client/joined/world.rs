@@ -15,6 +15,7 @@ use rescind_http::{
     },
 };
 use rescind_proto::{id::RequestId, time::Instant};
+use rescind_testkit::valid::{self, Protocol};
 use serde_json::{Value, json};
 
 use super::judge::{End, Judge, Tally};
@@ -258,7 +259,9 @@ impl World {
     fn hear(&mut self, most: usize) {
         for _ in 0..most {
             let Some(message) = self.client.poll_message() else { return };
-            let message: Value = serde_json::from_slice(&message).unwrap();
+            let message = std::str::from_utf8(&message).unwrap();
+            valid::check(Protocol::JsonRpc, message).unwrap_or_else(|why| panic!("{why}: {message}"));
+            let message: Value = serde_json::from_str(message).unwrap();
             if message["method"] == "notifications/progress" {
                 let number = message["params"]["progressToken"].as_u64().unwrap();
                 assert_eq!(message["params"]["message"], json!(number), "progress has the token of another call");

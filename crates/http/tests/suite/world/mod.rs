@@ -23,6 +23,7 @@ use rescind_testkit::sim::{
     digest::Digest,
     world::{Broken, World},
 };
+use rescind_testkit::valid::{self, Protocol};
 
 use model::{AskState, Era, Model, PEOPLE, Return, Verdict, broken};
 use scene::{Kind, LONG, SHORT, Scene};
@@ -356,6 +357,12 @@ impl HttpWorld {
         let stream = self.stream_of(source);
         let is_current = stream.is_some_and(|stream| self.model.streams[stream].reply == Some(usize::from(name)));
         for item in &items {
+            if let Item::Whole(_, data) | Item::Event(_, data) = item
+                && !data.is_empty()
+                && let Err(why) = valid::check(Protocol::JsonRpc, data)
+            {
+                return broken(format!("{why}: {data}"));
+            }
             self.note(|| format!("    response {name}: {item:?}"));
             if let (Item::Event(_, data), Some(stream), true) = (item, stream, is_current) {
                 self.model.handed_out(stream, data);

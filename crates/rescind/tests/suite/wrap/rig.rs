@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use rescind::relay::wrap::{Handle, Reader, Wrap, Writer};
+use rescind_testkit::valid::{self, Protocol};
 use serde_json::{Value, json};
 use tokio::io::{
     AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf,
@@ -51,7 +52,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
         let mut line = String::new();
         match in_time(self.reader.read_line(&mut line)).await.unwrap() {
             0 => Value::Null,
-            _ => serde_json::from_str(&line).unwrap(),
+            _ => read(line.trim_end_matches('\n')),
         }
     }
 
@@ -59,8 +60,14 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
     pub(crate) async fn receive_all(&mut self) -> Vec<Value> {
         let mut text = String::new();
         in_time(self.reader.read_to_string(&mut text)).await.unwrap();
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        text.lines().map(read).collect()
     }
+}
+
+/// A message, which must be a valid one.
+fn read(line: &str) -> Value {
+    valid::check(Protocol::JsonRpc, line).unwrap_or_else(|why| panic!("{why}: {line}"));
+    serde_json::from_str(line).unwrap()
 }
 
 pub(crate) fn request(id: impl Into<Value>, method: &str) -> Value {

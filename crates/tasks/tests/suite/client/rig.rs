@@ -2,6 +2,7 @@
 
 use rescind::{mcp::Client, peer::Builder};
 use rescind_tasks::client::{TaskClient, TaskNotifications};
+use rescind_testkit::valid::{self, Protocol};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf},
@@ -98,7 +99,9 @@ impl Wire {
         let mut line = String::new();
         let read = in_time(self.input.read_line(&mut line)).await.unwrap();
         assert!(read > 0, "the client has closed");
-        serde_json::from_str(&line).unwrap()
+        let line = line.trim_end_matches('\n');
+        valid::check(Protocol::JsonRpc, line).unwrap_or_else(|why| panic!("{why}: {line}"));
+        serde_json::from_str(line).unwrap()
     }
 
     /// The next message, which is this request.
