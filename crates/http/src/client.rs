@@ -23,6 +23,7 @@ mod inbox;
 mod message;
 mod one_way;
 mod proof;
+mod queues;
 mod receive;
 mod redirect;
 mod refusal;
@@ -53,9 +54,10 @@ use rescind_proto::{
 
 pub use config::{HttpClientConfig, HttpConfigError};
 
-use fetch::{Fetch, OneWay, Phase, Role};
+use fetch::{Fetch, OneWay, OneWayKind, Phase, Reader, Role};
 use headers::{Origin, Target};
 use inbox::Inbox;
+use queues::{Queue, Queues};
 use session::{Session, SessionState};
 use stream::{Purpose, Stage, Stream};
 
@@ -122,6 +124,35 @@ impl fmt::Display for HttpClientNotice {
     }
 }
 
+/// Which connections a request may have, so that those which hang leave some for others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Lane {
+    /// Those of requests whose responses may be open for long. Others should not share a connection with such: where the
+    /// number of responses on it is bounded, as over HTTP/2, what comes next has to wait for the end of one.
+    Lasting,
+    /// Those of requests whose responses say little: answers and notifications.
+    Passing,
+    /// A few that are kept for what stops work: cancels, and the end of a session.
+    Reserved,
+}
+
+/// What keeps responses from being read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pressure {
+    /// So much waits to be taken by the local client.
+    pub(crate) is_full: bool,
+    /// So many answers wait for the server, or questions to be taken.
+    pub(crate) owes_much: bool,
+}
+
+/// Answers to questions of the server that it has not taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Owed {
+    answers: usize,
+    bytes: usize,
+}
+
 /// The client's side of Streamable HTTP.
 #[derive(Clone, Debug)]
 pub struct HttpClient {
@@ -139,17 +170,13 @@ pub struct HttpClient {
     calls: HashMap<RequestId, StreamKey, FixedState>,
     /// What waits until messages may be sent in the session, oldest first.
     held: BTreeMap<u64, Held>,
-    /// What waits to be handed out: first what nothing delays, then what is bounded in number.
-    urgent: BTreeSet<FetchKey>,
-    /// Answers and notifications that wait to be handed out.
-    posts: BTreeSet<FetchKey>,
-    queue: BTreeSet<FetchKey>,
-    /// Fetches handed out whose number is bounded.
-    open: usize,
-    /// Answers and notifications handed out.
-    open_posts: usize,
-    /// Bytes of messages that the server has not taken.
+    queues: Queues,
+    /// Bytes of messages that the server has not taken, answers not counted.
     unsent: usize,
+    /// Answers to its questions that the server has not taken.
+    owed: Owed,
+    /// Cancels that it has not taken.
+    cancels: usize,
     inbox: Inbox,
     tools: Tools,
     timers: BTreeSet<(Instant, Timer)>,
@@ -188,12 +215,10 @@ impl HttpClient {
             fetches: BTreeMap::new(),
             calls: HashMap::with_hasher(FixedState::with_seed(config.seed)),
             held: BTreeMap::new(),
-            urgent: BTreeSet::new(),
-            posts: BTreeSet::new(),
-            queue: BTreeSet::new(),
-            open: 0,
-            open_posts: 0,
+            queues: Queues::default(),
             unsent: 0,
+            owed: Owed::default(),
+            cancels: 0,
             inbox: Inbox::default(),
             tools: Tools::new(config.max_tools),
             timers: BTreeSet::new(),
@@ -227,10 +252,25 @@ impl HttpClient {
         self.calls.len()
     }
 
-    /// Whether so much waits to be taken that responses should not be read on.
+    /// Whether the response of this request should be read on now. Not a message while so many wait to be taken here, and
+    /// no stream of events while the server takes no answers to what it asks on such. What says what became of a message
+    /// of ours is always read. Any step may change it.
     #[must_use]
-    pub const fn is_full(&self) -> bool {
-        self.inbox.bytes() >= self.config.max_unread
+    pub fn may_read(&self, key: FetchKey) -> bool {
+        let Pressure { is_full, owes_much } = self.pressure();
+        self.fetches.get(&key).is_none_or(|fetch| match fetch.reader {
+            Reader::Events(_) => !is_full && !owes_much,
+            Reader::Whole(_) => !is_full,
+            Reader::NoHead | Reader::Refusal(_) | Reader::Ignored { .. } => true,
+        })
+    }
+
+    /// What keeps responses from being read.
+    pub(crate) const fn pressure(&self) -> Pressure {
+        let is_full = self.inbox.bytes() >= self.config.max_unread;
+        let owed = self.inbox.questions() + self.owed.answers;
+        let owes_much = owed >= self.config.max_owed || self.owed.bytes >= self.config.max_unsent / 2;
+        Pressure { is_full, owes_much }
     }
 
     /// Whether all is done after [`handle_close`](Self::handle_close).
@@ -241,26 +281,24 @@ impl HttpClient {
 
     /// The next HTTP request to perform, with its whole body.
     pub fn poll_request(&mut self, now: Instant) -> Option<(FetchKey, Request<Bytes>)> {
-        let is_free = self.open < self.config.max_fetches;
-        let may_post = self.open_posts < self.config.max_posts;
-        let post = || may_post.then(|| self.posts.pop_first()).flatten();
-        let key =
-            self.urgent.pop_first().or_else(post).or_else(|| is_free.then(|| self.queue.pop_first()).flatten())?;
+        let key = self.queues.hand_out(&self.config)?;
         let request = self.build(key);
         let fetch = self.fetches.get_mut(&key).expect("what is queued exists");
         fetch.phase = if request.body().is_empty() { Phase::Written(now) } else { Phase::Handed };
-        self.open += usize::from(fetch.is_counted);
-        self.open_posts += usize::from(fetch.is_post());
         let patience = fetch.role.patience(&self.config);
         self.arm_fetch(key, patience.map(|patience| now + patience));
         Some((key, request))
     }
 
-    /// Whether the response of this request may be open for long. Others should not share a connection with such: where
-    /// the number of responses on it is bounded, as over HTTP/2, a cancel would have to wait for the end of one.
+    /// Which connections this request may have.
     #[must_use]
-    pub fn may_last(&self, key: FetchKey) -> bool {
-        self.fetches.get(&key).is_some_and(|fetch| matches!(fetch.role, Role::Post(_) | Role::Get(_)))
+    pub fn lane(&self, key: FetchKey) -> Lane {
+        match self.fetches.get(&key).map(|fetch| &fetch.role) {
+            Some(Role::Post(_) | Role::Get(_)) => Lane::Lasting,
+            Some(Role::OneWay(one_way)) if matches!(one_way.kind, OneWayKind::Cancel(..)) => Lane::Reserved,
+            Some(Role::End { .. }) => Lane::Reserved,
+            Some(Role::OneWay(_) | Role::Probe(_)) | None => Lane::Passing,
+        }
     }
 
     /// Records that the first byte of a request's body is about to leave, so that the server may get it; `false` if the
@@ -339,10 +377,12 @@ impl HttpClient {
             }
         }
         // What has a place is said before the session ends; more would keep the end waiting for a server that takes nothing.
-        let room = self.config.max_posts.saturating_sub(self.open_posts);
-        for (at, key) in core::mem::take(&mut self.posts).into_iter().enumerate() {
+        let (cancels, _) = self.queues.take(Queue::Cancel, &self.config);
+        let (posts, room) = self.queues.take(Queue::Post, &self.config);
+        cancels.into_iter().for_each(|key| self.queue_at(key, Queue::Free));
+        for (at, key) in posts.into_iter().enumerate() {
             if at < room {
-                self.urgent.insert(key);
+                self.queue_at(key, Queue::Free);
             } else if let Some(Fetch { role: Role::OneWay(one_way), .. }) = self.remove_fetch(key) {
                 self.dropped(&one_way.method, "the server takes in nothing now");
             }
@@ -376,36 +416,36 @@ impl HttpClient {
     /// Adds a fetch, to be handed out as soon as may be.
     fn start(&mut self, fetch: Fetch) -> FetchKey {
         let key = FetchKey(self.allocate_key());
-        if fetch.phase == Phase::Queued {
-            self.enqueue(key, &fetch);
+        if let Role::OneWay(one_way) = &fetch.role {
+            self.count_one_way(one_way);
         }
+        let (phase, queue) = (fetch.phase, fetch.queue);
         self.fetches.insert(key, fetch);
+        if phase == Phase::Queued {
+            self.queue_at(key, queue);
+        }
         key
     }
 
-    /// Has a fetch wait for its turn. Nothing that may be many stands before a cancel.
-    fn enqueue(&mut self, key: FetchKey, fetch: &Fetch) {
-        let queue = match (fetch.is_counted, fetch.is_post()) {
-            (true, _) => &mut self.queue,
-            (false, true) => &mut self.posts,
-            (false, false) => &mut self.urgent,
-        };
-        queue.insert(key);
+    /// Has a fetch wait for its turn in this queue.
+    fn queue_at(&mut self, key: FetchKey, queue: Queue) {
+        if let Some(fetch) = self.fetches.get_mut(&key) {
+            fetch.queue = queue;
+            self.queues.insert(queue, key);
+        }
     }
 
     /// Takes a fetch off the tables; `None` if it is not there. The driver goes on with it unless it is aborted.
     fn remove_fetch(&mut self, key: FetchKey) -> Option<Fetch> {
         self.arm_fetch(key, None);
         let fetch = self.fetches.remove(&key)?;
-        self.urgent.remove(&key);
-        self.posts.remove(&key);
-        self.queue.remove(&key);
         if fetch.is_handed() {
-            self.open -= usize::from(fetch.is_counted);
-            self.open_posts -= usize::from(fetch.is_post());
+            self.queues.hand_back(fetch.queue);
+        } else {
+            self.queues.remove(fetch.queue, key);
         }
         if let Role::OneWay(one_way) = &fetch.role {
-            self.unsent -= one_way.body.len();
+            self.uncount_one_way(one_way);
         }
         Some(fetch)
     }
@@ -421,11 +461,10 @@ impl HttpClient {
 
     /// Sends the requests of a stream.
     fn start_post(&mut self, key: StreamKey) {
-        let is_handshake = self.is_handshake(key);
+        let queue = if self.is_handshake(key) { Queue::Free } else { Queue::Call };
         let Some(stream) = self.streams.get_mut(&key) else { return };
-        let is_counted = stream.purpose == Purpose::Calls && !is_handshake;
         stream.session = stream.session.map(|_| self.session.generation);
-        let fetch = Fetch { is_counted, ..self.fetch(Role::Post(key), Phase::Queued) };
+        let fetch = Fetch { queue, ..self.fetch(Role::Post(key), Phase::Queued) };
         let fetch = self.start(fetch);
         self.set_stage(key, Stage::Posting(fetch));
     }
@@ -433,8 +472,8 @@ impl HttpClient {
     /// Asks for what was missed of a stream, or for one that listens.
     fn start_get(&mut self, key: StreamKey) {
         let Some(stream) = self.streams.get(&key) else { return };
-        let is_counted = stream.purpose == Purpose::Calls;
-        let fetch = Fetch { is_counted, ..self.fetch(Role::Get(key), Phase::Queued) };
+        let queue = if stream.purpose == Purpose::Listen { Queue::Free } else { Queue::Call };
+        let fetch = Fetch { queue, ..self.fetch(Role::Get(key), Phase::Queued) };
         let fetch = self.start(fetch);
         self.set_stage(key, Stage::Asking(fetch));
     }

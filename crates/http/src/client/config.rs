@@ -23,10 +23,18 @@ pub struct HttpClientConfig {
     /// Answers to questions of the server, and notifications, that are being sent at once; what is beyond waits. Cancels do
     /// not wait for these either.
     pub max_posts: usize,
-    /// Bytes of messages that the server has not taken yet. Beyond, requests are refused.
+    /// Cancels that are being sent at once; what is beyond waits. While as many as [`max_in_flight`](Self::max_in_flight)
+    /// are not taken by the server, requests are refused: so no cancel is ever dropped, and they are bounded.
+    pub max_cancels: usize,
+    /// Questions of the server that are not answered since nobody has taken them here, and answers that the server has not
+    /// taken, together. Beyond, streams of events should not be read ([`may_read`](super::HttpClient::may_read)): a server
+    /// that asks without end, and takes no answer, delays what it says itself, and neither requests nor cancels.
+    pub max_owed: usize,
+    /// Bytes of messages that the server has not taken yet. Beyond, requests are refused. Of answers to its questions there
+    /// may be as many more: from half of that on, streams of events should not be read, and beyond, answers are dropped.
     pub max_unsent: usize,
     /// Bytes of messages that wait to be taken ([`poll_message`](super::HttpClient::poll_message)). Beyond, responses should
-    /// not be read ([`is_full`](super::HttpClient::is_full)).
+    /// not be read ([`may_read`](super::HttpClient::may_read)).
     pub max_unread: usize,
     /// Redirects of one HTTP request that are followed.
     pub max_redirects: u32,
@@ -107,6 +115,8 @@ impl HttpClientConfig {
             max_in_flight: 65_536,
             max_fetches: 512,
             max_posts: 64,
+            max_cancels: 64,
+            max_owed: 1024,
             max_unsent: 16 << 20,
             max_unread: 16 << 20,
             max_redirects: 5,

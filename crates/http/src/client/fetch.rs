@@ -10,6 +10,7 @@ use super::{
     HttpClientConfig, StreamKey,
     event_reader::EventReader,
     headers::{Origin, Target},
+    queues::Queue,
     words::Challenge,
 };
 
@@ -24,8 +25,8 @@ pub(crate) struct Fetch {
     pub(crate) reader: Reader,
     /// The session whose id it carries.
     pub(crate) session: Option<u64>,
-    /// It counts among those whose number is bounded.
-    pub(crate) is_counted: bool,
+    /// Where it waits for its turn.
+    pub(crate) queue: Queue,
     pub(crate) timer: Option<Instant>,
 }
 
@@ -138,6 +139,19 @@ pub(crate) struct Probe {
 }
 
 impl Role {
+    /// Where what is of this kind waits for its turn, unless it is known better.
+    const fn queue(&self) -> Queue {
+        match self {
+            Self::OneWay(one_way) => match one_way.kind {
+                OneWayKind::Cancel(..) => Queue::Cancel,
+                OneWayKind::Initialized => Queue::Free,
+                OneWayKind::Answer | OneWayKind::Other => Queue::Post,
+            },
+            Self::End { .. } => Queue::Free,
+            Self::Post(_) | Self::Get(_) | Self::Probe(_) => Queue::Call,
+        }
+    }
+
     /// How long the server may take to accept what is of this kind.
     pub(crate) fn patience(&self, config: &HttpClientConfig) -> Option<Duration> {
         match self {
@@ -171,21 +185,8 @@ impl OneWay {
 
 impl Fetch {
     pub(crate) const fn new(role: Role, target: Target, phase: Phase) -> Self {
-        Self {
-            role,
-            target,
-            redirects: 0,
-            phase,
-            reader: Reader::NoHead,
-            session: None,
-            is_counted: false,
-            timer: None,
-        }
-    }
-
-    /// Whether it carries an answer to a question of the server, or a notification: a server can cause any number of them.
-    pub(crate) fn is_post(&self) -> bool {
-        matches!(&self.role, Role::OneWay(one_way) if matches!(one_way.kind, OneWayKind::Answer | OneWayKind::Other))
+        let queue = role.queue();
+        Self { role, target, redirects: 0, phase, reader: Reader::NoHead, session: None, queue, timer: None }
     }
 
     /// Whether the driver knows it.

@@ -11,6 +11,8 @@ use super::StreamKey;
 pub(crate) struct Inbox {
     queue: VecDeque<Said>,
     bytes: usize,
+    /// How many questions of the server wait.
+    questions: usize,
     /// How many wait of each stream whose messages may be withdrawn.
     counts: BTreeMap<StreamKey, usize>,
 }
@@ -25,12 +27,18 @@ struct Said {
     /// The stream whose end withdraws it.
     stream: Option<StreamKey>,
     answers: Option<Answered>,
+    is_question: bool,
 }
 
 impl Inbox {
     /// Bytes that wait.
     pub(crate) const fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// How many questions of the server wait.
+    pub(crate) const fn questions(&self) -> usize {
+        self.questions
     }
 
     /// How many messages wait.
@@ -54,7 +62,14 @@ impl Inbox {
         if let Some(stream) = stream {
             *self.counts.entry(stream).or_default() += 1;
         }
-        self.queue.push_back(Said { message, stream, answers });
+        self.queue.push_back(Said { message, stream, answers, is_question: false });
+    }
+
+    /// Adds a question of the server.
+    pub(crate) fn push_question(&mut self, message: Vec<u8>) {
+        self.push(message, None, None);
+        self.queue.back_mut().expect("it was just added").is_question = true;
+        self.questions += 1;
     }
 
     /// Takes the oldest message, with the request that it answers.
@@ -63,8 +78,9 @@ impl Inbox {
         if self.queue.is_empty() {
             self.queue = VecDeque::new();
         }
-        let Said { message, stream, answers } = said?;
+        let Said { message, stream, answers, is_question } = said?;
         self.bytes -= message.len();
+        self.questions -= usize::from(is_question);
         if let Some(stream) = stream
             && let Some(count) = self.counts.get_mut(&stream)
         {

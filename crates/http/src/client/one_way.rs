@@ -51,7 +51,6 @@ impl HttpClient {
     }
 
     pub(crate) fn start_one_way(&mut self, one_way: OneWay) -> FetchKey {
-        self.unsent += one_way.body.len();
         let ends_handshake = one_way.kind == OneWayKind::Initialized;
         if ends_handshake {
             self.session.initialized = Some(one_way.body.clone());
@@ -64,6 +63,38 @@ impl HttpClient {
         key
     }
 
+    /// Counts what is to be sent, until [`uncount_one_way`](Self::uncount_one_way).
+    pub(crate) fn count_one_way(&mut self, one_way: &OneWay) {
+        let bytes = one_way.body.len();
+        match one_way.kind {
+            OneWayKind::Answer => {
+                self.owed.answers += 1;
+                self.owed.bytes += bytes;
+            }
+            OneWayKind::Cancel(..) => {
+                self.cancels += 1;
+                self.unsent += bytes;
+            }
+            OneWayKind::Initialized | OneWayKind::Other => self.unsent += bytes,
+        }
+    }
+
+    /// What was counted was sent, or given up.
+    pub(crate) fn uncount_one_way(&mut self, one_way: &OneWay) {
+        let bytes = one_way.body.len();
+        match one_way.kind {
+            OneWayKind::Answer => {
+                self.owed.answers -= 1;
+                self.owed.bytes -= bytes;
+            }
+            OneWayKind::Cancel(..) => {
+                self.cancels -= 1;
+                self.unsent -= bytes;
+            }
+            OneWayKind::Initialized | OneWayKind::Other => self.unsent -= bytes,
+        }
+    }
+
     /// Sends a cancel in the session, not before `due`.
     pub(crate) fn start_cancel(
         &mut self,
@@ -73,7 +104,6 @@ impl HttpClient {
         method: &str,
         due: Option<Instant>,
     ) -> FetchKey {
-        self.unsent += message.len();
         let kind = OneWayKind::Cancel(stream, id.clone());
         let body = Bytes::copy_from_slice(message);
         let one_way = self.one_way(kind, body, method);
@@ -99,8 +129,8 @@ impl HttpClient {
     pub(crate) fn release(&mut self, key: FetchKey) {
         if let Some(fetch) = self.fetches.get_mut(&key).filter(|fetch| fetch.phase == Phase::Waiting) {
             fetch.phase = Phase::Queued;
-            let is_post = fetch.is_post();
-            if is_post { &mut self.posts } else { &mut self.urgent }.insert(key);
+            let queue = fetch.queue;
+            self.queue_at(key, queue);
             self.arm_fetch(key, None);
         }
     }
@@ -166,7 +196,6 @@ impl HttpClient {
         let due = (!is_at_once).then(|| now + self.delay(one_way.attempts, None, self.next_key));
         let again = OneWay { attempts: one_way.attempts + 1, ..*one_way };
         let kind = again.kind.clone();
-        self.unsent += again.body.len();
         let phase = if due.is_some() { Phase::Waiting } else { Phase::Queued };
         let to = self.start(self.fetch(Role::OneWay(Box::new(again)), phase));
         self.arm_fetch(to, due);

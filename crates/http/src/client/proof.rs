@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::{
-    Held, HttpClient, Timer,
-    fetch::{Phase, Reader, Role},
+    Held, HttpClient, Owed, Timer,
+    fetch::{OneWayKind, Phase, Reader, Role},
     stream::{CallState, Purpose, Stage},
 };
 
@@ -61,12 +61,12 @@ impl HttpClient {
             });
             assert!(in_flight.is_some() || self.inbox.answers(id), "{id} waits for nothing");
         }
-        let (mut open, mut open_posts) = (0, 0);
+        let (mut handed, mut queued, mut owed, mut cancels) = ([0; 4], 0, Owed::default(), 0);
         for (key, fetch) in &self.fetches {
             timers.extend(fetch.timer.map(|due| (due, Timer::Fetch(*key))));
-            open += usize::from(fetch.is_counted && fetch.is_handed());
-            open_posts += usize::from(fetch.is_post() && fetch.is_handed());
-            let is_queued = self.urgent.contains(key) || self.posts.contains(key) || self.queue.contains(key);
+            handed[fetch.queue as usize] += usize::from(fetch.is_handed());
+            let is_queued = self.queues.contains(fetch.queue, *key);
+            queued += usize::from(is_queued);
             assert_eq!(
                 is_queued,
                 fetch.phase == Phase::Queued,
@@ -80,7 +80,16 @@ impl HttpClient {
                     assert_eq!(stream.fetch(), Some(*key), "a fetch carries a stream that another one carries");
                 }
                 Role::OneWay(one_way) => {
-                    unsent += one_way.body.len();
+                    match one_way.kind {
+                        OneWayKind::Answer => {
+                            owed.answers += 1;
+                            owed.bytes += one_way.body.len();
+                        }
+                        OneWayKind::Cancel(..) | OneWayKind::Initialized | OneWayKind::Other => {
+                            cancels += usize::from(matches!(one_way.kind, OneWayKind::Cancel(..)));
+                            unsent += one_way.body.len();
+                        }
+                    }
                     assert!(is_bounded, "a message may wait for ever");
                 }
                 Role::Probe(_) | Role::End { .. } => {
@@ -101,11 +110,11 @@ impl HttpClient {
             }
         }
         assert!(self.is_gated() || self.held.is_empty(), "something is held although it could be sent");
-        assert_eq!(self.open, open, "open fetches are counted wrongly");
-        assert_eq!(self.open_posts, open_posts, "open answers and notifications are counted wrongly");
+        assert_eq!(self.queues.handed(), handed, "what the driver has is counted wrongly");
+        assert_eq!(self.queues.waiting(), queued, "a fetch is queued that is not there");
+        assert_eq!((self.owed, self.cancels), (owed, cancels), "answers or cancels are counted wrongly");
         assert_eq!(self.unsent, unsent, "unsent bytes are counted wrongly");
         assert_eq!(self.timers, timers, "timers are not those of the tables");
-        assert_eq!(self.queue.len() + self.urgent.len(), self.queue.union(&self.urgent).count());
     }
 
     /// How many entries all tables hold, tools and what is known of the session not counted.

@@ -48,12 +48,16 @@ impl HttpClient {
     }
 
     fn receive_member(&mut self, now: Instant, key: StreamKey, message: Vec<u8>) {
-        let delivery = match frame::parse_member(&message) {
-            Ok(frame) => self.receive_frame(now, key, &message, &frame),
+        let (delivery, is_question) = match frame::parse_member(&message) {
+            Ok(frame) => (self.receive_frame(now, key, &message, &frame), matches!(frame, Frame::Request(_))),
             Err(_) => return self.receive_unreadable(now, key, &message),
         };
-        if let Some(Delivery { replaced, stream, answers }) = delivery {
-            self.inbox.push(replaced.unwrap_or(message), stream, answers);
+        match delivery {
+            Some(_) if is_question => self.inbox.push_question(message),
+            Some(Delivery { replaced, stream, answers }) => {
+                self.inbox.push(replaced.unwrap_or(message), stream, answers);
+            }
+            None => {}
         }
     }
 

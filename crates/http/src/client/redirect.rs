@@ -51,12 +51,9 @@ impl HttpClient {
         let Some(fetch) = self.abort(key) else { return true };
         let next = Fetch {
             redirects: fetch.redirects + 1,
-            is_counted: fetch.is_counted,
+            queue: fetch.queue,
             ..Fetch::new(fetch.role, Target(target), Phase::Queued)
         };
-        if let Role::OneWay(one_way) = &next.role {
-            self.unsent += one_way.body.len();
-        }
         self.redirect(key, next);
         true
     }

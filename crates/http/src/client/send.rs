@@ -140,6 +140,9 @@ impl HttpClient {
         if self.calls.len() + ids.len() > self.config.max_in_flight {
             return overloaded("too many requests in flight; this one was not started");
         }
+        if self.cancels >= self.config.max_in_flight {
+            return overloaded("the server takes in no cancels now; this request was not started");
+        }
         if self.unsent + bytes > self.config.max_unsent && self.unsent > 0 {
             return overloaded("the server takes in nothing now; this request was not started");
         }
@@ -175,6 +178,10 @@ impl HttpClient {
             SessionState::Reopening(_) | SessionState::Lost => self.dropped("", "the session that asked has ended"),
             SessionState::None if self.stateless.is_some() => {
                 self.dropped("", "nobody may have asked in a revision without sessions");
+            }
+            // Its requests are not delayed for that: the server is not read meanwhile.
+            _ if self.owed.bytes + message.len() > self.config.max_unsent && self.owed.answers > 0 => {
+                self.dropped("", "the server takes in nothing now");
             }
             SessionState::None | SessionState::Opening(_) | SessionState::Greeting(_) | SessionState::Open => {
                 let body = Bytes::copy_from_slice(message);

@@ -11,7 +11,7 @@ mod shared;
 mod transport;
 
 pub use authorizer::{Authorizer, Authorizing, RefusedRequest, Renewal};
-pub use connect::{ConnectConfig, ConnectError, Proxy};
+pub use connect::{ConnectConfig, ConnectError, Connections, Proxy};
 pub use discovery::Discovery;
 pub use issuer_keys::{IssuerKeys, IssuerKeysError};
 pub use requests::{RequestError, Requests};

@@ -1,5 +1,6 @@
 //! What is in flight, queued and remembered is bounded (invariant 8).
 
+use rescind_http::client::FetchKey;
 use serde_json::json;
 
 use crate::rig::*;
@@ -83,11 +84,11 @@ fn what_is_not_taken_stops_the_reading() {
     rig.say(&call(1));
     let post = rig.sent_one();
     rig.stream(post.key);
-    while !rig.client.is_full() {
+    while rig.client.may_read(post.key) {
         rig.event(post.key, &progress(1));
     }
     assert!(rig.client.poll_message().is_some());
-    assert!(!rig.client.is_full());
+    assert!(rig.client.may_read(post.key));
 }
 
 #[test]
@@ -225,4 +226,199 @@ fn a_cancel_is_sent_while_three_thousand_pings_are_pending() {
         assert!(answers.len() <= 64);
     }
     assert!(answers.is_empty() && rig.notices().is_empty());
+}
+
+fn ping(id: usize) -> serde_json::Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": "ping"})
+}
+
+/// A server that asks as long as it is read, over two streams, and whose questions the local client answers at once. It
+/// takes no answer. Returns what it was sent, and how often it asked.
+fn flood(rig: &mut Rig, streams: &[FetchKey], most: usize) -> (Vec<Sent>, usize) {
+    let (mut sent, mut asked) = (Vec::new(), 0);
+    while asked < most {
+        let open = streams.iter().filter(|stream| rig.client.may_read(**stream)).copied().collect::<Vec<_>>();
+        if open.is_empty() {
+            break;
+        }
+        for stream in open {
+            rig.event(stream, &ping(asked));
+            asked += 1;
+        }
+        for question in rig.heard() {
+            rig.say(&json!({"jsonrpc": "2.0", "id": question["id"], "result": {}}).to_string());
+        }
+        sent.extend(rig.sent());
+    }
+    (sent, asked)
+}
+
+#[test]
+fn a_server_that_asks_without_end_and_takes_no_answer_is_not_read_and_its_client_goes_on() {
+    let mut rig = Rig::in_session(LEGACY);
+    rig.say(&call(1));
+    rig.say(&call(2));
+    let posts = rig.sent();
+    let streams = [posts[0].key, posts[1].key];
+    for stream in streams {
+        rig.stream(stream);
+    }
+    let (mut answers, asked) = flood(&mut rig, &streams, 2_000);
+    assert!((1024..1030).contains(&asked), "the default of max_owed: {asked}");
+    assert_eq!(answers.len(), 64);
+    // Its client's own goes on: requests, and each cancel.
+    rig.say(&call(3));
+    let third = rig.sent_one();
+    rig.say(&cancel(1));
+    let sent = rig.sent_one();
+    assert_eq!(sent.body, cancel(1));
+    assert!(rig.client.may_read(sent.key) && rig.client.may_read(third.key));
+    rig.accept(sent.key);
+    rig.json(third.key, 200, &[], &result(3));
+    assert_eq!(rig.heard(), [result(3)]);
+    // The heads of what was taken, and their bodies, are not waited for.
+    let first = answers.remove(0);
+    rig.head(first.key, 202, &[]);
+    assert!(rig.client.may_read(first.key));
+    rig.end(first.key);
+    // As soon as it takes answers, it is heard again. None of them is lost.
+    answers.extend(rig.sent());
+    let mut taken = 1;
+    while !answers.is_empty() {
+        let answer = answers.remove(0);
+        assert_eq!(answer.json()["id"], taken);
+        rig.accept(answer.key);
+        taken += 1;
+        answers.extend(rig.sent());
+    }
+    assert_eq!(taken, asked);
+    assert!(rig.client.may_read(streams[1]) && rig.notices().is_empty());
+}
+
+/// Each answer has half a minute, and its end is told; then the server is heard again.
+#[test]
+fn a_server_that_never_takes_answers_is_heard_again_once_they_are_given_up() {
+    let mut rig = Rig::in_session(LEGACY);
+    rig.say(&call(1));
+    let streams = [rig.sent_one().key];
+    rig.stream(streams[0]);
+    let (_, asked) = flood(&mut rig, &streams, 2_000);
+    assert_eq!(asked, 1024);
+    rig.pass(secs(31));
+    assert!(rig.client.may_read(streams[0]));
+    let notices = rig.notices();
+    assert_eq!(notices.len(), 64);
+    assert_eq!(notices[0].to_string(), "an answer was not accepted: no answer in time");
+    rig.event(streams[0], &result(1));
+    assert_eq!(rig.heard(), [result(1)]);
+}
+
+#[test]
+fn questions_that_nobody_takes_here_count_until_they_are_taken() {
+    let mut rig = Rig::in_session(LEGACY);
+    rig.say(&call(1));
+    let post = rig.sent_one();
+    rig.stream(post.key);
+    for id in 0..1024 {
+        assert!(rig.client.may_read(post.key), "{id}");
+        rig.event(post.key, &ping(id));
+    }
+    assert!(!rig.client.may_read(post.key));
+    // Whoever takes them and does not answer, for instance since a person is asked, has the server heard on.
+    assert_eq!(rig.heard().len(), 1024);
+    assert!(rig.client.may_read(post.key));
+}
+
+#[test]
+fn answers_that_the_server_does_not_take_are_bounded_in_bytes_and_take_no_room_of_requests() {
+    let mut limited = config();
+    limited.max_unsent = 10_000;
+    let mut rig = Rig::in_session_with(limited, LEGACY);
+    rig.say(&call(1));
+    let post = rig.sent_one();
+    rig.stream(post.key);
+    let answer = |id: usize| json!({"jsonrpc": "2.0", "id": id, "result": {"a": "y".repeat(1_000)}}).to_string();
+    for id in 0..20 {
+        rig.event(post.key, &ping(id));
+    }
+    assert_eq!(rig.heard().len(), 20);
+    for id in 0..20 {
+        assert_eq!(rig.client.may_read(post.key), id < 5, "up to half of the bytes: {id}");
+        rig.say(&answer(id));
+    }
+    assert_eq!(rig.sent().len(), 9);
+    let notices = rig.notices();
+    assert_eq!(notices.len(), 11);
+    assert_eq!(notices[0].to_string(), "an answer was dropped: the server takes in nothing now");
+    rig.say(&call(2));
+    assert_eq!(rig.sent_one().body, call(2), "requests have room of their own");
+}
+
+#[test]
+fn cancels_are_sent_a_few_at_a_time_and_all_of_them() {
+    let mut rig = Rig::in_session(LEGACY);
+    for id in 0..300 {
+        rig.say(&call(id));
+    }
+    for post in rig.sent() {
+        rig.stream(post.key);
+    }
+    for id in 0..300 {
+        rig.say(&cancel(id));
+    }
+    let mut cancels = rig.sent();
+    assert_eq!(cancels.len(), 64, "the default of max_cancels");
+    // What else there is does not wait for them.
+    rig.say(&call(1000));
+    assert_eq!(rig.sent_one().body, call(1000));
+    for id in 0..300 {
+        let sent = cancels.remove(0);
+        assert_eq!(sent.body, cancel(id));
+        rig.accept(sent.key);
+        cancels.extend(rig.sent());
+        assert!(cancels.len() <= 64);
+    }
+    assert!(cancels.is_empty() && rig.notices().is_empty());
+}
+
+/// So none has to be dropped, and there are never more of them.
+#[test]
+fn no_request_is_begun_while_as_many_cancels_wait() {
+    let mut limited = config();
+    limited.max_in_flight = 10;
+    let mut rig = Rig::in_session_with(limited, LEGACY);
+    for id in 0..10 {
+        rig.say(&call(id));
+    }
+    for post in rig.sent() {
+        rig.stream(post.key);
+    }
+    for id in 0..10 {
+        rig.say(&cancel(id));
+    }
+    let cancels = rig.sent();
+    assert_eq!(cancels.len(), 10);
+    rig.say(&call(10));
+    let (code, text) = rig.error(10);
+    assert_eq!((code, &*text), (-31004, "the server takes in no cancels now; this request was not started"));
+    rig.accept(cancels[0].key);
+    rig.say(&call(11));
+    assert_eq!(rig.sent_one().body, call(11));
+}
+
+/// Each request whose headers are refused has a list of tools read for it.
+#[test]
+fn what_is_found_out_for_requests_is_bounded_as_they_are() {
+    let mut limited = config();
+    limited.max_fetches = 4;
+    let mut rig = Rig::with(limited);
+    for id in 0..40 {
+        rig.say(&modern_call(id));
+    }
+    for _ in 0..40 {
+        for post in rig.sent().into_iter().filter(|post| post.message_method() == "tools/call") {
+            rig.json(post.key, 400, &[], &error(post.json()["id"].clone(), -32020, "a header is missing"));
+        }
+        assert!(rig.open.len() <= 4, "{}", rig.open.len());
+    }
 }

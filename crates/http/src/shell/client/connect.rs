@@ -31,15 +31,19 @@ use hyper_util::{
 use rustls::{ConfigBuilder, RootCertStore, WantsVerifier, client::WantsClientCert, crypto::ring};
 #[cfg(feature = "tls")]
 use rustls_platform_verifier::BuilderVerifierExt;
-use tokio::net::TcpStream;
+use tokio::{
+    net::TcpStream,
+    sync::{OwnedSemaphorePermit, Semaphore},
+};
 use tower_service::Service;
 
 use super::fetch::RequestBody;
+use crate::client::Lane;
 
 /// How connections to a server are made.
 #[derive(Clone, Debug)]
 pub struct ConnectConfig {
-    /// Time for a connection to open, a proxy and TLS included.
+    /// Time for a connection to open, a proxy and TLS included. A request waits as long for its turn to open one.
     pub patience: Duration,
     /// How long a connection that nothing uses is kept. Node and uvicorn close theirs after five seconds, and a request
     /// that meets that moment is lost: so it is less.
@@ -47,11 +51,54 @@ pub struct ConnectConfig {
     /// How long a connection may be silent before it is asked whether the server is still there. One that does not answer
     /// for as long again is given up.
     pub probe_after: Duration,
+    /// How many may be open. Clones of these settings share this bound.
+    pub connections: Connections,
     /// Which proxy is used.
     pub proxy: Proxy,
     /// How servers are checked over TLS; `None` for as the system does it.
     #[cfg(feature = "tls")]
     pub tls: Option<rustls::ClientConfig>,
+}
+
+/// How many connections may be open at once, those that are being opened or kept for more requests included. Each has a
+/// descriptor.
+///
+/// Clones have one bound together: all that a program has to do with servers may share it. A request that would need one
+/// more waits for [`ConnectConfig::patience`], and fails.
+#[derive(Clone, Debug)]
+pub struct Connections {
+    open: Places,
+    reserved: Places,
+}
+
+/// Some of them.
+#[derive(Clone, Debug)]
+struct Places {
+    free: Arc<Semaphore>,
+    most: usize,
+}
+
+impl Connections {
+    /// So many, and so many more that are kept for what stops work: cancels, and ends of sessions. So such a request
+    /// reaches a server even while all others hang. Of either there is one at least.
+    #[must_use]
+    pub fn new(open: usize, reserved: usize) -> Self {
+        Self { open: Places::new(open), reserved: Places::new(reserved) }
+    }
+}
+
+impl Default for Connections {
+    /// 640, which is more than one transport needs at once by default, and 64.
+    fn default() -> Self {
+        Self::new(640, 64)
+    }
+}
+
+impl Places {
+    fn new(most: usize) -> Self {
+        let most = most.clamp(1, Semaphore::MAX_PERMITS);
+        Self { free: Arc::new(Semaphore::new(most)), most }
+    }
 }
 
 /// Which proxy connections go through.
@@ -87,6 +134,7 @@ impl Default for ConnectConfig {
             patience: Duration::from_secs(10),
             idle: Duration::from_secs(4),
             probe_after: Duration::from_secs(15),
+            connections: Connections::default(),
             proxy: Proxy::default(),
             #[cfg(feature = "tls")]
             tls: None,
@@ -106,12 +154,14 @@ pub(super) struct Sender {
     /// For requests whose responses may last. Over HTTP/2 a connection carries so many at once and no more, and what comes
     /// next waits: so a cancel must not come next.
     lasting: Pool,
-    /// For all others.
-    short: Pool,
+    /// For what is done at once.
+    passing: Pool,
+    /// For what stops work.
+    reserved: Pool,
     proxies: Arc<Proxies>,
 }
 
-type Pool = Client<InTime<Secured>, RequestBody>;
+type Pool = Client<Bounded<Secured>, RequestBody>;
 
 impl Sender {
     pub(super) fn new(url: &Uri, config: ConnectConfig) -> Result<Self, ConnectError> {
@@ -130,16 +180,21 @@ impl Sender {
         builder.pool_timer(TokioTimer::new()).timer(TokioTimer::new()).pool_idle_timeout(config.idle);
         #[cfg(feature = "tls")]
         builder.http2_keep_alive_interval(config.probe_after).http2_keep_alive_timeout(config.probe_after);
-        let patience = config.patience;
-        let connector = InTime { connector: secure(url, connector, config)?, patience };
-        Ok(Self { lasting: builder.build(connector.clone()), short: builder.build(connector), proxies })
+        let (patience, Connections { open, reserved }) = (config.patience, config.connections.clone());
+        let connector = secure(url, connector, config)?;
+        let of = |places: &Places| {
+            let (places, proxies) = (places.clone(), Arc::clone(&proxies));
+            builder.build(Bounded { connector: connector.clone(), proxies, places, patience })
+        };
+        let (lasting, passing, reserved) = (of(&open), of(&open), of(&reserved));
+        Ok(Self { lasting, passing, reserved, proxies })
     }
 
-    /// Sends a request; `may_last`: its response may be open for long.
+    /// Sends a request over connections of its lane.
     pub(super) async fn send(
         &self,
         mut request: Request<RequestBody>,
-        may_last: bool,
+        lane: Lane,
     ) -> Result<Response<hyper::body::Incoming>, hyper_util::client::legacy::Error> {
         // Through a tunnel the proxy is told when that is opened.
         if request.uri().scheme_str() == Some("http")
@@ -148,7 +203,12 @@ impl Sender {
         {
             request.headers_mut().insert(header::PROXY_AUTHORIZATION, authorization.clone());
         }
-        if may_last { &self.lasting } else { &self.short }.request(request).await
+        let pool = match lane {
+            Lane::Lasting => &self.lasting,
+            Lane::Passing => &self.passing,
+            Lane::Reserved => &self.reserved,
+        };
+        pool.request(request).await
     }
 }
 
@@ -212,6 +272,12 @@ impl Proxies {
             host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
         self.0.as_ref().filter(|_| !is_here)?.intercept(url)
     }
+
+    /// Whether connections to there lead to a proxy that is to be told the whole URL.
+    fn is_told(&self, url: &Uri) -> bool {
+        let is_plain = url.scheme_str() == Some("http");
+        is_plain && self.of(url).is_some_and(|proxy| proxy.uri().scheme_str() == Some("http"))
+    }
 }
 
 /// Opens TCP connections, through a proxy if one leads to the server.
@@ -225,9 +291,9 @@ type BoxError = Box<dyn Error + Send + Sync>;
 type Connecting<T> = Pin<Box<dyn Future<Output = Result<T, BoxError>> + Send>>;
 
 impl Service<Uri> for Connector {
-    type Response = Stream;
+    type Response = TokioIo<TcpStream>;
     type Error = BoxError;
-    type Future = Connecting<Stream>;
+    type Future = Connecting<TokioIo<TcpStream>>;
 
     fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(()))
@@ -236,7 +302,7 @@ impl Service<Uri> for Connector {
     fn call(&mut self, url: Uri) -> Self::Future {
         let mut tcp = self.tcp.clone();
         let Some(proxy) = self.proxies.of(&url) else {
-            return Box::pin(async move { Ok(Stream { tcp: tcp.call(url).await?, is_proxied: false }) });
+            return Box::pin(async move { Ok(tcp.call(url).await?) });
         };
         let is_secure = url.scheme_str() == Some("https");
         let through = proxy.uri().clone();
@@ -246,15 +312,15 @@ impl Service<Uri> for Connector {
                 if let Some(authorization) = proxy.basic_auth() {
                     tunnel = tunnel.with_auth(authorization.clone());
                 }
-                Box::pin(async move { Ok(Stream { tcp: tunnel.call(url).await?, is_proxied: false }) })
+                Box::pin(async move { Ok(tunnel.call(url).await?) })
             }
-            Some("http") => Box::pin(async move { Ok(Stream { tcp: tcp.call(through).await?, is_proxied: true }) }),
+            Some("http") => Box::pin(async move { Ok(tcp.call(through).await?) }),
             Some(kind @ ("socks5" | "socks5h")) => {
                 let mut tunnel = SocksV5::new(through.clone(), tcp).local_dns(kind == "socks5");
                 if let Some((user, password)) = proxy.raw_auth() {
                     tunnel = tunnel.with_auth(user.to_owned(), password.to_owned());
                 }
-                Box::pin(async move { Ok(Stream { tcp: tunnel.call(url).await?, is_proxied: false }) })
+                Box::pin(async move { Ok(tunnel.call(url).await?) })
             }
             other => {
                 let text = format!("a proxy of the kind {} cannot be used", other.unwrap_or_default());
@@ -264,40 +330,83 @@ impl Service<Uri> for Connector {
     }
 }
 
-/// A TCP connection.
-struct Stream {
-    tcp: TokioIo<TcpStream>,
+/// Opens connections where there is a place for one, and gives up those that take too long to open.
+#[derive(Clone)]
+struct Bounded<C> {
+    connector: C,
+    proxies: Arc<Proxies>,
+    places: Places,
+    patience: Duration,
+}
+
+impl<C> Service<Uri> for Bounded<C>
+where
+    C: Service<Uri> + Clone + Send + 'static,
+    C::Future: Send + 'static,
+    C::Error: Into<BoxError>,
+    C::Response: 'static,
+{
+    type Response = Stream<C::Response>;
+    type Error = BoxError;
+    type Future = Connecting<Stream<C::Response>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.connector.poll_ready(cx).map_err(Into::into)
+    }
+
+    fn call(&mut self, url: Uri) -> Self::Future {
+        let (mut connector, patience) = (self.connector.clone(), self.patience);
+        let Places { free, most } = self.places.clone();
+        let is_proxied = self.proxies.is_told(&url);
+        Box::pin(async move {
+            // For no longer than it may take to open: hyper opens connections for later also, and those must not pile up.
+            let place = match tokio::time::timeout(patience, free.acquire_owned()).await {
+                Ok(place) => place?,
+                Err(_) => return Err(format!("all {most} connections that may be open are in use").into()),
+            };
+            match tokio::time::timeout(patience, connector.call(url)).await {
+                Ok(connected) => Ok(Stream { io: connected.map_err(Into::into)?, is_proxied, _place: place }),
+                Err(_) => Err(format!("no connection within {patience:?}").into()),
+            }
+        })
+    }
+}
+
+/// A connection, which has its place as long as it is open.
+struct Stream<T> {
+    io: T,
     /// It leads to a proxy that is to be told the whole URL.
     is_proxied: bool,
+    _place: OwnedSemaphorePermit,
 }
 
-impl Connection for Stream {
+impl<T: Connection> Connection for Stream<T> {
     fn connected(&self) -> Connected {
-        self.tcp.connected().proxy(self.is_proxied)
+        self.io.connected().proxy(self.is_proxied)
     }
 }
 
-impl Read for Stream {
+impl<T: Read + Unpin> Read for Stream<T> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.tcp).poll_read(cx, buffer)
+        Pin::new(&mut self.io).poll_read(cx, buffer)
     }
 }
 
-impl Write for Stream {
+impl<T: Write + Unpin> Write for Stream<T> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.tcp).poll_write(cx, bytes)
+        Pin::new(&mut self.io).poll_write(cx, bytes)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.tcp).poll_flush(cx)
+        Pin::new(&mut self.io).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.tcp).poll_shutdown(cx)
+        Pin::new(&mut self.io).poll_shutdown(cx)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.tcp.is_write_vectored()
+        self.io.is_write_vectored()
     }
 
     fn poll_write_vectored(
@@ -305,40 +414,7 @@ impl Write for Stream {
         cx: &mut Context<'_>,
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.tcp).poll_write_vectored(cx, parts)
-    }
-}
-
-/// Gives up connections that take too long to open.
-#[derive(Clone)]
-struct InTime<C> {
-    connector: C,
-    patience: Duration,
-}
-
-impl<C> Service<Uri> for InTime<C>
-where
-    C: Service<Uri>,
-    C::Future: Send + 'static,
-    C::Error: Into<BoxError>,
-    C::Response: 'static,
-{
-    type Response = C::Response;
-    type Error = BoxError;
-    type Future = Connecting<C::Response>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.connector.poll_ready(cx).map_err(Into::into)
-    }
-
-    fn call(&mut self, url: Uri) -> Self::Future {
-        let (connecting, patience) = (self.connector.call(url), self.patience);
-        Box::pin(async move {
-            match tokio::time::timeout(patience, connecting).await {
-                Ok(connected) => connected.map_err(Into::into),
-                Err(_) => Err(format!("no connection within {patience:?}").into()),
-            }
-        })
+        Pin::new(&mut self.io).poll_write_vectored(cx, parts)
     }
 }
 

@@ -12,7 +12,7 @@ use super::{
     fetch::RequestBody,
 };
 use crate::{
-    client::{HttpClientConfig, headers},
+    client::{HttpClientConfig, Lane, headers},
     server::MAX_PAGE,
     shell::Endpoint,
 };
@@ -67,7 +67,7 @@ impl Discovery {
         *request.uri_mut() = url.clone();
         request.headers_mut().insert(header::USER_AGENT, headers::AGENT);
         request.headers_mut().insert(header::ACCEPT, headers::JSON);
-        let response = self.sender.send(request, false).await.map_err(|error| connect::words(&error))?;
+        let response = self.sender.send(request, Lane::Passing).await.map_err(|error| connect::words(&error))?;
         let (mut head, mut body) = response.into_parts();
         if head.headers.get(header::CONTENT_ENCODING).is_some_and(|coding| coding != "identity") {
             return Err("it is compressed, which was not asked for".to_owned());

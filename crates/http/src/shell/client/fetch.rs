@@ -17,7 +17,7 @@ use super::{
     connect,
     shared::Shared,
 };
-use crate::client::FetchKey;
+use crate::client::{FetchKey, Lane};
 
 /// The body of a request. The machine is asked before its bytes leave.
 pub(super) struct RequestBody {
@@ -71,8 +71,8 @@ impl fmt::Debug for RequestBody {
 }
 
 /// Performs a request, and tells the machine what comes of it. Dropping it drops the response, too, and any wait for a token.
-pub(super) async fn perform(shared: Arc<Shared>, key: FetchKey, request: Request<Bytes>, may_last: bool) {
-    let response = match send(&shared, key, request, may_last).await {
+pub(super) async fn perform(shared: Arc<Shared>, key: FetchKey, request: Request<Bytes>, lane: Lane) {
+    let response = match send(&shared, key, request, lane).await {
         Ok(response) => response,
         Err(Unanswered::Broken(error)) if error.is_connect() => {
             return shared.end(key, |client, now| client.handle_unreached(now, key, &connect::words(&error)));
@@ -89,7 +89,7 @@ pub(super) async fn perform(shared: Arc<Shared>, key: FetchKey, request: Request
     shared.step(|client, now| client.handle_head(now, key, &head));
     let mut body = pin!(body);
     loop {
-        shared.room().await;
+        shared.room(key).await;
         match std::future::poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
             Some(Ok(frame)) => {
                 if let Ok(data) = frame.into_data() {
@@ -118,7 +118,7 @@ async fn send(
     shared: &Arc<Shared>,
     key: FetchKey,
     request: Request<Bytes>,
-    may_last: bool,
+    lane: Lane,
 ) -> Result<Response<Incoming>, Unanswered> {
     let authorizer = shared.authorizer_of(&request);
     let (head, body) = request.into_parts();
@@ -137,7 +137,7 @@ async fn send(
             bytes: (!body.is_empty()).then(|| body.clone()),
             fetch: Some((key, Arc::downgrade(shared))),
         });
-        let response = shared.sender().send(request, may_last).await.map_err(Unanswered::Broken)?;
+        let response = shared.sender().send(request, lane).await.map_err(Unanswered::Broken)?;
         let status = response.status();
         let Some(authorizer) =
             authorizer.as_ref().filter(|_| matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN))

@@ -10,7 +10,7 @@ use super::{
     connect::{self, ConnectConfig, ConnectError, Sender},
     fetch::RequestBody,
 };
-use crate::client::headers;
+use crate::client::{Lane, headers};
 
 /// Sends requests that are no messages of MCP, over connections of the same kind. It follows no redirect, and adds neither
 /// credentials nor time limits.
@@ -51,7 +51,7 @@ impl Requests {
         let failed = |error: &(dyn std::error::Error + 'static)| RequestError::Failed(connect::words(error));
         let mut request = request.map(RequestBody::of_nobody);
         request.headers_mut().entry(header::USER_AGENT).or_insert(headers::AGENT);
-        let response = self.sender.send(request, false).await.map_err(|error| failed(&error))?;
+        let response = self.sender.send(request, Lane::Passing).await.map_err(|error| failed(&error))?;
         let (mut head, mut body) = response.into_parts();
         let identity = HeaderValue::from_static("identity");
         if head.headers.remove(header::CONTENT_ENCODING).is_some_and(|coding| coding != identity) {

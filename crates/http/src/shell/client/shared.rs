@@ -32,7 +32,7 @@ pub(super) struct Shared {
     on_notice: Mutex<Option<OnNotice>>,
     /// The earliest timer has changed.
     rearmed: Notify,
-    /// Messages were taken, and there is room for more.
+    /// Responses may be read on.
     room: Notify,
 }
 
@@ -107,22 +107,14 @@ impl Shared {
 
     /// The next message for the local client.
     pub(super) fn poll_message(self: &Arc<Self>, cx: &Context<'_>) -> Poll<Option<Vec<u8>>> {
-        let (polled, has_room) = self.with(|state, _| {
-            let was_full = state.client.is_full();
-            let polled = match state.client.poll_message() {
-                Some(message) => Poll::Ready(Some(message)),
-                None if state.client.is_closed() => Poll::Ready(None),
-                None => {
-                    state.reader = Some(cx.waker().clone());
-                    Poll::Pending
-                }
-            };
-            (polled, was_full && !state.client.is_full())
-        });
-        if has_room {
-            self.room.notify_waiters();
-        }
-        polled
+        self.with(|state, _| match state.client.poll_message() {
+            Some(message) => Poll::Ready(Some(message)),
+            None if state.client.is_closed() => Poll::Ready(None),
+            None => {
+                state.reader = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        })
     }
 
     /// Ends the session, and waits until the server knows.
@@ -144,12 +136,12 @@ impl Shared {
         state.fetches.drain().for_each(|(_, fetch)| fetch.abort());
     }
 
-    /// Waits until what is read can be kept.
-    pub(super) async fn room(&self) {
+    /// Waits until this response may be read on.
+    pub(super) async fn room(&self, key: FetchKey) {
         loop {
             let mut room = std::pin::pin!(self.room.notified());
             room.as_mut().enable();
-            if !self.lock().client.is_full() {
+            if self.lock().client.may_read(key) {
                 return;
             }
             room.await;
@@ -160,7 +152,10 @@ impl Shared {
         let mut state = self.lock();
         // Read under the lock, so that the machine's time never runs backwards.
         let now = self.now();
+        let before = state.client.pressure();
         let done = step(&mut state, now);
+        let after = state.client.pressure();
+        let has_room = before.is_full && !after.is_full || before.owes_much && !after.owes_much;
         let mut notices = Vec::new();
         while let Some(event) = state.client.poll_event() {
             match event {
@@ -171,8 +166,8 @@ impl Shared {
         while !state.is_over
             && let Some((key, request)) = state.client.poll_request(now)
         {
-            let may_last = state.client.may_last(key);
-            let fetch = self.runtime.spawn(fetch::perform(Arc::clone(self), key, request, may_last));
+            let lane = state.client.lane(key);
+            let fetch = self.runtime.spawn(fetch::perform(Arc::clone(self), key, request, lane));
             state.fetches.insert(key, fetch.abort_handle());
         }
         let mut woken = Vec::new();
@@ -187,6 +182,9 @@ impl Shared {
         state.armed = due;
         drop(state);
         woken.into_iter().for_each(Waker::wake);
+        if has_room {
+            self.room.notify_waiters();
+        }
         if is_rearmed {
             self.rearmed.notify_one();
         }
