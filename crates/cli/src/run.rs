@@ -28,6 +28,9 @@ pub(crate) use unstarted::unstarted;
 /// The exit code of the shim's own failures; 126 and 127 are for a command that could not be started.
 pub(crate) const OWN_FAILURE: u8 = 125;
 
+/// Connections to a server at a URL: docs/http.md.
+const MAX_CONNECTIONS: usize = 704;
+
 /// Run a server with correct cancellation between it and its client.
 ///
 /// The client talks to the server through this command's stdin and stdout. Cancels reach the server in its own protocol,
@@ -159,12 +162,13 @@ impl From<Failure> for Unrun {
 fn run(arguments: Arguments) -> Result<LinkEnd, Unrun> {
     check(&arguments)?;
     let url = arguments.url.as_ref();
-    let remote = url.map(|url| arguments.headers.server("--url", url, arguments.keep_alive)).transpose()?;
-    let remote = remote.map(|remote| remote.signed_in(&arguments.profile));
-    if remote.is_some() {
+    let server = |url: &String| {
         // Each request to the server may have a connection of its own. A command keeps the limit that it was given.
-        descriptors::raise();
-    }
+        let (connections, _) = descriptors::to_servers(descriptors::raise().min(MAX_CONNECTIONS));
+        arguments.headers.server("--url", url, arguments.keep_alive, connections)
+    };
+    let remote = url.map(server).transpose()?;
+    let remote = remote.map(|remote| remote.signed_in(&arguments.profile));
     let (input, output) = detach_streams()
         .map_err(|error| Failure::new("standard streams", error, "check the limit on open files (ulimit -n)"))?;
     let Arguments { protocol, server_protocol, finish, record, link, command, .. } = arguments;

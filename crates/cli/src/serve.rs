@@ -177,7 +177,15 @@ async fn serve(arguments: Arguments) -> Result<(), Failure> {
     if upstream.is_none() && headers.is_given() {
         return Err(Failure::new("--header, --header-env", "are for a server at a URL", "give --upstream URL"));
     }
-    let upstream = upstream.as_ref().map(|url| headers.server("--upstream", url, arguments.keep_alive)).transpose()?;
+    let defaults = ListenerConfig::default();
+    let mut max_connections = descriptors::raise().min(defaults.max_connections);
+    let mut server = |url: &String| {
+        // Of its clients' connections each needs one there. All sessions share the bound.
+        let (connections, most) = descriptors::to_servers(max_connections / 2);
+        max_connections = (max_connections - most).max(1);
+        headers.server("--upstream", url, arguments.keep_alive, connections)
+    };
+    let upstream = upstream.as_ref().map(&mut server).transpose()?;
     if let Some(folder) = record {
         fs::create_dir_all(folder).map_err(|error| Failure::new(folder.display(), error, "name another folder"))?;
     }
@@ -197,8 +205,6 @@ async fn serve(arguments: Arguments) -> Result<(), Failure> {
     let address = listener.local_addr().unwrap_or(*listen);
     let pool = Pool::new(arguments.pool.unwrap_or(1), &config);
     let (end, ended) = oneshot::channel::<()>();
-    let defaults = ListenerConfig::default();
-    let max_connections = descriptors::raise().min(defaults.max_connections);
     let config = ListenerConfig { probe_after: arguments.keep_alive, max_connections, ..defaults };
     let listener = Listener::new(listener, pool.clone(), config);
     let mut connections = tokio::task::spawn_local(listener.serve(async { drop(ended.await) }));

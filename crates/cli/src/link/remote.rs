@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use rescind::relay::{Credentials, LinkServer, MessageStream};
 use rescind_http::{
     client::HttpClientConfig,
-    shell::client::{ConnectConfig, ConnectError, Discovery, HttpTransport},
+    shell::client::{ConnectConfig, ConnectError, Connections, Discovery, HttpTransport},
 };
 
 use rescind_sign_in::{Person, Settings, SignIn};
@@ -65,7 +65,14 @@ pub(crate) struct Remote {
 
 impl HeaderArguments {
     /// Describes the server at this URL, which `flag` gave. After so long a silence it is asked whether it is still there.
-    pub(crate) fn server(&self, flag: &'static str, url: &str, keep_alive: Duration) -> Result<Remote, Failure> {
+    /// All connections to it have this bound.
+    pub(crate) fn server(
+        &self,
+        flag: &'static str,
+        url: &str,
+        keep_alive: Duration,
+        connections: Connections,
+    ) -> Result<Remote, Failure> {
         let mut config = HttpClientConfig::new(url).map_err(|error| {
             Failure::new(format_args!("{flag} {}", clean(url)), error, "write it as https://example.com/mcp")
         })?;
@@ -85,7 +92,7 @@ impl HeaderArguments {
             })?;
             config = add(config, &format!("{name}: {value}"), format_args!("{shown}"))?;
         }
-        let connect = ConnectConfig { probe_after: keep_alive, ..ConnectConfig::default() };
+        let connect = ConnectConfig { probe_after: keep_alive, connections, ..ConnectConfig::default() };
         Ok(Remote { flag, config, connect, sign_in: None })
     }
 
@@ -123,7 +130,9 @@ impl Remote {
         let person = asks.then(|| Arc::new(Desktop { server: shown.clone() }) as Arc<dyn Person>);
         let settings = Settings { profile: arguments.profile.clone(), ..Settings::default() };
         let hint = format!("run `{}`", sign_in::login_words(&shown, &arguments.profile));
-        let sign_in = sign_in::open(server, self.connect.clone(), settings, person).ok();
+        // A cancel may need a new token while no other connection is to be had.
+        let connect = ConnectConfig { connections: Connections::new(4, 1), ..self.connect.clone() };
+        let sign_in = sign_in::open(server, connect, settings, person).ok();
         Self { sign_in: sign_in.map(|sign_in| (sign_in, hint)), ..self }
     }
 

@@ -292,12 +292,14 @@ fn serve_holds_what_is_documented_and_a_stop_is_quick_while_it_is_flooded() {
     );
 }
 
-/// A server on HTTP that opens a session, says nothing to what its client answers, and reports each call and each cancel.
+/// A server on HTTP that opens sessions, says nothing to what its clients answer, and reports each call, each cancel and who
+/// listens.
 struct Asker {
     address: SocketAddr,
     asks: Arc<AtomicBool>,
     cancels: mpsc::Receiver<String>,
     calls: mpsc::Receiver<String>,
+    listens: mpsc::Receiver<()>,
 }
 
 impl Asker {
@@ -306,19 +308,25 @@ impl Asker {
         let address = listener.local_addr().unwrap();
         let (cancelled, cancels) = mpsc::channel();
         let (called, calls) = mpsc::channel();
+        let (listening, listens) = mpsc::channel();
         let asks = Arc::new(AtomicBool::new(false));
         let may_ask = Arc::clone(&asks);
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                let (cancelled, called, may_ask) = (cancelled.clone(), called.clone(), Arc::clone(&may_ask));
-                thread::spawn(move || Self::serve(stream, &cancelled, &called, &may_ask));
+                let told = (cancelled.clone(), called.clone(), listening.clone());
+                let may_ask = Arc::clone(&may_ask);
+                thread::spawn(move || Self::serve(stream, &told, &may_ask));
             }
         });
-        Self { address, asks, cancels, calls }
+        Self { address, asks, cancels, calls, listens }
     }
 
     /// One connection, until it ends.
-    fn serve(stream: TcpStream, cancelled: &mpsc::Sender<String>, called: &mpsc::Sender<String>, may_ask: &AtomicBool) {
+    fn serve(
+        stream: TcpStream,
+        (cancelled, called, listening): &(mpsc::Sender<String>, mpsc::Sender<String>, mpsc::Sender<()>),
+        may_ask: &AtomicBool,
+    ) {
         let mut reader = BufReader::new(stream.try_clone().unwrap());
         let mut writer = stream;
         let mut answer = |status: &str, headers: &str, body: &str| {
@@ -327,6 +335,7 @@ impl Asker {
         };
         while let Some((method, body)) = read_request(&mut reader) {
             if method == "GET" {
+                let _ = listening.send(());
                 return ask_for_ever(writer, may_ask);
             } else if body.contains(r#""method":"initialize""#) {
                 let result = result(
@@ -436,4 +445,59 @@ fn run_url_holds_what_is_documented_and_a_stop_is_quick_while_its_server_floods_
         begun.elapsed()
     };
     judge("run --url", shim.id, &mut stop, |_| asker.asks.store(true, Ordering::Relaxed));
+}
+
+/// Each session holds a stream of its server's open, and a call that hangs. All of them share the descriptors.
+#[test]
+fn serve_bounds_connections_to_its_server_over_all_sessions_and_each_cancel_has_one() {
+    const SESSIONS: usize = 25;
+    // Of 200 descriptors 64 are for the rest; of 136 connections half are to the server, of these 68 one in eight for cancels.
+    const TO_SERVER: usize = 60;
+    let asker = Asker::start();
+    let folder = tempfile::tempdir().unwrap();
+    let limited = folder.path().join("limited");
+    fs::write(&limited, format!("#!/bin/sh\nulimit -n 200\nexec '{PROGRAM}' \"$@\"\n")).unwrap();
+    fs::set_permissions(&limited, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    let url = format!("http://{}/mcp", asker.address);
+    let service = Service::before(limited.to_str().unwrap(), &url, [] as [&str; 0]);
+    let greeting = concat!(
+        r#"{"protocolVersion":"2025-11-25","capabilities":{},"#,
+        r#""clientInfo":{"name":"test","version":"1"}}"#
+    );
+    let sessions: Vec<String> = (0..SESSIONS)
+        .map(|_| {
+            let (_, head) = service.post(&[], &request_with("0", "initialize", greeting));
+            let session = head.header("mcp-session-id").expect("a session").to_owned();
+            let greeted = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+            assert_eq!(service.post(&[("mcp-session-id", &session)], greeted).1.status, 202);
+            session
+        })
+        .collect();
+    for _ in 0..SESSIONS {
+        asker.listens.recv_timeout(Duration::from_secs(60)).expect("each session listens");
+    }
+    let call = |at: usize| {
+        let mut call = service.connect();
+        let session = [("mcp-session-id", &*sessions[at % SESSIONS])];
+        call.post(&session, &request(&at.to_string(), "tools/call"));
+        call
+    };
+    let mut calls = Vec::new();
+    for at in 1..=TO_SERVER - SESSIONS {
+        calls.push(call(at));
+        asker.calls.recv_timeout(Duration::from_secs(60)).expect("each call has a connection");
+    }
+    let mut refused = call(TO_SERVER);
+    let head = refused.head();
+    let answer = refused.message(&head);
+    assert!(answer.contains("all 60 connections that may be open are in use"), "{answer}");
+    assert!(answer.contains(r#""mayHaveRun":false"#), "{answer}");
+    for at in 1..=TO_SERVER - SESSIONS {
+        let session = [("mcp-session-id", &*sessions[at % SESSIONS])];
+        assert_eq!(service.post(&session, &cancelled(&at.to_string())).1.status, 202);
+        let cancel = asker.cancels.recv_timeout(Duration::from_secs(60)).expect("each cancel reaches the server");
+        assert!(cancel.contains(&format!(r#""requestId":{at}"#)), "{cancel}");
+    }
+    let held = descriptors(service.shim.id);
+    assert!(held < 200, "{held} descriptors");
 }

@@ -5,6 +5,7 @@
 mod bodies;
 mod bounds;
 mod cancel;
+mod connections;
 mod credentials;
 mod issuer_keys;
 mod joined;

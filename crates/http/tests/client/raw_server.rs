@@ -46,6 +46,11 @@ impl RawServer {
         in_time(self.listener.accept()).await.unwrap().0
     }
 
+    /// The next connection, however late it comes.
+    pub(crate) async fn accept_late(&self) -> TcpStream {
+        self.listener.accept().await.unwrap().0
+    }
+
     /// The next request, on a connection of its own.
     pub(crate) async fn request(&self) -> RawRequest {
         RawRequest::read(self.accept().await).await

@@ -177,16 +177,20 @@ impl Sender {
         tcp.set_tcp_user_timeout(Some(2 * config.probe_after));
         let connector = Connector { tcp, proxies: Arc::clone(&proxies) };
         let mut builder = Client::builder(TokioExecutor::new());
-        builder.pool_timer(TokioTimer::new()).timer(TokioTimer::new()).pool_idle_timeout(config.idle);
+        builder.pool_timer(TokioTimer::new()).timer(TokioTimer::new());
         #[cfg(feature = "tls")]
         builder.http2_keep_alive_interval(config.probe_after).http2_keep_alive_timeout(config.probe_after);
-        let (patience, Connections { open, reserved }) = (config.patience, config.connections.clone());
+        let (patience, idle) = (config.patience, config.idle);
+        let Connections { open, reserved } = config.connections.clone();
         let connector = secure(url, connector, config)?;
-        let of = |places: &Places| {
+        let mut of = |places: &Places, idle: Duration| {
+            builder.pool_idle_timeout(idle);
             let (places, proxies) = (places.clone(), Arc::clone(&proxies));
             builder.build(Bounded { connector: connector.clone(), proxies, places, patience })
         };
-        let (lasting, passing, reserved) = (of(&open), of(&open), of(&reserved));
+        // The places of these are few, and the next cancel is mostly somebody else's.
+        let reserved = of(&reserved, idle.min(Duration::from_millis(250)));
+        let (lasting, passing) = (of(&open, idle), of(&open, idle));
         Ok(Self { lasting, passing, reserved, proxies })
     }
 
