@@ -1,6 +1,7 @@
 //! How many connections there are to a server that takes nothing, and that a cancel reaches it all the same.
 
 use std::{
+    io::ErrorKind,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -154,6 +155,8 @@ async fn transports_share_a_bound_of_connections_and_a_few_for_cancels() {
     first.say(&cancel(1));
     let sent = server.request().await;
     assert_eq!(sent.body, cancel(1));
+    let is_open = |call: &RawRequest| call.stream.try_read(&mut [0]).unwrap_err().kind() == ErrorKind::WouldBlock;
+    assert!(hanging.iter().all(is_open), "it came while all other places were taken");
     sent.respond("202 Accepted", "connection: close\r\n", "").await;
     second.say(&cancel(2));
     let sent = server.request().await;
