@@ -88,6 +88,14 @@ pub enum HttpClientNotice {
     SessionLost,
     /// A new session was opened in place of one that was lost.
     SessionReopened,
+    /// The stream on which the server speaks unasked broke, and it was refused when it was asked for again. That is
+    /// repeated, less and less often, and told once.
+    NotHeard {
+        /// What the server did.
+        why: Box<str>,
+    },
+    /// That stream is there again. What the server said meanwhile may be lost.
+    HeardAgain,
     /// A tool was taken out of the list, since it could not be called rightly.
     ToolRejected {
         /// The tool.
@@ -117,6 +125,14 @@ impl fmt::Display for HttpClientNotice {
         match self {
             Self::SessionLost => f.write_str("the server knows the session no more; a new one is opened"),
             Self::SessionReopened => f.write_str("a new session was opened; what the old one knew is gone"),
+            Self::NotHeard { why } => {
+                write!(
+                    f,
+                    "what the server says unasked is not heard: the stream broke, and it said {why} when it was asked \
+                           for again, which is repeated"
+                )
+            }
+            Self::HeardAgain => f.write_str("what the server says unasked is heard again; some of it may be lost"),
             Self::ToolRejected { tool, why } => write!(f, "the tool {tool} was left out: {why}"),
             Self::NotAccepted { method, why } => write!(f, "{} was not accepted: {why}", named(method)),
             Self::Dropped { method, why } => write!(f, "{} was dropped: {why}", named(method)),

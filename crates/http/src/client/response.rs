@@ -8,7 +8,7 @@ use rescind_proto::{
 };
 
 use super::{
-    FetchKey, HttpClient, StreamKey,
+    FetchKey, HttpClient, HttpClientNotice, StreamKey,
     event_reader::{Content, EventReader},
     failure::Failure,
     fetch::{Fetch, OneWayKind, Phase, Probe, Reader, Refusal, Role},
@@ -291,7 +291,14 @@ impl HttpClient {
     fn handle_get_head(&mut self, now: Instant, key: FetchKey, stream: StreamKey, head: &Parts) {
         if head.status.is_success() && content_type(&head.headers) == ContentType::Events {
             self.set_reader(key, Reader::Events(Box::new(self.event_reader())));
-            return self.set_stage(stream, Stage::Reading(key));
+            self.set_stage(stream, Stage::Reading(key));
+            if let Some(stream) = self.streams.get_mut(&stream) {
+                stream.has_begun = true;
+                if core::mem::take(&mut stream.is_refused) {
+                    self.notice(HttpClientNotice::HeardAgain);
+                }
+            }
+            return;
         }
         let refusal = self.refusal(key, head);
         self.refuse(now, key, refusal);
@@ -306,10 +313,20 @@ impl HttpClient {
         if may_pass {
             return self.interrupt(now, key, Interruption::Refused(status));
         }
-        if self.streams.get(&key).is_some_and(|stream| stream.purpose == Purpose::Listen) {
-            // It has none, and that is all right.
-            self.forget_stream(key);
-            return;
+        if let Some(stream) = self.streams.get_mut(&key).filter(|stream| stream.purpose == Purpose::Listen) {
+            if !stream.has_begun {
+                // It has none, and that is all right.
+                self.forget_stream(key);
+                return;
+            }
+            if matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::GONE) {
+                // Perhaps it knows the event no more, and gives a new stream.
+                stream.cursor.last_id = None;
+            }
+            if !core::mem::replace(&mut stream.is_refused, true) {
+                self.notice(HttpClientNotice::NotHeard { why: words::status(status).into() });
+            }
+            return self.interrupt(now, key, Interruption::Refused(status));
         }
         let text = format!(
             "the connection ended before the answer came, and {} does not resume the stream ({}); the request may have \

@@ -32,8 +32,10 @@ pub(crate) struct Stream {
     pub(crate) cursor: Cursor,
     /// How often in a row it was asked for again in vain.
     pub(crate) attempts: u32,
-    /// The server has taken the requests.
+    /// The server has taken the requests, or let us listen.
     pub(crate) has_begun: bool,
+    /// The server has let us listen, and then not again.
+    pub(crate) is_refused: bool,
     /// It was refused once, and sent again.
     pub(crate) was_resent: bool,
     /// The first message of a subscription, as a hash.
@@ -131,6 +133,7 @@ impl Stream {
             cursor: Cursor::default(),
             attempts: 0,
             has_begun: false,
+            is_refused: false,
             was_resent: false,
             acknowledged: None,
             timer: None,

@@ -1,6 +1,7 @@
 //! Sessions: how they are opened and listened to, and how they end.
 
 use http::Method;
+use rescind_http::client::HttpClientNotice;
 use serde_json::json;
 
 use crate::rig::*;
@@ -232,10 +233,116 @@ fn the_server_is_listened_to_and_heard() {
     assert_eq!(get.header("last-event-id"), Some("a-3"));
     rig.answer(get.key, 503, &[], "");
     assert!(rig.pass_to_timer() >= secs(7));
+    assert_eq!(rig.sent_one().header("last-event-id"), Some("a-3"));
+    assert!(rig.notices().is_empty());
+}
+
+/// A session whose server was asked for a stream to listen on, and that request.
+fn asked_to_listen() -> (Rig, Sent) {
+    let mut rig = Rig::new();
+    rig.say(&initialize(LEGACY));
+    let post = rig.sent_one();
+    rig.json(post.key, 200, &[("mcp-session-id", "s1")], &initialized(0, LEGACY));
+    rig.say(INITIALIZED);
+    let post = rig.sent_one();
+    rig.accept(post.key);
+    rig.heard();
+    let get = rig.sent_one();
+    (rig, get)
+}
+
+/// Statuses that say for now: the stream is asked for again, whether it was there before or not.
+const PASSING: [u16; 6] = [408, 429, 500, 502, 503, 504];
+
+/// Those of which servers without such a stream use one, and others while they are replaced.
+const REFUSALS: [u16; 20] =
+    [200, 202, 204, 400, 401, 402, 403, 404, 405, 406, 409, 410, 411, 412, 415, 421, 422, 426, 451, 501];
+
+#[test]
+fn a_server_that_never_let_anyone_listen_is_not_asked_again_unless_it_may_pass() {
+    for status in REFUSALS {
+        let (mut rig, get) = asked_to_listen();
+        rig.answer(get.key, status, &[], "");
+        assert!(rig.client.poll_timeout().is_none() && rig.sent().is_empty(), "{status}");
+        assert!(rig.notices().is_empty(), "{status}");
+    }
+    for status in PASSING {
+        let (mut rig, get) = asked_to_listen();
+        rig.answer(get.key, status, &[], "");
+        rig.pass_to_timer();
+        assert_eq!(rig.sent_one().method, Method::GET, "{status}");
+    }
+}
+
+#[test]
+fn a_stream_to_listen_on_that_breaks_and_is_refused_is_asked_for_again_and_that_is_told() {
+    let changed = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
+    for status in REFUSALS.into_iter().chain(PASSING) {
+        let (mut rig, mut get) = asked_to_listen();
+        rig.stream(get.key);
+        rig.event_with_id(get.key, "a-1", &changed);
+        rig.heard();
+        rig.fail(get.key, "connection reset");
+        let mut waits = vec![rig.pass_to_timer()];
+        for _ in 0..20 {
+            get = rig.sent_one();
+            rig.answer(get.key, status, &[], "");
+            waits.push(rig.pass_to_timer());
+        }
+        assert!(waits.windows(2).take(5).all(|pair| pair[1] > pair[0]), "{status}: {waits:?}");
+        assert!(waits[10..].iter().all(|wait| (secs(30)..=secs(38)).contains(wait)), "{status}: {waits:?}");
+        let is_told = !PASSING.contains(&status);
+        let notices = rig.notices();
+        assert_eq!(notices.len(), usize::from(is_told), "{status}: {notices:?}");
+        if is_told {
+            let text = notices[0].to_string();
+            assert!(text.contains(&status.to_string()), "{text}");
+        }
+        // One that forgot the event is asked for a new stream.
+        get = rig.sent_one();
+        let cursor = (!matches!(status, 400 | 404 | 410)).then_some("a-1");
+        assert_eq!(get.header("last-event-id"), cursor, "{status}");
+        rig.stream(get.key);
+        assert_eq!(rig.notices(), if is_told { vec![HttpClientNotice::HeardAgain] } else { vec![] }, "{status}");
+        rig.event(get.key, &changed);
+        assert_eq!(rig.heard_one(), changed);
+        // The next time is told as well.
+        rig.fail(get.key, "connection reset");
+        rig.pass_to_timer();
+        get = rig.sent_one();
+        rig.answer(get.key, status, &[], "");
+        assert_eq!(rig.notices().len(), usize::from(is_told), "{status}");
+    }
+}
+
+/// The stream asks in vain; the next message finds out, and the new session is listened to.
+#[test]
+fn a_session_that_is_gone_while_it_is_listened_to_is_opened_again_by_the_next_message() {
+    let (mut rig, get) = asked_to_listen();
+    rig.stream(get.key);
+    rig.fail(get.key, "connection reset");
+    rig.pass_to_timer();
     let get = rig.sent_one();
     rig.answer(get.key, 404, &[], "");
-    assert_eq!(rig.client.poll_timeout(), None, "it is not asked any more");
-    assert!(rig.sent().is_empty() && rig.notices().is_empty());
+    assert_eq!(rig.notices().len(), 1);
+    rig.say(&call(1));
+    let post = rig.sent_one();
+    rig.answer(post.key, 404, &[], "");
+    let post = rig.sent_one();
+    assert_eq!(post.message_method(), "initialize");
+    rig.json(post.key, 200, &[("mcp-session-id", "s2")], &initialized(0, LEGACY));
+    let mut gets = 0;
+    for sent in rig.sent() {
+        if sent.body.contains("initialized") {
+            rig.accept(sent.key);
+        }
+        gets += usize::from(sent.method == Method::GET);
+    }
+    for sent in rig.sent() {
+        assert_eq!(sent.header("mcp-session-id"), Some("s2"));
+        gets += usize::from(sent.method == Method::GET);
+    }
+    assert_eq!(gets, 1, "the old one is not asked for any more");
 }
 
 #[test]
