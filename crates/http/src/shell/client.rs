@@ -7,6 +7,7 @@ mod discovery;
 mod fetch;
 mod issuer_keys;
 mod requests;
+mod resolver;
 mod shared;
 mod transport;
 

@@ -12,6 +12,7 @@ mod joined;
 mod lost_sessions;
 mod mirrors;
 mod raw_server;
+mod reach;
 mod refusals;
 mod rig;
 mod sessions;

@@ -37,7 +37,10 @@ use tokio::{
 };
 use tower_service::Service;
 
-use super::fetch::RequestBody;
+use super::{
+    fetch::RequestBody,
+    resolver::{Guard, Resolver},
+};
 use crate::client::Lane;
 
 /// How connections to a server are made.
@@ -164,18 +167,22 @@ pub(super) struct Sender {
 type Pool = Client<Bounded<Secured>, RequestBody>;
 
 impl Sender {
+    /// Sends requests to the server at this URL, and wherever it redirects them.
     pub(super) fn new(url: &Uri, config: ConnectConfig) -> Result<Self, ConnectError> {
+        Self::guarded(url, config, Guard::default())
+    }
+
+    /// Sends requests on behalf of the server at this URL, to nothing on this machine unless the server is. What a proxy
+    /// connects to is for the proxy to judge.
+    pub(super) fn on_behalf_of(url: &Uri, config: ConnectConfig) -> Result<Self, ConnectError> {
+        Self::guarded(url, config, Guard::of(url))
+    }
+
+    fn guarded(url: &Uri, config: ConnectConfig, guard: Guard) -> Result<Self, ConnectError> {
         let proxies = Arc::new(Proxies::new(&config.proxy));
-        let mut tcp = HttpConnector::new();
-        tcp.enforce_http(false);
-        tcp.set_nodelay(true);
-        tcp.set_connect_timeout(Some(config.patience));
-        tcp.set_keepalive(Some(config.probe_after));
-        tcp.set_keepalive_interval(Some((config.probe_after / 3).max(Duration::from_secs(1))));
-        tcp.set_keepalive_retries(Some(3));
-        #[cfg(target_os = "linux")]
-        tcp.set_tcp_user_timeout(Some(2 * config.probe_after));
-        let connector = Connector { tcp, proxies: Arc::clone(&proxies) };
+        let direct = tcp(HttpConnector::new_with_resolver(Resolver::new(guard.clone())), &config);
+        let connector =
+            Connector { direct, guard, tcp: tcp(HttpConnector::new(), &config), proxies: Arc::clone(&proxies) };
         let mut builder = Client::builder(TokioExecutor::new());
         builder.pool_timer(TokioTimer::new()).timer(TokioTimer::new());
         #[cfg(feature = "tls")]
@@ -214,6 +221,19 @@ impl Sender {
         };
         pool.request(request).await
     }
+}
+
+/// A connector with these settings.
+fn tcp<R>(mut tcp: HttpConnector<R>, config: &ConnectConfig) -> HttpConnector<R> {
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_connect_timeout(Some(config.patience));
+    tcp.set_keepalive(Some(config.probe_after));
+    tcp.set_keepalive_interval(Some((config.probe_after / 3).max(Duration::from_secs(1))));
+    tcp.set_keepalive_retries(Some(3));
+    #[cfg(target_os = "linux")]
+    tcp.set_tcp_user_timeout(Some(2 * config.probe_after));
+    tcp
 }
 
 #[cfg(feature = "tls")]
@@ -287,6 +307,10 @@ impl Proxies {
 /// Opens TCP connections, through a proxy if one leads to the server.
 #[derive(Clone)]
 struct Connector {
+    /// To the server itself, or to what it names.
+    direct: HttpConnector<Resolver>,
+    guard: Guard,
+    /// To a proxy.
     tcp: HttpConnector,
     proxies: Arc<Proxies>,
 }
@@ -304,10 +328,14 @@ impl Service<Uri> for Connector {
     }
 
     fn call(&mut self, url: Uri) -> Self::Future {
-        let mut tcp = self.tcp.clone();
         let Some(proxy) = self.proxies.of(&url) else {
-            return Box::pin(async move { Ok(tcp.call(url).await?) });
+            let (mut direct, guard) = (self.direct.clone(), self.guard.clone());
+            return Box::pin(async move {
+                guard.admit_url(&url).await?;
+                Ok(direct.call(url).await?)
+            });
         };
+        let mut tcp = self.tcp.clone();
         let is_secure = url.scheme_str() == Some("https");
         let through = proxy.uri().clone();
         match through.scheme_str() {

@@ -32,13 +32,15 @@ pub enum RequestError {
 }
 
 impl Requests {
-    /// Requests on behalf of the server at this URL.
+    /// Requests on behalf of the server at this URL. None reaches this machine unless that server is on it, whatever name
+    /// or address it goes to: judged is where that leads when it is connected to. What a proxy connects to is for the proxy
+    /// to judge.
     ///
     /// # Errors
     ///
     /// TLS cannot be set up.
     pub fn new(server: &Uri, connect: ConnectConfig) -> Result<Self, ConnectError> {
-        Ok(Self { sender: Sender::new(server, connect)? })
+        Ok(Self { sender: Sender::on_behalf_of(server, connect)? })
     }
 
     /// Sends a request, and reads its response, of whose body at most `most` bytes are held. Dropping the future closes its
