@@ -112,7 +112,10 @@ fn hint(error: &SignInError) -> &'static str {
             "give the server what it wants with `rescind run --url URL --header-env Authorization=VARIABLE`"
         }
         SignInError::Client(_) => "register a client with the provider, and name it with --client-id",
-        SignInError::Denied | SignInError::TooLate(_) => "try again, and agree on the page that opens",
+        SignInError::NotEncrypted { .. } => "use the URL of the server that begins with https://",
+        SignInError::Denied | SignInError::TooLate(_) => {
+            "try again, and agree on the page that opens"
+        }
         SignInError::MixedUp { .. } => "try again; if it happens again, somebody may be interfering: tell the provider",
         SignInError::Page { .. } => "this is for whoever runs the server to mend",
         SignInError::Vault(_) => "see RESCIND_SIGN_IN_DIR, the folder in which sign-ins are kept",

@@ -34,10 +34,21 @@ pub(crate) fn named_by(server: &Uri, text: &str) -> Result<Uri, AddressFault> {
     }
 }
 
-/// Whether a URL leads to this machine.
+/// Whether a token may be sent there: nobody on the way can read it.
+pub(crate) fn may_have_token(server: &Uri) -> bool {
+    server.scheme_str() == Some("https") || is_here(server)
+}
+
+/// Whether a URL says of itself that it leads to this machine. Another name may lead here, too: that is for whoever
+/// connects to find out.
 pub(crate) fn is_here(url: &Uri) -> bool {
     let host = url.host().unwrap_or_default().trim_matches(['[', ']']).to_ascii_lowercase();
-    host == "localhost" || host.ends_with(".localhost") || host.parse::<IpAddr>().is_ok_and(|host| host.is_loopback())
+    let host = host.strip_suffix('.').unwrap_or(&host);
+    let is_here = |host: IpAddr| {
+        let host = host.to_canonical();
+        host.is_loopback() || host.is_unspecified()
+    };
+    host == "localhost" || host.ends_with(".localhost") || host.parse().is_ok_and(is_here)
 }
 
 /// Scheme, host and port, as text that is the same for the same.
@@ -102,6 +113,50 @@ mod tests {
             (&far, "", Some(AddressFault::NotUrl)),
         ] {
             assert_eq!(named_by(server, named).err(), expected, "{server} {named}");
+        }
+    }
+
+    #[test]
+    fn an_address_of_this_machine_is_known_in_every_form() {
+        for (host, expected) in [
+            ("localhost", true),
+            ("LocalHost", true),
+            ("localhost.", true),
+            ("a.localhost", true),
+            ("a.b.localhost.", true),
+            ("127.0.0.1", true),
+            ("127.0.0.1.", true),
+            ("127.255.255.254", true),
+            ("0.0.0.0", true),
+            ("[::1]", true),
+            ("[0:0:0:0:0:0:0:1]", true),
+            ("[::]", true),
+            ("[0::0]", true),
+            ("[::ffff:127.0.0.1]", true),
+            ("[::ffff:7f00:1]", true),
+            ("[::FFFF:127.1.2.3]", true),
+            ("[::ffff:0.0.0.0]", true),
+            ("localhost.test", false),
+            ("notlocalhost", false),
+            ("127.0.0.1.test", false),
+            ("128.0.0.1", false),
+            ("192.168.0.1", false),
+            ("0.0.0.1", false),
+            ("255.255.255.255", false),
+            ("[::2]", false),
+            ("[::ffff:10.0.0.1]", false),
+            ("[2001:db8::1]", false),
+            // Only whoever resolves them finds out.
+            ("127.1", false),
+            ("2130706433", false),
+            ("0x7f000001", false),
+            ("mcp.example", false),
+        ] {
+            assert_eq!(is_here(&url(&format!("https://{host}:8443/mcp"))), expected, "{host}");
+            let (plain, encrypted) = (url(&format!("http://{host}/")), url(&format!("https://{host}/")));
+            assert_eq!((may_have_token(&plain), may_have_token(&encrypted)), (expected, true), "{host}");
+            let far = named_by(&url("https://mcp.test"), &format!("https://{host}/")).err();
+            assert_eq!(far, expected.then_some(AddressFault::Here), "{host}");
         }
     }
 

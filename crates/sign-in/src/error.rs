@@ -23,6 +23,12 @@ pub enum SignInError {
     /// The server does not say how to sign in, and the ways of 2025-03-26 lead nowhere.
     #[error("the server does not say how to sign in")]
     NoWay,
+    /// Others could read the token on its way to the server.
+    #[error("{origin} is not https, so that others could read a token on its way there")]
+    NotEncrypted {
+        /// The server.
+        origin: String,
+    },
     /// The server takes requests of anyone.
     #[error("the server asks nobody to sign in")]
     NotAsked,

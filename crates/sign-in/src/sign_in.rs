@@ -133,7 +133,7 @@ impl SignIn {
     /// The token for the next request, if there is one. One that is about to expire is renewed first. Call it on a tokio
     /// runtime, as the others.
     pub async fn token(&self) -> Option<Secret> {
-        let record = self.inner.loaded()?;
+        let record = self.inner.loaded().filter(|_| address::may_have_token(&self.inner.world.server))?;
         if !record.is_expired((self.inner.world.clock)()) || !record.can_be_renewed() {
             return Some(record.access);
         }
@@ -148,6 +148,8 @@ impl SignIn {
     /// for his browser, and nothing is kept. A token that is being renewed is renewed to the end, since the old one may be
     /// void already.
     ///
+    ///
+    /// There is none for a server without https on another machine, whatever is kept.
     /// # Errors
     ///
     /// There is no other token. The request is not to be sent again.
@@ -173,6 +175,7 @@ impl SignIn {
         if is_vain {
             return Err(SignInError::StillRefused);
         }
+        inner.require_encryption()?;
         if let Some(known) =
             known.as_ref().filter(|known| known.can_be_renewed() && !wants_more && refused.attempt == 0)
         {
@@ -227,6 +230,7 @@ impl SignIn {
     /// It cannot be read or removed. Nothing was changed.
     pub async fn sign_out(&self) -> Result<Option<(Record, Option<Result<(), SignInError>>)>, VaultError> {
         let inner = &self.inner;
+        inner.require_encryption()?;
         let (server, profile) = inner.place();
         let _lock = inner.vault.lock(&server, &profile).await?;
         let Some(record) = inner.vault.read(&server, &profile)? else { return Ok(None) };
@@ -340,6 +344,13 @@ impl Inner {
         kept.map(|()| record)
     }
 
+    /// Refuses to sign in where others could read the token on its way.
+    fn require_encryption(&self) -> Result<(), SignInError> {
+        let server = &self.world.server;
+        let origin = || address::origin(server);
+        if address::may_have_token(server) { Ok(()) } else { Err(SignInError::NotEncrypted { origin: origin() }) }
+    }
+
     /// Keeps what a person has signed in for.
     async fn keep(&self, server: &str, profile: &str, record: &Record) -> Result<(), VaultError> {
         let lock = self.vault.lock(server, profile).await?;
@@ -411,3 +422,4 @@ impl std::fmt::Debug for SignIn {
         f.debug_struct("SignIn").field("server", &address::origin(&self.inner.world.server)).finish_non_exhaustive()
     }
 }
+        | SignInError::NotEncrypted { .. }

@@ -1,6 +1,6 @@
 //! Servers, browsers and others that mean no good, or do nothing at all.
 
-use rescind_sign_in::{MAX_BODY, Settings};
+use rescind_sign_in::{Challenge, Effort, MAX_BODY, Refused, Settings};
 use serde_json::{Value, json};
 
 use crate::{
@@ -227,6 +227,55 @@ async fn a_sign_in_that_is_given_up_leaves_nothing() {
         assert!(!page.is_open().await, "nothing listens any more");
         assert_eq!(rig.script.asked(TOKEN).len(), 0);
         rig.assert_nothing_kept();
+    })
+    .await;
+}
+
+/// A token would be read by whoever is on the way, whatever else is encrypted.
+#[tokio::test]
+async fn no_server_is_signed_in_to_in_the_clear() {
+    let metadata = |page: &str| Challenge { resource_metadata: Some(page.to_owned()), ..Challenge::default() };
+    for server in [
+        "http://mcp.test/v1/mcp",
+        "http://mcp.test:8443/v1/mcp",
+        "HTTP://MCP.test/v1/mcp",
+        "http://192.0.2.1/v1/mcp",
+        "http://[2001:db8::1]/v1/mcp",
+        "http://localhost.test/v1/mcp",
+        "http://127.0.0.1.test/v1/mcp",
+    ] {
+        for uses_device in [false, true] {
+            for challenge in [Challenge::default(), metadata("https://as.test/about"), metadata(RESOURCE_PAGE)] {
+                let mut rig = Rig::at(server, Settings { uses_device, ..Settings::default() });
+                let origin = server.rsplit_once("/v1").unwrap().0;
+                rig.script.be(origin);
+                let refused = Refused { token: None, challenge, effort: Effort::Person, attempt: 0 };
+                let sign_in = rig.sign_in.clone();
+                let error = tokio::select! {
+                    refused = sign_in.renew(&refused) => refused.unwrap_err(),
+                    _ = rig.invitation() => panic!("{server}: the person was asked"),
+                };
+                assert!(error.to_string().contains("is not https"), "{server}: {error}");
+                assert!(unasked(&mut rig).await.contains("is not https"), "{server}");
+                assert_eq!(rig.script.urls(), [""; 0], "{server}");
+            }
+        }
+    }
+}
+
+/// As an older version has kept it.
+#[tokio::test]
+async fn a_token_that_is_kept_does_not_travel_in_the_clear() {
+    here(async {
+        let mut rig = Rig::at("http://127.0.0.1:9/v1/mcp", Settings::default());
+        rig.script.be("http://127.0.0.1:9");
+        let begun = rig.begin();
+        rig.page().await.agree(&rig.script).await;
+        begun.await.unwrap().unwrap();
+        assert!(rig.token().await.is_some(), "on this machine it may");
+        rig.move_to("http://mcp.test/v1/mcp");
+        assert!(rig.sign_in.record().unwrap().is_some());
+        assert_eq!(rig.token().await, None);
     })
     .await;
 }

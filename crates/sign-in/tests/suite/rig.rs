@@ -5,6 +5,7 @@ use std::{cell::Cell, path::PathBuf, sync::Arc};
 use rescind_sign_in::{
     Challenge, Effort, Invitation, Person, Record, Refused, Scopes, Secret, Settings, SignIn, SignInError, Vault,
 };
+use ring::digest::{SHA256, digest};
 use tempfile::TempDir;
 use tokio::{sync::mpsc, task::JoinHandle};
 
@@ -32,6 +33,7 @@ pub(crate) struct Rig {
     pub(crate) browser: Arc<Browser>,
     invitations: mpsc::UnboundedReceiver<Invitation>,
     folder: TempDir,
+    server: &'static str,
     pub(crate) sign_in: SignIn,
 }
 
@@ -41,25 +43,46 @@ impl Rig {
     }
 
     pub(crate) fn with(settings: Settings) -> Self {
+        Self::at(SERVER, settings)
+    }
+
+    /// A sign-in at a server of this URL.
+    pub(crate) fn at(server: &'static str, settings: Settings) -> Self {
         let script = Script::default();
         let (browser, invitations) = Browser::new();
         let folder = tempfile::tempdir().unwrap();
-        let sign_in = open(&script, folder.path().join("vault"), settings, Some(Arc::clone(&browser) as _));
-        Self { script, browser, invitations, folder, sign_in }
+        let person = Some(Arc::clone(&browser) as _);
+        let sign_in = open(server, &script, folder.path().join("vault"), settings, person);
+        Self { script, browser, invitations, folder, server, sign_in }
     }
 
     pub(crate) fn vault(&self) -> PathBuf {
         self.folder.path().join("vault")
     }
 
+    /// Has the sign-in that is kept be one at a server of this URL.
+    pub(crate) fn move_to(&mut self, server: &'static str) {
+        let file = |server: &str| {
+            let name = digest(&SHA256, format!("{server}\ndefault").as_bytes());
+            let name: String = name.as_ref()[..16].iter().map(|byte| format!("{byte:02x}")).collect();
+            self.vault().join(format!("{name}.json"))
+        };
+        let (old, new) = (file(self.server), file(server));
+        std::fs::rename(&old, &new).unwrap();
+        let text = std::fs::read_to_string(&new).unwrap().replace(self.server, server);
+        std::fs::write(&new, text).unwrap();
+        self.server = server;
+        self.sign_in = self.another(Settings::default());
+    }
+
     /// The same sign-in in another process.
     pub(crate) fn another(&self, settings: Settings) -> SignIn {
-        open(&self.script, self.vault(), settings, Some(Arc::clone(&self.browser) as _))
+        open(self.server, &self.script, self.vault(), settings, Some(Arc::clone(&self.browser) as _))
     }
 
     /// The same where nobody can be asked.
     pub(crate) fn alone(&self) -> SignIn {
-        open(&self.script, self.vault(), Settings::default(), None)
+        open(self.server, &self.script, self.vault(), Settings::default(), None)
     }
 
     /// Begins to sign in, as `rescind login` does.
@@ -118,9 +141,9 @@ impl Rig {
     }
 }
 
-fn open(script: &Script, vault: PathBuf, settings: Settings, person: Option<Arc<dyn Person>>) -> SignIn {
+fn open(server: &str, script: &Script, vault: PathBuf, settings: Settings, person: Option<Arc<dyn Person>>) -> SignIn {
     let http = Arc::new(script.clone());
-    SignIn::with_clock(SERVER.parse().unwrap(), settings, http, Vault::new(vault), person, clock)
+    SignIn::with_clock(server.parse().unwrap(), settings, http, Vault::new(vault), person, clock)
 }
 
 /// A request that was refused with this token.

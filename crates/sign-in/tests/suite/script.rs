@@ -63,6 +63,8 @@ struct State {
     issued: usize,
     /// Answers to questions about a device, in their order.
     device: Vec<Answer>,
+    /// The origin of a server of 2025-03-26, which gives tokens itself.
+    own: Option<String>,
 }
 
 impl Script {
@@ -73,6 +75,13 @@ impl Script {
     /// Has this URL answered so from now on.
     pub(crate) fn answer(&self, url: &str, answer: Answer) {
         self.state().instead.insert(url.to_owned(), answer);
+    }
+
+    /// Is a server of 2025-03-26 at this origin, too, and names a page about itself at `https://as.test/about`.
+    pub(crate) fn be(&self, origin: &str) {
+        let about = json!({"resource": format!("{origin}/v1/mcp"), "authorization_servers": [ISSUER]});
+        self.answer("https://as.test/about", Answer::Json(200, about));
+        self.state().own = Some(origin.to_owned());
     }
 
     /// Changes a page that would be right.
@@ -130,7 +139,14 @@ impl Script {
         if let Some(page) = page(&url) {
             return Answer::Json(200, page);
         }
-        match &*url {
+        let own = state.own.as_ref().and_then(|own| url.strip_prefix(&**own));
+        let url = match own {
+            Some("/v1/mcp") => SERVER,
+            Some("/register") => REGISTER,
+            Some("/token") => TOKEN,
+            _ => &*url,
+        };
+        match url {
             SERVER => Answer::Json(401, json!({})),
             REGISTER => {
                 let id = format!("client-{}", state.clients.len() + 1);
