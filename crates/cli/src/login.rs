@@ -113,7 +113,7 @@ fn hint(error: &SignInError) -> &'static str {
         }
         SignInError::Client(_) => "register a client with the provider, and name it with --client-id",
         SignInError::NotEncrypted { .. } => "use the URL of the server that begins with https://",
-        SignInError::Denied | SignInError::TooLate(_) => {
+        SignInError::Denied | SignInError::TooLate(_) | SignInError::Elsewhere(_) => {
             "try again, and agree on the page that opens"
         }
         SignInError::MixedUp { .. } => "try again; if it happens again, somebody may be interfering: tell the provider",

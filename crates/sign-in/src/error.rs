@@ -69,9 +69,13 @@ pub enum SignInError {
     /// Nobody is signed in, and there is nobody who could be asked here.
     #[error("nobody is signed in")]
     Nobody,
-    /// The server refuses a token that was just given for it.
-    #[error("the server refuses the token that was just given")]
+    /// The server refuses a token that was just given for it. The person is not asked again within the hour, unless he
+    /// signs in by himself.
+    #[error("the server refuses the token that was just given; no browser is opened for it again within the hour")]
     StillRefused,
+    /// Another process has asked the person meanwhile, for all that waited, and in vain.
+    #[error("{0} (in another program, which asked for this one, too)")]
+    Elsewhere(String),
     /// This machine: no port to listen on, no random numbers.
     #[error("{0}")]
     Here(String),

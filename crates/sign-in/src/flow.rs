@@ -1,6 +1,6 @@
 //! One sign-in, from the server's challenge to tokens.
 
-use std::sync::Arc;
+use std::{future::Future, pin::Pin, sync::Arc};
 
 use http::Uri;
 
@@ -11,6 +11,7 @@ use crate::{
     discovery::{self, Discovered},
     exchange::{self, Tokens},
     form::Form,
+    record::Grant,
     redirect::{self, Arrival, Journey, Redirects, Verdict},
 };
 
@@ -24,14 +25,18 @@ pub(crate) struct World {
     pub(crate) clock: fn() -> u64,
 }
 
-/// Signs in, as the person agrees to. `known` is an earlier sign-in, whose client serves again and whose scopes are kept.
+/// Completes when the person need not be asked any more.
+pub(crate) type Spared<'a> = Pin<&'a mut (dyn Future<Output = ()> + Send + 'a)>;
+
+/// Signs in, as the person agrees to; `None` if he was spared that while he was waited for. `known` is an earlier sign-in, whose client serves again and whose scopes are kept.
 /// The browser waits for what comes of it, if it came back.
 pub(crate) async fn sign_in(
     world: &World,
     person: &dyn Person,
     challenge: &Challenge,
     known: Option<&Record>,
-) -> Result<(Record, Option<Arrival>), SignInError> {
+    mut spared: Spared<'_>,
+) -> Result<Option<(Record, Option<Arrival>)>, SignInError> {
     let World { server, settings, http, .. } = world;
     let issuer = known.map(|known| &*known.issuer);
     let discovered = discovery::discover(&**http, server, challenge, issuer).await?;
@@ -40,12 +45,13 @@ pub(crate) async fn sign_in(
     let mut kept = known.map(|known| &known.client).filter(is_of_it).filter(|_| !settings.registers_anew).cloned();
     loop {
         let is_kept = kept.is_some();
-        match attempt(world, person, &discovered, &scopes, kept.take()).await {
+        match attempt(world, person, &discovered, &scopes, kept.take(), spared.as_mut()).await {
             // It was forgotten there.
             Err(error) if is_kept && error.is_refusal("invalid_client") => {}
             Err(error) => return Err(error),
-            Ok((client, tokens, arrival)) => {
-                return Ok((record(world, &discovered, client, tokens, scopes), arrival));
+            Ok(None) => return Ok(None),
+            Ok(Some((client, tokens, arrival))) => {
+                return Ok(Some((record(world, &discovered, client, tokens, scopes)?, arrival)));
             }
         }
     }
@@ -78,7 +84,8 @@ async fn attempt(
     discovered: &Discovered,
     scopes: &Scopes,
     kept: Option<Client>,
-) -> Result<(Client, Tokens, Option<Arrival>), SignInError> {
+    spared: Spared<'_>,
+) -> Result<Option<(Client, Tokens, Option<Arrival>)>, SignInError> {
     let World { settings, http, .. } = world;
     let server = &discovered.authorization;
     let resource = discovered.resource.as_ref().map(|resource| &*resource.name);
@@ -88,8 +95,12 @@ async fn attempt(
         let redirect = "http://127.0.0.1/callback";
         let client = client(world, discovered, redirect, scopes, kept).await?;
         let endpoints = (device, &server.token);
-        let tokens = device::sign_in(&**http, person, endpoints, &client, resource, scopes).await?;
-        return Ok((client, tokens, None));
+        return tokio::select! {
+            tokens = device::sign_in(&**http, person, endpoints, &client, resource, scopes) => {
+                Ok(Some((client, tokens?, None)))
+            }
+            () = spared => Ok(None),
+        };
     }
     let listen = |error: std::io::Error| SignInError::Here(format!("cannot listen for the browser: {error}"));
     let redirects = listen_as(settings.redirect_port, kept.as_ref()).await.map_err(listen)?;
@@ -113,17 +124,19 @@ async fn attempt(
     let back = async {
         tokio::select! {
             arrival = redirects.arrival(Journey { page, state: state.clone(), key }) => {
-                (arrival.query.clone(), Some(arrival))
+                Some((arrival.query.clone(), Some(arrival)))
             }
-            query = pasted(person, &state) => (query, None),
+            query = pasted(person, &state) => Some((query, None)),
+            () = spared => None,
         }
     };
-    let Ok((query, arrival)) = tokio::time::timeout(settings.patience, back).await else {
+    let Ok(back) = tokio::time::timeout(settings.patience, back).await else {
         return Err(SignInError::TooLate(settings.patience.as_secs() / 60));
     };
+    let Some((query, arrival)) = back else { return Ok(None) };
     // Nothing listens any more. The browser waits for what comes of it.
     match exchange(world, discovered, &client, &redirect, (&query, &state, &verifier)).await {
-        Ok(tokens) => Ok((client, tokens, arrival)),
+        Ok(tokens) => Ok(Some((client, tokens, arrival))),
         Err(error) => {
             show(arrival, Some(&error)).await;
             Err(error)
@@ -214,9 +227,15 @@ pub(crate) async fn show(arrival: Option<Arrival>, error: Option<&SignInError>) 
     arrival.show(words).await;
 }
 
-fn record(world: &World, discovered: &Discovered, client: Client, tokens: Tokens, asked: Scopes) -> Record {
-    let server = &discovered.authorization;
-    Record {
+fn record(
+    world: &World,
+    discovered: &Discovered,
+    client: Client,
+    tokens: Tokens,
+    asked: Scopes,
+) -> Result<Record, SignInError> {
+    let (server, now) = (&discovered.authorization, (world.clock)());
+    Ok(Record {
         server: address::canonical(&world.server),
         profile: world.settings.profile.clone(),
         issuer: server.issuer.clone(),
@@ -226,7 +245,8 @@ fn record(world: &World, discovered: &Discovered, client: Client, tokens: Tokens
         client,
         access: tokens.access,
         refresh: tokens.refresh,
-        expires_at: tokens.lasts.map(|lasts| (world.clock)().saturating_add(lasts)),
+        expires_at: tokens.lasts.map(|lasts| now.saturating_add(lasts)),
         scopes: tokens.scopes.unwrap_or(asked),
-    }
+        grant: Grant::new(now)?,
+    })
 }

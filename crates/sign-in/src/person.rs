@@ -31,6 +31,9 @@ pub trait Person: Send + Sync {
     /// Asks. It does not wait for what comes of it.
     fn invite(&self, invitation: &Invitation);
 
+    /// Tells that another process asks already, and that its answer is waited for.
+    fn wait(&self) {}
+
     /// Tells that what was pasted is of no use.
     fn refuse(&self, why: &str);
 

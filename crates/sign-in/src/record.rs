@@ -31,6 +31,24 @@ pub struct Record {
     /// Seconds since 1970.
     pub(crate) expires_at: Option<u64>,
     pub(crate) scopes: Scopes,
+    /// When the person signed in. Renewed tokens are of the same grant.
+    pub(crate) grant: Grant,
+}
+
+/// One time that a person signed in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Grant {
+    /// Tells it from others; 0 for one that an older version has kept.
+    pub(crate) number: u64,
+    /// Seconds since 1970.
+    pub(crate) at: u64,
+}
+
+impl Grant {
+    /// A new one.
+    pub(crate) fn new(at: u64) -> Result<Self, getrandom::Error> {
+        Ok(Self { number: getrandom::u64()?, at })
+    }
 }
 
 impl Record {
@@ -108,6 +126,8 @@ impl Record {
             "refresh": secret(&self.refresh),
             "expires_at": self.expires_at,
             "scopes": self.scopes.to_string(),
+            "grant": self.grant.number,
+            "granted_at": self.grant.at,
         });
         kept.to_string()
     }
@@ -141,6 +161,10 @@ impl Record {
             refresh: secret(&kept, "refresh"),
             expires_at: kept.number("expires_at"),
             scopes: scopes(&kept),
+            grant: Grant {
+                number: kept.number("grant").unwrap_or_default(),
+                at: kept.number("granted_at").unwrap_or_default(),
+            },
         })
     }
 
@@ -190,12 +214,16 @@ mod tests {
             refresh: Some(Secret::new("r".into())),
             expires_at: Some(u64::MAX),
             scopes: Scopes::parse("a"),
+            grant: Grant { number: u64::MAX, at: 7 },
         };
         let mut bare = full.clone();
         (bare.resource, bare.revocation_endpoint, bare.refresh, bare.expires_at) = (None, None, None, None);
         (bare.client.secret, bare.client.registered, bare.scopes) = (None, None, Scopes::default());
         for record in [full, bare] {
-            assert!(Record::read(record.to_text().as_bytes()) == Some(record));
+            assert!(Record::read(record.to_text().as_bytes()) == Some(record.clone()));
+            // As an older version has kept it.
+            let text = record.to_text().replace(r#""grant":18446744073709551615,"granted_at":7,"#, "");
+            assert_eq!(Record::read(text.as_bytes()).unwrap().grant, Grant::default());
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A person's sign-in at one server, for as long as a program runs: its token, and what becomes of one that is refused.
 
 use std::{
+    pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -10,13 +11,21 @@ use http::{HeaderValue, Method, Request, StatusCode, Uri, header};
 use crate::{
     Challenge, ClientChoice, Http, Person, Record, Scopes, Secret, SignInError, Vault, VaultError, address, exchange,
     flight::{Flight, Lasts},
-    flow::{self, World},
+    flow::{self, Spared, World},
     form::Form,
+    record::Grant,
     web,
 };
 
 /// How often one request may be refused and sent again.
 const MAX_ATTEMPTS: u32 = 3;
+
+/// For so many seconds after a person has signed in a token counts as just given: whoever refuses it refuses the next one,
+/// too.
+const FRESH: u64 = 10 * 60;
+
+/// For so many seconds a person is not asked again on behalf of a server that has refused such a token.
+const REST: u64 = 60 * 60;
 
 /// What a server is asked to see whether it wants a sign-in. It means nothing, and harms nobody.
 const QUESTION: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
@@ -81,10 +90,17 @@ struct Inner {
 struct State {
     is_loaded: bool,
     record: Option<Record>,
-    /// The token that a person has just signed in for.
-    given: Option<Secret>,
-    /// What came of the last time that a person was asked in vain. He is not asked again by itself.
-    failed: Option<SignInError>,
+    /// The last time that a person was asked in vain. He is not asked again by itself.
+    failed: Option<Failed>,
+}
+
+/// What came of asking a person in vain.
+struct Failed {
+    error: SignInError,
+    /// The sign-in that was kept then. After another one he may be asked again.
+    grant: Option<Grant>,
+    /// Seconds since 1970.
+    at: u64,
 }
 
 impl Default for Settings {
@@ -132,6 +148,8 @@ impl SignIn {
 
     /// The token for the next request, if there is one. One that is about to expire is renewed first. Call it on a tokio
     /// runtime, as the others.
+    ///
+    /// There is none for a server without https on another machine, whatever is kept.
     pub async fn token(&self) -> Option<Secret> {
         let record = self.inner.loaded().filter(|_| address::may_have_token(&self.inner.world.server))?;
         if !record.is_expired((self.inner.world.clock)()) || !record.can_be_renewed() {
@@ -142,40 +160,44 @@ impl SignIn {
         self.inner.loaded().map(|record| record.access)
     }
 
-    /// Sees to it that a request which was refused may be sent again. However many are refused, one token is asked for.
+    /// Sees to it that a request which was refused may be sent again. However many are refused, one token is asked for; and
+    /// however many processes wait for the person, one of them asks at a time, and its answer is that of all.
+    ///
+    /// If the server then refuses what the person has just signed in for, he is not asked again: not within an hour, unless
+    /// a sign-in is kept that another process has asked for.
     ///
     /// Dropping the future is giving up the wait. Once nobody waits any more, a person is no longer asked: nothing listens
     /// for his browser, and nothing is kept. A token that is being renewed is renewed to the end, since the old one may be
     /// void already.
     ///
-    ///
-    /// There is none for a server without https on another machine, whatever is kept.
     /// # Errors
     ///
     /// There is no other token. The request is not to be sent again.
     pub async fn renew(&self, refused: &Refused) -> Result<(), SignInError> {
         let inner = &self.inner;
+        inner.require_encryption()?;
         let known = inner.reload()?;
+        let now = (inner.world.clock)();
+        let grant = known.as_ref().map(|known| known.grant);
         // Whatever else: a server that is never content, or whose tokens expire at once, has nobody asked for ever.
         if refused.attempt >= MAX_ATTEMPTS {
-            return Err(SignInError::StillRefused);
+            return Err(inner.failed(SignInError::StillRefused, grant));
         }
         let wants_more = refused.challenge.is_insufficient_scope();
-        let now = (inner.world.clock)();
         let is_another = |known: &Record| refused.token.as_ref() != Some(&known.access) && !known.is_expired(now);
         if known.as_ref().is_some_and(is_another) {
             return Ok(());
         }
-        let is_given = refused.token.is_some() && inner.state().given == refused.token;
+        let is_fresh = |grant: Grant| now < grant.at.saturating_add(FRESH);
+        let is_given = refused.token.is_some() && grant.is_some_and(is_fresh);
         let covers = |known: &Record| refused.challenge.scope.as_ref().is_none_or(|scope| known.scopes.covers(scope));
         let is_vain = match wants_more {
             true => is_given && known.as_ref().is_some_and(covers),
             false => refused.attempt > 0 && is_given,
         };
         if is_vain {
-            return Err(SignInError::StillRefused);
+            return Err(inner.failed(SignInError::StillRefused, grant));
         }
-        inner.require_encryption()?;
         if let Some(known) =
             known.as_ref().filter(|known| known.can_be_renewed() && !wants_more && refused.attempt == 0)
         {
@@ -187,13 +209,13 @@ impl SignIn {
         let Some(person) = inner.person.clone().filter(|_| refused.effort == Effort::Person) else {
             return Err(SignInError::Nobody);
         };
-        if let Some(failed) = inner.state().failed.clone() {
-            return Err(failed);
+        if let Some(failed) = inner.state().failed.as_ref().filter(|failed| failed.stands(grant, now)) {
+            return Err(failed.error.clone());
         }
         let (challenge, inner) = (refused.challenge.clone(), Arc::clone(inner));
         let ask = || {
             let inner = Arc::clone(&inner);
-            async move { inner.ask(&*person, &challenge).await.map(drop) }
+            async move { inner.ask_in_turn(&*person, &challenge).await }
         };
         let broke_off = || Err(SignInError::Here("the sign-in broke off".to_owned()));
         self.inner.signing_in.join(Lasts::WhileAwaited, ask).await.unwrap_or_else(broke_off)
@@ -208,9 +230,11 @@ impl SignIn {
     /// It did not succeed.
     pub async fn sign_in(&self) -> Result<Record, SignInError> {
         let inner = &self.inner;
+        inner.require_encryption()?;
         let person = inner.person.clone().ok_or(SignInError::Nobody)?;
         let challenge = inner.challenge().await?;
-        inner.ask(&*person, &challenge).await
+        let mut never = pin!(std::future::pending());
+        inner.ask(&*person, &challenge, never.as_mut()).await?.ok_or(SignInError::Nobody)
     }
 
     /// What is kept.
@@ -230,7 +254,6 @@ impl SignIn {
     /// It cannot be read or removed. Nothing was changed.
     pub async fn sign_out(&self) -> Result<Option<(Record, Option<Result<(), SignInError>>)>, VaultError> {
         let inner = &self.inner;
-        inner.require_encryption()?;
         let (server, profile) = inner.place();
         let _lock = inner.vault.lock(&server, &profile).await?;
         let Some(record) = inner.vault.read(&server, &profile)? else { return Ok(None) };
@@ -243,7 +266,7 @@ impl SignIn {
         Ok(Some((record, revoked)))
     }
 
-    /// Whether a person is being asked.
+    /// Whether a person is being asked, be it by another process whose answer is waited for.
     #[must_use]
     pub fn is_asking(&self) -> bool {
         self.inner.signing_in.is_under_way()
@@ -328,20 +351,63 @@ impl Inner {
         Ok(())
     }
 
-    /// Asks the person, and keeps what comes of it.
-    async fn ask(&self, person: &dyn Person, challenge: &Challenge) -> Result<Record, SignInError> {
+    /// Asks the person once no other process does, unless what that was given serves here, too.
+    async fn ask_in_turn(&self, person: &dyn Person, challenge: &Challenge) -> Result<(), SignInError> {
         let (server, profile) = self.place();
         let known = self.vault.read(&server, &profile)?;
-        let (record, arrival) = match flow::sign_in(&self.world, person, challenge, known.as_ref()).await {
-            Ok(signed_in) => signed_in,
-            Err(error) => {
-                self.state().failed = Some(error.clone()).filter(was_asked);
-                return Err(error);
+        let serves = |record: &Record| {
+            let is_another = known.as_ref().is_none_or(|known| known.access != record.access);
+            let wanted = challenge.scope.as_ref().filter(|_| challenge.is_insufficient_scope());
+            let covers = wanted.is_none_or(|wanted| record.scopes.covers(wanted));
+            is_another && covers && !record.is_expired((self.world.clock)())
+        };
+        let mut found = pin!(async { self.set(Some(self.vault.found(&server, &profile, serves).await)) });
+        let turn = tokio::select! {
+            () = &mut found => return Ok(()),
+            turn = self.vault.turn(&server, &profile, || person.wait()) => turn?,
+        };
+        let turn = match turn {
+            Ok(turn) => turn,
+            Err(words) => {
+                let grant = known.as_ref().map(|known| known.grant);
+                return Err(self.failed(SignInError::Elsewhere(words), grant));
             }
+        };
+        // It may have been kept just before its process let the turn go.
+        if self.reload()?.is_some_and(|record| serves(&record)) {
+            return Ok(());
+        }
+        let asked = self.ask(person, challenge, found).await;
+        if let Some(error) = asked.as_ref().err().filter(|error| was_asked(error)) {
+            turn.tell(&error.to_string());
+        }
+        asked.map(drop)
+    }
+
+    /// Asks the person, and keeps what comes of it; `None` if he was spared that.
+    async fn ask(
+        &self,
+        person: &dyn Person,
+        challenge: &Challenge,
+        spared: Spared<'_>,
+    ) -> Result<Option<Record>, SignInError> {
+        let (server, profile) = self.place();
+        let known = self.vault.read(&server, &profile)?;
+        let (record, arrival) = match flow::sign_in(&self.world, person, challenge, known.as_ref(), spared).await {
+            Ok(Some(signed_in)) => signed_in,
+            Ok(None) => return Ok(None),
+            Err(error) if was_asked(&error) => return Err(self.failed(error, known.map(|known| known.grant))),
+            Err(error) => return Err(error),
         };
         let kept = self.keep(&server, &profile, &record).await.map_err(SignInError::from);
         flow::show(arrival, kept.as_ref().err()).await;
-        kept.map(|()| record)
+        kept.map(|()| Some(record))
+    }
+
+    /// Records that the person was asked in vain while this was kept, and gives the error back.
+    fn failed(&self, error: SignInError, grant: Option<Grant>) -> SignInError {
+        self.state().failed = Some(Failed { error: error.clone(), grant, at: (self.world.clock)() });
+        error
     }
 
     /// Refuses to sign in where others could read the token on its way.
@@ -356,7 +422,6 @@ impl Inner {
         let lock = self.vault.lock(server, profile).await?;
         self.vault.write(&lock, record)?;
         self.set(Some(record.clone()));
-        self.state().given = Some(record.access.clone());
         Ok(())
     }
 
@@ -400,9 +465,11 @@ fn was_asked(error: &SignInError) -> bool {
         | SignInError::Refused { .. }
         | SignInError::MixedUp { .. }
         | SignInError::Token(_)
-        | SignInError::TooLate(_) => true,
+        | SignInError::TooLate(_)
+        | SignInError::Elsewhere(_) => true,
         SignInError::Http { .. }
         | SignInError::NoWay
+        | SignInError::NotEncrypted { .. }
         | SignInError::NotAsked
         | SignInError::Page { .. }
         | SignInError::Client(_)
@@ -410,6 +477,14 @@ fn was_asked(error: &SignInError) -> bool {
         | SignInError::StillRefused
         | SignInError::Here(_)
         | SignInError::Vault(_) => false,
+    }
+}
+
+impl Failed {
+    /// Whether the person would be asked in vain again, at `now`, while this is kept.
+    fn stands(&self, grant: Option<Grant>, now: u64) -> bool {
+        let is_over = matches!(self.error, SignInError::StillRefused) && now >= self.at.saturating_add(REST);
+        self.grant == grant && !is_over
     }
 }
 
@@ -422,4 +497,3 @@ impl std::fmt::Debug for SignIn {
         f.debug_struct("SignIn").field("server", &address::origin(&self.inner.world.server)).finish_non_exhaustive()
     }
 }
-        | SignInError::NotEncrypted { .. }

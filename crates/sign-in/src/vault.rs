@@ -20,6 +20,9 @@ const PATIENCE: Duration = Duration::from_secs(40);
 /// How often the lock is tried.
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// Bytes before the words of an outcome, which tell it from another.
+const NONCE: usize = 16;
+
 /// The longest file that is read, in bytes.
 const LONGEST: u64 = 1 << 20;
 
@@ -53,6 +56,18 @@ pub enum VaultError {
         /// Which.
         path: String,
     },
+}
+
+/// How often is looked for what another process has kept, or whether it still asks.
+const WATCH_PAUSE: Duration = Duration::from_millis(250);
+
+/// The right to ask the person for one sign-in, which one process has at a time; ends when it is dropped, and with its
+/// process.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    _lock: File,
+    /// Where the others read what came of it, if nobody was signed in.
+    outcome: PathBuf,
 }
 
 /// The right to change one sign-in; ends when it is dropped.
@@ -132,6 +147,52 @@ impl Vault {
         Ok(Locked { _lock: file })
     }
 
+    /// Waits until what is kept is right, and gives it. What cannot be read now may be read the next time.
+    pub(crate) async fn found(&self, server: &str, profile: &str, is_right: impl Fn(&Record) -> bool) -> Record {
+        loop {
+            if let Ok(Some(record)) = self.read(server, profile)
+                && is_right(&record)
+            {
+                return record;
+            }
+            tokio::time::sleep(WATCH_PAUSE).await;
+        }
+    }
+
+    /// Waits for the right to ask the person; `waits` is called if another process has it now. An error in words if one
+    /// has asked in vain meanwhile.
+    pub(crate) async fn turn(
+        &self,
+        server: &str,
+        profile: &str,
+        waits: impl FnOnce(),
+    ) -> Result<Result<Turn, String>, VaultError> {
+        self.open()?;
+        let path = self.path(server, profile).with_extension("asking");
+        let outcome = path.with_extension("outcome");
+        let before = fs::read(&outcome).ok();
+        let file = private(OpenOptions::new().write(true).create(true).truncate(false)).open(&path);
+        let file = file.map_err(|error| fault(&path, &error))?;
+        let mut waits = Some(waits);
+        loop {
+            match file.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) => {
+                    if let Some(waits) = waits.take() {
+                        waits();
+                    }
+                    tokio::time::sleep(WATCH_PAUSE).await;
+                }
+                Err(TryLockError::Error(error)) => return Err(fault(&path, &error)),
+            }
+        }
+        let after = fs::read(&outcome).ok().filter(|after| Some(after) != before.as_ref());
+        match after.as_deref().and_then(|after| after.split_first_chunk::<NONCE>()) {
+            Some((_, words)) => Ok(Err(String::from_utf8_lossy(words).into_owned())),
+            None => Ok(Ok(Turn { _lock: file, outcome })),
+        }
+    }
+
     /// Creates the folder if it is not there, and refuses one that is not private.
     fn open(&self) -> Result<(), VaultError> {
         let mut create = fs::DirBuilder::new();
@@ -149,6 +210,21 @@ impl Vault {
         let name = digest(&SHA256, format!("{server}\n{profile}").as_bytes());
         let name: String = name.as_ref()[..16].iter().map(|byte| format!("{byte:02x}")).collect();
         self.folder.join(format!("{name}.json"))
+    }
+}
+
+impl Turn {
+    /// Tells those who wait for their turn that the person was asked in vain. Where that cannot be told they ask
+    /// themselves.
+    pub(crate) fn tell(&self, words: &str) {
+        // So that the same words twice are not the same outcome.
+        let mut text = vec![0; NONCE];
+        if getrandom::fill(&mut text).is_err() {
+            return;
+        }
+        text.extend_from_slice(words.as_bytes());
+        let file = private(OpenOptions::new().write(true).create(true).truncate(true)).open(&self.outcome);
+        let _ = file.and_then(|mut file| file.write_all(&text));
     }
 }
 

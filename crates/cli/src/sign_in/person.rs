@@ -37,6 +37,11 @@ impl Person for Desktop {
         }
     }
 
+    fn wait(&self) {
+        let server = &self.server;
+        report(&format!("note: {server} wants a sign-in, which another program has begun: this one waits for it"));
+    }
+
     fn refuse(&self, _: &str) {}
 
     fn pasted(&self) -> Pasting<'_> {

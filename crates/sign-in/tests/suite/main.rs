@@ -9,4 +9,5 @@ mod hostile;
 mod renewal;
 mod rig;
 mod script;
+mod tabs;
 mod vault;

@@ -107,6 +107,8 @@ async fn a_client_that_is_forgotten_during_a_sign_in_is_registered_anew() {
     here(async {
         let mut rig = Rig::new();
         rig.signed_in().await;
+        // What is refused now was not just given.
+        advance(10 * 60);
         let sign_in = rig.another(Settings::default());
         let renewed = spawn_local(async move { sign_in.renew(&insufficient("access-2", "read")).await });
         let page = rig.page().await;
@@ -202,11 +204,10 @@ async fn tokens_that_expire_at_once_and_are_refused_have_nobody_asked_for_ever()
             }
             if let Err(error) = renewed.await.unwrap() {
                 assert!(matches!(error, SignInError::StillRefused), "{error}");
-                assert_eq!(attempt, 3);
                 break;
             }
         }
-        assert!(asked <= 3, "{asked}");
+        assert_eq!(asked, 1);
     })
     .await;
 }

@@ -1,6 +1,6 @@
 //! A sign-in between a scripted server and a person in the test's hands.
 
-use std::{cell::Cell, path::PathBuf, sync::Arc};
+use std::{cell::Cell, path::PathBuf, sync::Arc, time::Duration};
 
 use rescind_sign_in::{
     Challenge, Effort, Invitation, Person, Record, Refused, Scopes, Secret, Settings, SignIn, SignInError, Vault,
@@ -110,6 +110,12 @@ impl Rig {
         self.invitations.try_recv().ok().map(Page::of)
     }
 
+    /// Begins to see to a token for a request that had none, as whoever has this sign-in.
+    pub(crate) fn wanting(&self, sign_in: &SignIn) -> JoinHandle<Result<(), SignInError>> {
+        let sign_in = sign_in.clone();
+        tokio::task::spawn_local(async move { sign_in.renew(&Refused { token: None, ..refused("") }).await })
+    }
+
     /// Signs in.
     pub(crate) async fn signed_in(&mut self) -> Record {
         let begun = self.begin();
@@ -166,7 +172,11 @@ pub(crate) fn insufficient(token: &str, scope: &str) -> Refused {
     Refused { challenge, ..refused(token) }
 }
 
+/// What takes longer has failed.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 /// Runs a test with tasks of its own thread.
 pub(crate) async fn here<T>(test: impl Future<Output = T>) -> T {
-    tokio::task::LocalSet::new().run_until(test).await
+    let test = tokio::task::LocalSet::new().run_until(tokio::time::timeout(PATIENCE, test)).await;
+    test.expect("the test has ended in time")
 }
