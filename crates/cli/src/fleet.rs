@@ -103,6 +103,11 @@ pub(crate) fn no_sessions() -> String {
     format!("no sessions in {} ({DIRECTORY_VARIABLE}){state}; {others}", clean(&chosen.to_string_lossy()))
 }
 
+/// The message for a session of which a request waits for a person.
+pub(crate) fn signing_in(session: &str, server: &str) -> String {
+    format!("note: {session}: waits for a person to sign in at {server}, in the browser that was opened for it")
+}
+
 /// The message for a session whose work cannot be seen (D57).
 pub(crate) fn unseen(session: &str) -> String {
     format!(

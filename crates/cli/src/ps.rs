@@ -27,7 +27,8 @@ use row::{Row, is_from};
 ///
 /// Each `rescind run` is a session, named after its process id. The first column is the name for `rescind cancel`. Stdout
 /// has a heading and one line for each request, or nothing if there is none; of a session with more than 1,000 only the
-/// oldest 1,000 are listed, unless --state or --recent is given. A session that does not answer within two seconds is
+/// oldest 1,000 are listed, unless --state or --recent is given. A session of which a request waits for a person to sign in
+/// (`run --url`) is named on stderr. A session that does not answer within two seconds is
 /// listed as `not answering`; with --state, --from, --method or --older-than, such a session is reported on stderr only.
 ///
 /// Exit code: 0 if every session answered, even if nothing is in flight; 1 if one did not, in which case requests may be
@@ -156,7 +157,15 @@ async fn once(arguments: &Arguments) -> Result<Coverage, Failure> {
         arguments.nothing(&answers).iter().for_each(|words| report(words));
         let sessions =
             answers.iter().filter_map(|ShimAnswer { shim, answer }| Some((shim, &answer.as_ref().ok()?.session)));
-        sessions.filter(|(_, session)| session.is_unseen()).for_each(|(shim, _)| report(&fleet::unseen(shim.name())));
+        for (shim, session) in sessions {
+            if session.is_unseen() {
+                report(&fleet::unseen(shim.name()));
+            }
+            if session.signing_in {
+                let server = session.command.first().map(|url| clean(url)).unwrap_or_default();
+                report(&fleet::signing_in(shim.name(), &server));
+            }
+        }
     }
     hidden.iter().for_each(|line| report(line));
     fleet::report_silent(&answers);

@@ -152,6 +152,10 @@ impl Authorizer for Tokens {
             }
         })
     }
+
+    fn is_asking(&self) -> bool {
+        self.sign_in.is_asking()
+    }
 }
 
 fn header(token: &Secret) -> Option<HeaderValue> {

@@ -110,6 +110,7 @@ impl Recording {
             server: replay.implementation(rescind_proto::side::Side::Server),
             connected: None,
             owner: None,
+            signing_in: false,
         };
         let (end, left_out, now, in_flight) = (replay.end(), replay.left_out, replay.now, replay.in_flight());
         let mut remarks = damage.remarks();

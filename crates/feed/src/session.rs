@@ -36,6 +36,9 @@ pub struct Session {
     /// Whose it is, where clients over HTTP have owners and do not share the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
+    /// A request waits for a person to sign in at the server, which is reached over HTTP.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub signing_in: bool,
 }
 
 /// What [`Implementation::protocol`] says of a protocol that is not known (D57).

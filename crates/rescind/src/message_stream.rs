@@ -34,6 +34,11 @@ pub trait MessageStream: Send + Unpin {
         None
     }
 
+    /// Tells whenever it is called whether a request waits for a person to sign in, for a stream on which that can be.
+    fn signing_in(&self) -> Option<SigningIn> {
+        None
+    }
+
     /// Receives the next message; `None` at the end.
     ///
     /// # Errors
@@ -115,6 +120,9 @@ impl fmt::Debug for Credentials {
 
 /// Counts who is connected to a stream of messages.
 pub type Census = Arc<dyn Fn() -> Connected + Send + Sync>;
+
+/// Tells whether a request on a stream of messages waits for a person to sign in.
+pub type SigningIn = Arc<dyn Fn() -> bool + Send + Sync>;
 
 impl Arrival {
     /// Its bytes, if it has any.

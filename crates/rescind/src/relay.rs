@@ -45,13 +45,15 @@ use crate::process::{
 use admin::Admin;
 use drive::{Drive, Port};
 use ends::MessageEnd;
+#[cfg(feature = "admin")]
+use ends::StreamFacts;
 use log::Log;
 #[cfg(not(feature = "admin"))]
 use no_admin::NoAdmin;
 use observer::Observer;
 use record::{Recorder, RecordingHeader};
 
-pub use crate::message_stream::{Arrival, CancelFate, Census, Connected, Credentials, MessageStream};
+pub use crate::message_stream::{Arrival, CancelFate, Census, Connected, Credentials, MessageStream, SigningIn};
 pub use ends::{Descriptor, LinkClient, LinkServer};
 pub use log::LogLevel;
 pub use observer::OnStuck;
@@ -170,6 +172,8 @@ pub async fn drive(link: Link) -> Result<LinkEnd, LinkError> {
     }
     let mut messages = Sides { client: None, server: None };
     #[cfg(feature = "admin")]
+    let told = StreamFacts::of(&client, &server);
+    #[cfg(feature = "admin")]
     let mark = Mark::next();
     #[cfg(feature = "admin")]
     let environment: Vec<_> = mark.iter().map(|mark| (MARK_VARIABLE, mark.to_string())).collect();
@@ -193,8 +197,6 @@ pub async fn drive(link: Link) -> Result<LinkEnd, LinkError> {
             (None, Port::default())
         }
     };
-    #[cfg(feature = "admin")]
-    let (census, owner) = (client.census(), client.owner());
     let client = match client {
         LinkClient::Descriptors { input, output } => Port::to_client(input, output).map_err(LinkError::Setup)?,
         LinkClient::Messages(stream) => {
@@ -206,7 +208,7 @@ pub async fn drive(link: Link) -> Result<LinkEnd, LinkError> {
         }
     };
     #[cfg(feature = "admin")]
-    let admin = Admin::open(&link.admin, origin, &command, group.as_ref().map(Group::server_id), census, owner, mark)
+    let admin = Admin::open(&link.admin, origin, &command, group.as_ref().map(Group::server_id), told, mark)
         .unwrap_or_else(|errors| {
             errors.iter().for_each(|error| observer.handle_unlisted(error));
             Admin::default()

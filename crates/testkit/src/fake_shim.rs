@@ -239,6 +239,7 @@ pub fn session(name: &str, command: &[&str]) -> Session {
         server: speaks("mcp-2025-11-25"),
         connected: None,
         owner: None,
+        signing_in: false,
     }
 }
 

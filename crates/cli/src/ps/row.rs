@@ -9,6 +9,9 @@ use crate::screen::{Tone, clean};
 pub(crate) const COLUMNS: [&str; 11] =
     ["ID", "SERVER", "OWNER", "PROTOCOL", "FROM", "METHOD", "AGE", "STATE", "PROGRESS", "DEADLINE", "CANCEL"];
 
+/// The state of a session of which a request waits for a person.
+const SIGNING_IN: &str = "waits for a person to sign in";
+
 /// One row. Every cell is clean text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
@@ -46,6 +49,7 @@ impl Row {
             (client, server) => format!("{client}, {server}"),
         };
         let mut state = match (in_flight, session.is_unseen()) {
+            _ if session.signing_in => SIGNING_IN,
             (true, _) => "at work",
             (false, true) => "cannot be seen",
             (false, false) => "idle",

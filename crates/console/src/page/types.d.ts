@@ -70,6 +70,7 @@ interface FeedSession {
   server: FeedImplementation;
   connected?: FeedConnected;
   owner?: string;
+  signingIn?: boolean;
 }
 
 interface FeedConnected {

@@ -35,8 +35,7 @@ use rescind_proto::{
 };
 use tokio::{task::JoinHandle, time::timeout};
 
-use crate::message_stream::Census;
-
+use super::ends::StreamFacts;
 use event_buffer::EventBuffer;
 use link_view::{AdminState, EndOrdered, LinkView, SessionFacts};
 use mailbox::Mailbox;
@@ -80,8 +79,7 @@ impl Admin {
         origin: std::time::Instant,
         command: &[OsString],
         server_pid: Option<u32>,
-        census: Option<Census>,
-        owner: Option<String>,
+        told: StreamFacts,
         mark: Option<Mark>,
     ) -> Result<Self, Vec<SocketError>> {
         let mut errors = Vec::new();
@@ -96,8 +94,7 @@ impl Admin {
             server_pid,
             command: command.iter().map(|word| record::text(&word.to_string_lossy())).collect(),
             started: super::since_1970(origin).as_micros().try_into().unwrap_or(u64::MAX),
-            census,
-            owner: owner.as_deref().map(record::text),
+            told: StreamFacts { owner: told.owner.as_deref().map(record::text), ..told },
         };
         if let Some(mark) = mark {
             socket.keep(&Record::new(mark, facts.name.clone(), facts.command.clone(), facts.started));

@@ -9,9 +9,9 @@ use std::{
 
 use rescind_proto::id::RequestId;
 
-#[cfg(feature = "admin")]
-use crate::message_stream::Census;
 use crate::message_stream::{Arrival, CancelFate, Credentials, MessageStream};
+#[cfg(feature = "admin")]
+use crate::message_stream::{Census, SigningIn};
 pub use crate::stdio::Descriptor;
 
 /// Where the client of a [`Link`](super::Link) is.
@@ -27,22 +27,30 @@ pub enum LinkClient {
     Messages(Box<dyn MessageStream>),
 }
 
+/// What the streams of messages at the ends of a link tell of it, where there are such.
 #[cfg(feature = "admin")]
-impl LinkClient {
-    /// Counts who is connected, where that can be asked.
-    pub(super) fn census(&self) -> Option<Census> {
-        match self {
-            Self::Descriptors { .. } => None,
-            Self::Messages(stream) => stream.census(),
-        }
-    }
+#[derive(Default)]
+pub(super) struct StreamFacts {
+    /// Counts who is connected.
+    pub(super) census: Option<Census>,
+    /// Whose the client is.
+    pub(super) owner: Option<String>,
+    /// Tells whether a person is being asked to sign in at the server.
+    pub(super) signing_in: Option<SigningIn>,
+}
 
-    /// Whose it is, where somebody told.
-    pub(super) fn owner(&self) -> Option<String> {
-        match self {
-            Self::Descriptors { .. } => None,
-            Self::Messages(stream) => stream.owner().map(ToOwned::to_owned),
-        }
+#[cfg(feature = "admin")]
+impl StreamFacts {
+    pub(super) fn of(client: &LinkClient, server: &LinkServer) -> Self {
+        let (census, owner) = match client {
+            LinkClient::Descriptors { .. } => (None, None),
+            LinkClient::Messages(stream) => (stream.census(), stream.owner().map(ToOwned::to_owned)),
+        };
+        let signing_in = match server {
+            LinkServer::Command { .. } => None,
+            LinkServer::Messages { stream, .. } => stream.signing_in(),
+        };
+        Self { census, owner, signing_in }
     }
 }
 

@@ -17,6 +17,11 @@ pub trait Authorizer: Send + Sync {
     ///
     /// The future is dropped if the request is cancelled meanwhile.
     fn renew(&self, refused: RefusedRequest) -> Authorizing<'_, Renewal>;
+
+    /// Whether a person is being asked to sign in now.
+    fn is_asking(&self) -> bool {
+        false
+    }
 }
 
 /// A request that the server has refused.

@@ -12,6 +12,7 @@ use std::{
 
 use bytes::Bytes;
 use http::{Request, header};
+use rescind::peer::transport::SigningIn;
 use rescind_proto::time::Instant;
 use tokio::{runtime::Handle, sync::Notify, task::AbortHandle};
 
@@ -70,6 +71,13 @@ impl Shared {
 
     pub(super) const fn sender(&self) -> &Sender {
         &self.sender
+    }
+
+    /// Tells whether a person is being asked to sign in, where one can be.
+    pub(super) fn signing_in(&self) -> Option<SigningIn> {
+        let (_, authorizer) = self.authorizer.as_ref()?;
+        let authorizer = Arc::clone(authorizer);
+        Some(Arc::new(move || authorizer.is_asking()))
     }
 
     /// Who sees to the token of this request: nobody, where it has one already, or goes to somebody else than the server.

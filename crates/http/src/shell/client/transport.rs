@@ -9,7 +9,7 @@ use std::{
 use http::HeaderValue;
 use rescind::peer::{
     Transport,
-    transport::{Arrival, Credentials, MessageStream},
+    transport::{Arrival, Credentials, MessageStream, SigningIn},
 };
 use tokio::{runtime::Handle, task::AbortHandle};
 
@@ -117,6 +117,10 @@ impl HttpTransport {
 impl MessageStream for HttpTransport {
     fn protocol_name(&self) -> Option<&'static str> {
         Some("http")
+    }
+
+    fn signing_in(&self) -> Option<SigningIn> {
+        self.shared.signing_in()
     }
 
     fn limit(&mut self, max_message: usize) {

@@ -40,6 +40,8 @@ pub(super) struct ChangeTracker {
     implementations: Sides<Implementation>,
     /// Who was connected, as last reported.
     connected: Option<Connected>,
+    /// Whether a person was being asked to sign in, as last reported.
+    is_signing_in: bool,
     /// The event buffer has been notified of changes.
     pub(super) has_notified: bool,
 }
@@ -73,10 +75,12 @@ impl ChangeTracker {
             return events.restart();
         }
         let implementations = implementations(relay);
-        let connected = facts.connected();
-        let is_other = implementations != self.implementations || connected != self.connected;
+        let (connected, is_signing_in) = (facts.connected(), facts.is_signing_in());
+        let is_other = implementations != self.implementations
+            || connected != self.connected
+            || is_signing_in != self.is_signing_in;
         let session = is_other.then(|| facts.session(relay));
-        (self.implementations, self.connected) = (implementations, connected);
+        (self.implementations, self.connected, self.is_signing_in) = (implementations, connected, is_signing_in);
         if requests.is_empty() && brief == 0 && session.is_none() {
             return;
         }
@@ -210,6 +214,7 @@ mod tests {
     use rescind_proto::relay::RelayConfig;
 
     use super::{super::event_buffer::Next, *};
+    use crate::relay::ends::StreamFacts;
 
     /// A relay with a tracker, whose two sides read and write at once.
     struct TestLink {
@@ -228,8 +233,7 @@ mod tests {
                 server_pid: Some(2),
                 command: Vec::new(),
                 started: 0,
-                census: None,
-                owner: None,
+                told: StreamFacts::default(),
             };
             let mut relay = Relay::new(RelayConfig::default());
             let tracker = ChangeTracker::begin(&mut relay);

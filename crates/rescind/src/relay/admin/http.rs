@@ -228,7 +228,7 @@ impl ApiConnection {
         // Spawned by the drive, which decides: the client may disconnect before the answer.
         let begin = move |link: &mut LinkView<'_>| {
             if link.begin_tracking() {
-                tokio::spawn(report_periodically(mailbox, events, link.state.facts.census.is_some()));
+                tokio::spawn(report_periodically(mailbox, events, link.state.facts.changes_by_itself()));
             }
         };
         self.mailbox.ask(begin).await?;
@@ -254,7 +254,7 @@ async fn report_periodically(mailbox: Arc<Mailbox>, events: Arc<EventBuffer>, co
                 }
                 sleep(REPORT_INTERVAL).await;
             }
-            // Who is connected changes without a message.
+            // Who is connected, or asked to sign in, changes without a message.
             () = sleep(CENSUS_INTERVAL), if counts => {
                 if mailbox.ask(|link| link.report_changes()).await.is_none() {
                     return;

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use rescind_feed as feed;
 use rescind_proto::{link::RequestKey, relay::Relay, side::Side, time::Instant};
 
-use crate::message_stream::{Census, Connected};
+use crate::{message_stream::Connected, relay::ends::StreamFacts};
 
 use super::{
     change_tracker::{self, ChangeTracker, first},
@@ -43,10 +43,7 @@ pub(super) struct SessionFacts {
     pub(super) command: Vec<String>,
     /// When the session's clock began, in microseconds since 1970.
     pub(super) started: u64,
-    /// Counts who is connected.
-    pub(super) census: Option<Census>,
-    /// Whose the client is.
-    pub(super) owner: Option<String>,
+    pub(super) told: StreamFacts,
 }
 
 impl fmt::Debug for SessionFacts {
@@ -167,14 +164,24 @@ impl SessionFacts {
             client: implementations[Side::Client].clone(),
             server: implementations[Side::Server].clone(),
             connected: self.connected(),
-            owner: self.owner.clone(),
+            owner: self.told.owner.clone(),
+            signing_in: self.is_signing_in(),
         }
     }
 
     pub(super) fn connected(&self) -> Option<feed::Connected> {
-        let Connected { sessions, responses, kept, kept_bytes, restarts } = self.census.as_ref()?();
+        let Connected { sessions, responses, kept, kept_bytes, restarts } = self.told.census.as_ref()?();
         let [sessions, responses, kept, kept_bytes, restarts] =
             [sessions, responses, kept, kept_bytes, restarts].map(|count| u64::try_from(count).unwrap_or(u64::MAX));
         Some(feed::Connected { sessions, responses, kept, kept_bytes, restarts })
+    }
+
+    pub(super) fn is_signing_in(&self) -> bool {
+        self.told.signing_in.as_ref().is_some_and(|is_signing_in| is_signing_in())
+    }
+
+    /// Whether anything changes without a message.
+    pub(super) const fn changes_by_itself(&self) -> bool {
+        self.told.census.is_some() || self.told.signing_in.is_some()
     }
 }
