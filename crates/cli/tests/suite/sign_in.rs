@@ -15,8 +15,8 @@ use crate::{
     serve::MODERN,
     shim::words::{cancelled, notification, request, request_with, result},
 };
-use person::{Person, authority, browse, command_lines, redirect, try_browse};
-use service::Service;
+use person::{Person, Talk, authority, browse, command_lines, redirect, try_browse};
+use service::{FAR, Service};
 
 pub(crate) const GREETING: &str =
     r#"{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}"#;
@@ -238,4 +238,69 @@ fn what_cannot_be_signed_in_to_is_refused_in_words() {
         assert_eq!(code, exit, "{stderr}");
         assert!(input.split('|').any(|input| stderr.contains(input)), "{words:?}: {stderr}");
     }
+}
+
+/// Three clients of one server that start at the same moment, as an editor's do.
+#[test]
+fn one_page_and_one_answer_serve_every_process_that_waits() {
+    let (service, person) = (Service::start(), Person::new());
+    let url = service.url();
+    let mut runs = [(); 3].map(|()| person.start(&["run", "--url", &url]));
+    runs.iter_mut().for_each(|run| run.say(&request_with("1", "initialize", GREETING)));
+    let link = person.link();
+    person.wait_for("which another program has begun: this one waits for it", 2);
+    let (_, shown, said) = person.run(&["ps"]);
+    for run in &runs {
+        let note = format!("note: {}: waits for a person to sign in at {url}", run.child.id());
+        assert!(said.contains(&note), "{shown}{said}");
+    }
+    let (_, listed, _) = person.run(&["ps", "--json"]);
+    let listed: Value = serde_json::from_str(&listed).unwrap();
+    let sessions = listed["sessions"].as_array().unwrap();
+    assert_eq!(sessions.iter().filter(|one| one["session"]["signingIn"] == true).count(), 3, "{listed}");
+    browse(&link);
+    for run in &mut runs {
+        let answer = run.hear();
+        assert!(answer.contains(r#""name":"signed""#), "{answer}");
+    }
+    assert_eq!((person.tabs(), service.count("/authorize"), service.count("/token")), (1, 1, 1));
+    let (_, shown, said) = person.run(&["ps", "--sessions"]);
+    assert!(!said.contains("waits for a person") && shown.contains("idle"), "{shown}{said}");
+    assert_eq!(runs.each_mut().map(Talk::end), [0; 3]);
+}
+
+#[test]
+fn a_server_that_refuses_every_token_opens_one_page() {
+    let (service, person) = (Service::start(), Person::new());
+    service.refuse_all();
+    let mut run = person.start(&["run", "--url", &service.url()]);
+    for id in 1..=10 {
+        run.say(&request_with(&id.to_string(), "tools/list", MODERN));
+        if id == 1 {
+            browse(&person.link());
+        }
+        let answer = run.hear();
+        assert!(answer.contains("the server refuses the token that was just given"), "{answer}");
+        assert!(answer.contains("within the hour") && answer.contains("run `rescind login http"), "{answer}");
+    }
+    assert_eq!((person.tabs(), service.count("/authorize")), (1, 1));
+    assert_eq!(run.end(), 0);
+}
+
+/// Whoever carries it could read the token: here that is the proxy.
+#[test]
+fn no_token_is_asked_for_that_would_travel_in_the_clear() {
+    let (service, person) = (Service::start(), Person::new());
+    let url = format!("{FAR}/mcp");
+    let mut run = person.start_behind(service.address, &["run", "--url", &url]);
+    run.say(&request_with("1", "tools/list", MODERN));
+    let answer = run.hear();
+    assert!(answer.contains("http://far.test is not https, so that others could read a token"), "{answer}");
+    assert_eq!(run.end(), 0);
+    for words in [&["login", &url][..], &["login", "--no-browser", &url]] {
+        assert_eq!(person.start_behind(service.address, words).end(), 2, "{words:?}");
+    }
+    person.wait_for("hint: use the URL of the server that begins with https://", 2);
+    assert_eq!((person.tabs(), person.kept()), (0, 0));
+    assert_eq!(service.count("/register") + service.count("/authorize") + service.count("/token"), 0);
 }

@@ -3,15 +3,17 @@
 use std::{
     fs,
     io::{self, BufRead, BufReader, Read, Write},
-    net::TcpStream,
+    net::{SocketAddr, TcpStream},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio},
+    time::Instant,
 };
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::TempDir;
 
+use super::PATIENCE;
 use crate::shim::PROGRAM;
 
 pub(crate) struct Person {
@@ -32,7 +34,9 @@ impl Person {
         fs::create_dir(person.file("bin")).unwrap();
         let opener = person.file("bin").join("xdg-open");
         // Whoever reads has the link: so the opener lasts until then, and stands in the list of processes.
-        fs::write(&opener, "#!/bin/sh\nprintf '%s\\n' \"$1\" > \"$RESCIND_TEST_LINKS\"\n").unwrap();
+        let script = "#!/bin/sh\nprintf '%s\\n' \"$1\" >> \"$RESCIND_TEST_LINKS.all\"\n\
+                      printf '%s\\n' \"$1\" > \"$RESCIND_TEST_LINKS\"\n";
+        fs::write(&opener, script).unwrap();
         fs::set_permissions(&opener, fs::Permissions::from_mode(0o755)).unwrap();
         person
     }
@@ -61,11 +65,26 @@ impl Person {
         (status.code().unwrap(), text(stdout), text(stderr))
     }
 
-    /// Starts a command; what it says on stderr goes to the file `stderr`.
+    /// Starts a command; what it says on stderr goes to the file `stderr`, after what others have said.
     pub(crate) fn start(&self, words: &[&str]) -> Talk {
-        let stderr = fs::File::create(self.file("stderr")).unwrap();
-        let mut child =
-            self.command(words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr).spawn().unwrap();
+        Self::talk(self.command(words).stderr(self.stderr()))
+    }
+
+    fn stderr(&self) -> fs::File {
+        fs::OpenOptions::new().create(true).append(true).open(self.file("stderr")).unwrap()
+    }
+
+    /// As [`start`](Self::start), behind a proxy at this address that is used for plain http.
+    pub(crate) fn start_behind(&self, proxy: SocketAddr, words: &[&str]) -> Talk {
+        let mut command = self.command(words);
+        for variable in ["http_proxy", "HTTP_PROXY"] {
+            command.env(variable, format!("http://{proxy}"));
+        }
+        Self::talk(command.stderr(self.stderr()))
+    }
+
+    fn talk(command: &mut Command) -> Talk {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (stdin, stdout) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
         Talk { child, stdin, stdout }
     }
@@ -74,6 +93,24 @@ impl Person {
     pub(crate) fn link(&self) -> String {
         let link = fs::read_to_string(self.file("links")).unwrap();
         link.trim_end().to_owned()
+    }
+
+    /// How many pages were opened so far.
+    pub(crate) fn tabs(&self) -> usize {
+        fs::read_to_string(self.file("links.all")).unwrap_or_default().lines().count()
+    }
+
+    /// Waits until this was said on stderr so often.
+    pub(crate) fn wait_for(&self, words: &str, often: usize) {
+        let begun = Instant::now();
+        loop {
+            let said = fs::read_to_string(self.file("stderr")).unwrap();
+            if said.matches(words).count() >= often {
+                return;
+            }
+            assert!(begun.elapsed() < PATIENCE, "{said}");
+            std::thread::yield_now();
+        }
     }
 
     /// The files with sign-ins.

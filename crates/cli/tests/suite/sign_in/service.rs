@@ -10,6 +10,9 @@ use std::{
 
 use serde_json::{Value, json};
 
+/// Where a server is that is reached through this one.
+pub(super) const FAR: &str = "http://far.test";
+
 /// The servers. They end with the test.
 pub(super) struct Service {
     pub(super) address: SocketAddr,
@@ -27,6 +30,8 @@ struct State {
     secrets: BTreeSet<String>,
     paths: Vec<String>,
     issued: u64,
+    /// No token is good enough.
+    refuses_all: bool,
 }
 
 struct Request {
@@ -68,6 +73,11 @@ impl Service {
     /// Makes every access token invalid.
     pub(super) fn expire(&self) {
         self.state().access.clear();
+    }
+
+    /// Refuses every token from now on, and gives them as before.
+    pub(super) fn refuse_all(&self) {
+        self.state().refuses_all = true;
     }
 
     /// Every secret that it has given or was shown.
@@ -137,7 +147,14 @@ fn value(query: &str, name: &str) -> String {
 
 impl State {
     fn answer(&mut self, request: &Request) -> Answer {
-        let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
+        // As a proxy to a server elsewhere, which is one of 2025-03-26: it says nothing of itself.
+        let far = request.target.strip_prefix(FAR);
+        let target = far.unwrap_or(&request.target);
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        if far.is_some() && !matches!(path, "/register" | "/authorize" | "/token") {
+            self.paths.push(path.to_owned());
+            return empty(if path == "/mcp" { 401 } else { 404 }, String::new());
+        }
         self.paths.push(path.to_owned());
         let origin = self.origin.clone();
         match path {
@@ -190,7 +207,7 @@ impl State {
     fn message(&self, request: &Request) -> Answer {
         let message: Value = serde_json::from_str(&request.body).unwrap_or_default();
         let token = request.authorization.as_deref().and_then(|value| value.strip_prefix("Bearer "));
-        let Some(scope) = token.and_then(|token| self.access.get(token)) else {
+        let Some(scope) = token.and_then(|token| self.access.get(token)).filter(|_| !self.refuses_all) else {
             let page = format!("{}/.well-known/oauth-protected-resource/mcp", self.origin);
             return empty(401, format!("www-authenticate: Bearer resource_metadata=\"{page}\", scope=\"read\"\r\n"));
         };
