@@ -1,7 +1,9 @@
 //! The mark that all processes of a session inherit.
 
 use std::{
+    ffi::OsStr,
     fmt,
+    path::{Path, PathBuf},
     str::FromStr,
     sync::atomic::{AtomicU32, Ordering},
 };
@@ -26,8 +28,8 @@ pub struct Mark {
     pub number: u32,
 }
 
-/// Where a process id means the same: this machine since it started, its PID namespace, and, if `RESCIND_RUNTIME_DIR` is
-/// set, that directory: sessions of another directory are not this reader's.
+/// Where a process id and a start mean the same: this machine since it started, its PID and time namespaces, and, if
+/// `RESCIND_RUNTIME_DIR` is set, that directory, however it is written: sessions of another directory are not this reader's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place(u64);
 
@@ -56,11 +58,23 @@ impl Place {
     /// The place of this process.
     #[must_use]
     pub fn here() -> Self {
-        let [machine, namespace] = system::place();
-        let directory = std::env::var_os(DIRECTORY_VARIABLE).unwrap_or_default();
-        let parts = [machine, namespace, directory.into_encoded_bytes()];
+        Self::with_directory(&std::env::var_os(DIRECTORY_VARIABLE).unwrap_or_default())
+    }
+
+    fn with_directory(directory: &OsStr) -> Self {
+        let [machine, numbers, times] = system::place();
+        let directory = if directory.is_empty() { PathBuf::new() } else { real(Path::new(directory)) };
+        let parts = [machine, numbers, times, directory.into_os_string().into_encoded_bytes()];
         Self(hash(&parts.join(&0)))
     }
+}
+
+/// The one spelling of a directory that a session may be the first to create: so only its parent has to be there.
+fn real(directory: &Path) -> PathBuf {
+    let absolute = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
+    let in_parent = || Some(absolute.parent()?.canonicalize().ok()?.join(absolute.file_name()?));
+    // The components leave out a slash at the end.
+    directory.canonicalize().ok().or_else(in_parent).unwrap_or_else(|| absolute.components().collect())
 }
 
 /// FNV-1a: the same in every version of this program.
@@ -121,6 +135,75 @@ mod tests {
         for text in ["", "1-2-3", "1-2-0000000000000003-4-5", "+1-2-0000000000000003-4", "1-2-3-4", "x-2-3-4"] {
             assert_eq!(text.parse::<Mark>(), Err(NotAMark), "{text}");
         }
+    }
+
+    /// However it is written, by the shim or by a reader, before it is there or afterwards.
+    #[test]
+    fn a_directory_is_one_place_in_every_spelling() {
+        let folder = tempfile::tempdir().unwrap();
+        let top = folder.path();
+        for name in ["real", "real/run", "real/run/below", "real/other", "real/Other-"] {
+            std::fs::create_dir(top.join(name)).unwrap();
+        }
+        let place = |text: &str| Place::with_directory(OsStr::new(text));
+        let base = top.to_str().unwrap();
+        let up: String = std::env::current_dir().unwrap().components().skip(1).map(|_| "../").collect();
+        let mut spellings: Vec<String> = [
+            "/real/run",
+            "/real/run/",
+            "/real/run//",
+            "/real/run/.",
+            "/real/run/./",
+            "//real/run",
+            "/real//run",
+            "/./real/run",
+            "/real/./run",
+            "/real/.//./run//.",
+            "/real/../real/run",
+            "/real/run/../run",
+            "/real/run/below/..",
+            "/real/other/../run/",
+        ]
+        .map(|spelling| format!("{base}{spelling}"))
+        .into();
+        if cfg!(unix) {
+            spellings.extend([
+                format!("//{base}/real/run"),
+                format!("///{base}/real/run/"),
+                format!("/.{base}/real/run"),
+            ]);
+            let relative = format!("{up}{}/real/run", base.trim_start_matches('/'));
+            spellings.extend([format!("{relative}/"), format!("./{relative}"), format!(".//{relative}/."), relative]);
+        }
+        #[cfg(unix)]
+        for (link, to) in [("link", "real"), ("again", "link"), ("real/by-name", "run")] {
+            std::os::unix::fs::symlink(to, top.join(link)).unwrap();
+        }
+        if cfg!(unix) {
+            let links =
+                ["/link/run", "/link/run/", "/again/run", "/link/./run/.", "/link/../real/run", "/real/by-name/"];
+            spellings.extend(links.map(|spelling| format!("{base}{spelling}")));
+        }
+        let here = place(&spellings[0]);
+        for spelling in &spellings {
+            assert_eq!(place(spelling), here, "{spelling}");
+        }
+        for other in
+            ["", "/", "/real", "/real/other", "/real/Other-", "/real/run/below", "/real/run2", "/none/real/run"]
+        {
+            assert_ne!(place(&format!("{base}{other}")), here, "{other}");
+        }
+        assert!(spellings.len() >= if cfg!(unix) { 25 } else { 10 });
+
+        // The first shim creates it, after its place was read.
+        let later = ["/real/later", "/real/later/", "/real/./later//", "/real/run/../later"]
+            .into_iter()
+            .chain(cfg!(unix).then_some("/link/later/"));
+        let places = || later.clone().map(|spelling| place(&format!("{base}{spelling}"))).collect::<Vec<_>>();
+        let before = places();
+        std::fs::create_dir(top.join("real/later")).unwrap();
+        assert!(before.iter().chain(&places()).all(|place| *place == before[0]));
+        assert_eq!(place(""), Place::with_directory(OsStr::new("")));
     }
 
     #[test]

@@ -260,6 +260,80 @@ fn a_session_that_runs_is_not_reaped() {
     assert!(world.rescind(&["reap", "--yes", "--grace", "50ms"]).status.success());
 }
 
+/// There the same processes have started at other times. Skipped where this user may not make such a namespace.
+#[test]
+#[expect(clippy::print_stdout, reason = "says that it is skipped")]
+fn a_session_is_left_alone_by_a_reader_in_another_time_namespace() {
+    // The first reads what processes have as their mark; root alone may make it.
+    const ELSEWHERE: [&[&str]; 2] = [
+        &["--time", "--fork", "--boottime", "100000"],
+        &["--user", "--map-root-user", "--time", "--fork", "--boottime", "100000"],
+    ];
+    let may_be = |how: &&[&str]| {
+        let mut command = Command::new("unshare");
+        let tried = command.args(*how).arg("true").stderr(Stdio::null()).status();
+        tried.is_ok_and(|status| status.success())
+    };
+    let Some(how) = ELSEWHERE.into_iter().find(may_be) else {
+        println!("left out: this user may not make a time namespace");
+        return;
+    };
+    let world = World::new();
+    let mut session = world.session("daemon");
+    session.expect_started();
+    let workers = eventually("the daemon's children", || Some(world.workers()).filter(|workers| workers.len() == 4));
+    let elsewhere = |arguments: &[&str]| {
+        let mut command = world.command("unshare");
+        command.args(how).arg(PROGRAM).args(arguments).stdin(Stdio::null()).output().unwrap()
+    };
+    let listed: Value = serde_json::from_slice(&elsewhere(&["ps", "--orphans", "--json"]).stdout).unwrap();
+    assert_eq!(listed["sessions"], serde_json::json!([]), "{listed:#}");
+    for arguments in [&["reap", "--yes", "--grace", "50ms"][..], &["reap", "--yes", &session.shim.pid.to_string()]] {
+        elsewhere(arguments);
+        assert_eq!(world.workers(), workers, "{arguments:?}");
+    }
+    let records = std::fs::read_dir(world.path().join("sockets")).unwrap().filter_map(Result::ok);
+    let records = records.filter(|entry| entry.path().extension().is_some_and(|suffix| suffix == "session"));
+    assert_eq!(records.count(), 1, "its record is kept");
+    session.kill_client();
+    session.expect_end();
+    assert!(world.rescind(&["reap", "--yes", "--grace", "50ms"]).status.success());
+}
+
+/// The directory of a reader may be written otherwise than that of the shim.
+#[test]
+fn what_a_session_leaves_is_found_by_every_spelling_of_its_directory() {
+    let world = World::new();
+    let mut session = world.session("daemon");
+    session.expect_started();
+    session.kill_client();
+    session.expect_end();
+    let left = eventually("the server to end", || Some(world.workers()).filter(|workers| workers.len() == 3));
+    std::os::unix::fs::symlink(world.path(), world.path().join("link")).unwrap();
+    let reap = |spelling: &str, arguments: &[&str]| {
+        let mut command = world.command(PROGRAM);
+        command.env("RESCIND_RUNTIME_DIR", spelling).current_dir(world.path());
+        command.args(arguments).stdin(Stdio::null()).output().unwrap()
+    };
+    let path = |tail: &str| format!("{}/{tail}", world.path().display());
+    for spelling in [
+        path("sockets/"),
+        path("sockets//"),
+        path("/sockets"),
+        path("./sockets/."),
+        path("sockets/../sockets"),
+        path("link/sockets"),
+        "sockets".to_owned(),
+        "./sockets/".to_owned(),
+    ] {
+        let listed: Value = serde_json::from_slice(&reap(&spelling, &["ps", "--orphans", "--json"]).stdout).unwrap();
+        let processes = listed["sessions"][0]["processes"].as_array().map_or(0, Vec::len);
+        assert_eq!(processes, left.len(), "{spelling}: {listed:#}");
+    }
+    let output = reap(&path("sockets/"), &["reap", "--yes", "--grace", "50ms"]);
+    assert!(output.status.success() && world.workers().is_empty(), "{}", said(&output));
+}
+
 /// Clients, shims and watchers are killed in any order at any moment, also while a record is being written.
 #[test]
 fn whatever_is_killed_what_is_left_is_listed_and_reaped_and_nothing_else() {

@@ -45,11 +45,15 @@ pub(crate) fn ancestors() -> impl Iterator<Item = u32> {
     std::iter::successors(parent, above)
 }
 
-/// What else has to be the same for a number to mean the same process: the start of the machine, and the namespace.
-pub(crate) fn place() -> [Vec<u8>; 2] {
+/// What else has to be the same for a number and a start to mean the same process: the start of the machine, the namespace
+/// of numbers, and that of times, which moves the starts of all processes.
+pub(crate) fn place() -> [Vec<u8>; 3] {
     let machine = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default().into_os_string();
-    [machine, namespace.into_encoded_bytes()]
+    let namespace = |kind: &str| {
+        let named = std::fs::read_link(format!("/proc/self/ns/{kind}")).unwrap_or_default();
+        named.into_os_string().into_encoded_bytes()
+    };
+    [machine, namespace("pid"), namespace("time")]
 }
 
 /// All processes that run. One that begins or ends meanwhile may be missing.

@@ -57,8 +57,8 @@ fn parent(of: ProcessId) -> Option<ProcessId> {
 }
 
 /// Nothing else: the start of a process is a date here.
-pub(crate) const fn place() -> [Vec<u8>; 2] {
-    [Vec::new(), Vec::new()]
+pub(crate) const fn place() -> [Vec<u8>; 3] {
+    [Vec::new(), Vec::new(), Vec::new()]
 }
 
 /// All processes that run. One that begins or ends meanwhile may be missing.
