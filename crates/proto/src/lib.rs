@@ -8,7 +8,7 @@
 #[macro_use]
 mod words;
 
-pub use rescind_wire::{frame, framing, json, kind, message};
+pub use rescind_wire::{excerpt, frame, framing, json, kind, message};
 
 pub mod bridge;
 pub mod cause;

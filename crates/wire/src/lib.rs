@@ -4,12 +4,13 @@
 //! headers, in bounded memory. [`frame`] reads one message's envelope in a
 //! single pass and leaves its params, result and error as the bytes that came
 //! in. [`json`] scans and writes JSON text without a document tree. [`message`]
-//! writes whole messages. Nothing here knows what a request is for.
+//! writes whole messages, [`excerpt`] quotes what cannot be read. Nothing here knows what a request is for.
 //!
 //! No I/O, no clock, no threads, no `unsafe`.
 
 #![warn(missing_docs)]
 
+pub mod excerpt;
 pub mod frame;
 pub mod framing;
 pub mod id;

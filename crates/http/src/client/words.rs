@@ -1,45 +1,11 @@
 //! What is said of a server that did not do as it should: in words that a person can use, and no more than a few.
 
 use http::{HeaderMap, StatusCode, header};
+pub(crate) use rescind_proto::excerpt::excerpt;
 use rescind_proto::{
     frame::{Frame, ResponseBody},
     json,
 };
-
-/// The most characters that are repeated of what a server said.
-const MAX_EXCERPT: usize = 200;
-
-/// What a server said, on one line, cut, and without what a terminal would obey.
-pub(crate) fn excerpt(bytes: &[u8]) -> String {
-    // More than enough, whatever the characters are.
-    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(16 * MAX_EXCERPT)]);
-    let mut excerpt = String::new();
-    let mut count = 0;
-    for word in text.split(|character: char| character.is_whitespace() || is_hidden(character)) {
-        if word.is_empty() {
-            continue;
-        }
-        if !excerpt.is_empty() {
-            excerpt.push(' ');
-            count += 1;
-        }
-        for character in word.chars() {
-            if count >= MAX_EXCERPT {
-                excerpt.push('…');
-                return excerpt;
-            }
-            excerpt.push(character);
-            count += 1;
-        }
-    }
-    excerpt
-}
-
-/// Whether a character does something in place of being seen.
-fn is_hidden(character: char) -> bool {
-    character.is_control()
-        || matches!(character, '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{FEFF}')
-}
 
 /// The message of an error that is the whole of a body.
 pub(crate) fn message_of(frame: &Frame<'_>) -> Option<String> {
@@ -94,17 +60,6 @@ impl Challenge {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_a_server_said_is_one_short_line() {
-        assert_eq!(excerpt(b"  <html>\r\n\t<b>Bad\x1b[31m Gateway\x07</b> "), "<html> <b>Bad [31m Gateway </b>");
-        assert_eq!(excerpt(b""), "");
-        assert_eq!(excerpt(b"\x00\n "), "");
-        assert_eq!(excerpt("a\u{202E}b\u{FEFF}".as_bytes()), "a b");
-        let long = excerpt("é ".repeat(100_000).as_bytes());
-        assert_eq!((long.chars().count(), long.ends_with('…')), (MAX_EXCERPT + 1, true));
-        assert!(excerpt(&[0xFF; 5000]).starts_with('\u{FFFD}'));
-    }
 
     #[test]
     fn the_schemes_of_a_challenge_are_named() {
