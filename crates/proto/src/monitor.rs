@@ -39,7 +39,7 @@ pub use view::ObservedRequest;
 use crate::{
     dialect::{Dialect, negotiation::Negotiation},
     early_cancels::EarlyCancels,
-    frame::{self, Batch, Frame, Malformed, Mend},
+    frame::{self, Batch, Frame, Malformed, Mend, Piece},
     framing::{Chunk, Decoder, Framing, Leftover},
     hash::Seed,
     link::{Implementation, Rejected, RequestKey, Verdict},
@@ -185,8 +185,12 @@ impl Monitor {
             Ok(Frame::Notification(_) | Frame::Batch(_)) | Err(_) if self.negotiation.is_opaque() => {}
             Ok(Frame::Batch(batch)) => self.handle_batch(now, from, batch),
             Ok(message) => self.handle_message(now, from, message),
-            Err(malformed) => match frame::behind_noise(body) {
-                Some(found) => self.read(now, from, found.message),
+            Err(malformed) => match frame::apart(body) {
+                Some(pieces) => pieces.into_iter().for_each(|piece| match piece {
+                    Piece::Noise(_) => {}
+                    // One piece holds no others, so this goes one level down at most.
+                    Piece::Message(message) => self.read(now, from, message),
+                }),
                 None => self.handle_unread(now, from, body, malformed),
             },
         }
@@ -219,7 +223,7 @@ impl Monitor {
         match self.decoders[from].as_mut().and_then(Decoder::finish) {
             None => {}
             // A last line without its line break is a message if it can be read as one.
-            Some(Leftover::Line(line)) if frame::parse(&line).is_ok() => self.read(now, from, &line),
+            Some(Leftover::Line(line)) if frame::holds_message(&line) => self.read(now, from, &line),
             Some(Leftover::Line(_) | Leftover::Half(_)) => self.note_rejected(from, Rejected::Unfinished),
             Some(Leftover::Overlong(message)) => self.handle_overlong(now, from, &message),
         }

@@ -12,6 +12,7 @@ pub mod monitor_rig;
 pub mod puppet;
 pub mod relay_rig;
 pub mod sim;
+pub mod spoil;
 pub mod tamper;
 pub mod tokens;
 pub mod valid;

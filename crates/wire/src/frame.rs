@@ -10,6 +10,7 @@ mod envelope;
 mod mend;
 mod noise;
 mod params;
+mod spoilt;
 
 use std::{borrow::Cow, ops::Range};
 
@@ -22,8 +23,9 @@ use crate::{
 
 use envelope::Envelope;
 pub use mend::{Mend, mend};
-pub use noise::{BehindNoise, behind_noise, without_mark};
+pub use noise::{Piece, apart, holds_message};
 pub use params::Params;
+pub use spoilt::{Named, name};
 
 /// One message, or one batch of them.
 #[derive(Debug)]
@@ -109,6 +111,17 @@ impl ResponseBody<'_> {
             Self::Result(_) => None,
         }
     }
+
+    /// Whether it is a result, or an error that clients can read: with an integer as its code and a string as its message.
+    #[must_use]
+    pub fn is_readable(&self) -> bool {
+        match self {
+            Self::Result(_) => true,
+            Self::Error(error) => {
+                self.error_code().is_some() && json::member(error, "message").is_some_and(json::is_string)
+            }
+        }
+    }
 }
 
 /// A batch as received: an array whose brackets match; its elements are not looked into yet.
@@ -181,6 +194,9 @@ pub enum Reason {
     TwoOutcomes,
     /// No `method`, no `result`, no `error`.
     NoKind,
+    /// An error without an integer as its code or a string as its message. [`parse`] takes it: only who passes answers on
+    /// has to ask.
+    BadError,
 }
 
 impl Reason {
@@ -198,6 +214,7 @@ impl Reason {
             Self::MixedKinds => "both request and response",
             Self::TwoOutcomes => "both result and error",
             Self::NoKind => "neither request nor response",
+            Self::BadError => "an error without an integer as its code or a string as its message",
         }
     }
 }

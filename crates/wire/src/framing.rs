@@ -7,16 +7,20 @@
 mod buffer;
 mod headers;
 mod line;
+mod mark;
 mod overlong;
 
 use core::{mem, ops::Range};
 
 pub use headers::{Fault, MAX_BLOCK, MAX_LENGTH, write_header};
+pub use mark::without_mark;
 pub use overlong::{Overlong, learn};
 
 use buffer::Buffer;
 use headers::Headers;
 use line::Line;
+use mark::{MARK, is_blank};
+pub(crate) use overlong::NAMES;
 
 /// How messages are told apart on a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,7 +134,7 @@ pub enum Leftover {
 #[derive(Debug, Clone)]
 pub struct Decoder {
     /// The start of a message that has not ended. While the framing is not known: the bytes that may yet become
-    /// `content-`, white space before them dropped.
+    /// `content-`, a byte order mark before them included and white space dropped.
     buffer: Buffer,
     codec: Codec,
 }
@@ -145,10 +149,13 @@ enum Codec {
 /// What the first bytes of a header block must be when the framing is to be detected.
 const FIRST_HEADER: &[u8] = b"content-";
 
+/// The same behind a byte order mark.
+const MARKED_HEADER: &[u8] = b"\xEF\xBB\xBFcontent-";
+
 impl Decoder {
     /// A decoder for one direction of a link; with no framing it finds out from the first bytes.
     ///
-    /// Detection: after white space, `Content-` in any case means headers, anything else lines.
+    /// Detection: after white space and a byte order mark, `Content-` in any case means headers, anything else lines.
     /// `max_message` counts the bytes of a message without its framing, but with the `\r` of a `\r\n`.
     #[must_use]
     pub fn new(framing: Option<Framing>, max_message: usize) -> Self {
@@ -211,7 +218,7 @@ impl Decoder {
         self.buffer.recycle();
         let held = self.buffer.take();
         match &mut self.codec {
-            Codec::Unknown => (!held.is_empty()).then_some(Leftover::Line(held)),
+            Codec::Unknown => (!is_blank(&held)).then_some(Leftover::Line(held)),
             Codec::Line(line) => line.finish(held),
             Codec::Headers(headers) => headers.finish(held),
         }
@@ -228,7 +235,9 @@ impl Decoder {
         if self.buffered() == 0 {
             *input = input.trim_ascii_start();
         }
-        let wanted = &FIRST_HEADER[self.buffered()..];
+        let first = self.buffer.held().first().or_else(|| input.first());
+        let header = if first == MARK.first() { MARKED_HEADER } else { FIRST_HEADER };
+        let wanted = &header[self.buffered()..];
         let seen = wanted.iter().zip(*input).take_while(|(wanted, byte)| byte.eq_ignore_ascii_case(wanted)).count();
         let framing = if seen == wanted.len() {
             Framing::Headers

@@ -1,8 +1,8 @@
 //! What a server says, as far as it is a message at all (D43).
 
 use rescind_proto::{
-    frame::{self, Response, ResponseBody},
-    json,
+    frame::{Response, ResponseBody},
+    framing, json,
 };
 
 /// How most begin, and so what needs no search.
@@ -10,7 +10,7 @@ const USUAL_START: &[u8] = br#"{"jsonrpc":"2.0","#;
 
 /// The message in a whole body: without a byte order mark and the white space around it.
 pub(crate) fn whole(body: &[u8]) -> &[u8] {
-    frame::without_mark(body.trim_ascii_start()).trim_ascii()
+    framing::without_mark(body.trim_ascii_start()).trim_ascii()
 }
 
 /// Whether a message is an array of messages.
@@ -29,9 +29,7 @@ pub(crate) fn has_version(message: &[u8]) -> bool {
 pub(crate) fn is_answer(message: &[u8], response: &Response<'_>) -> bool {
     let has_outcome = match &response.body {
         ResponseBody::Result(result) => result.first() == Some(&b'{'),
-        ResponseBody::Error(error) => {
-            response.body.error_code().is_some() && json::member(error, "message").is_some_and(json::is_string)
-        }
+        ResponseBody::Error(_) => response.body.is_readable(),
     };
     has_outcome && has_version(message)
 }

@@ -36,7 +36,7 @@ struct Delivery {
 impl HttpClient {
     /// Takes in a message of a stream, or several in one array.
     pub(crate) fn receive(&mut self, now: Instant, key: StreamKey, mut message: Vec<u8>) {
-        let mark = message.len() - frame::without_mark(&message).len();
+        let mark = message.len() - framing::without_mark(&message).len();
         message.drain(..mark);
         if let Ok(Frame::Batch(batch)) = frame::parse(&message) {
             for member in batch.members() {

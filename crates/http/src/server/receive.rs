@@ -6,6 +6,7 @@ use rescind_proto::{
     dialect::{Dialect, mcp},
     error_code,
     frame::{self, Frame, Notification, Request},
+    framing,
     id::RequestId,
     json,
     link::CancelFate,
@@ -34,7 +35,7 @@ impl HttpServer {
         head: &Head<'_>,
         body: &[u8],
     ) -> Result<(), Refusal> {
-        let body = frame::without_mark(body);
+        let body = framing::without_mark(body);
         let frame = frame::parse(body).map_err(|malformed| unreadable(&malformed))?;
         let posted = Posted { asker: &head.asker, body, meta: Meta::of(&frame), frame };
         if let Frame::Request(request) = &posted.frame {

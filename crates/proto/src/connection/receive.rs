@@ -9,7 +9,7 @@ use super::{
 use crate::{
     dialect::{ProgressForm, StrayError},
     error_code,
-    frame::{self, Frame, Malformed, Mend, Notification, Params},
+    frame::{self, Frame, Malformed, Mend, Named, Notification, Params, Piece},
     framing::{self, Chunk, Leftover, Overlong},
     id::RequestId,
     json,
@@ -37,7 +37,7 @@ impl Connection {
     pub(super) fn receive_leftover(&mut self, leftover: Leftover) {
         match leftover {
             // A last line without its line break is a message if it can be read as one: `printf '…' | server`.
-            Leftover::Line(line) if frame::parse(&line).is_ok() => self.receive_body(&line),
+            Leftover::Line(line) if frame::holds_message(&line) => self.receive_body(&line),
             Leftover::Line(bytes) | Leftover::Half(bytes) => {
                 self.link.report_rejected(Rejected::Unfinished, None, &bytes, None);
             }
@@ -58,15 +58,22 @@ impl Connection {
                 self.link.refuse(None, error_code::INVALID_REQUEST, "no batches in this protocol", None);
             }
             Ok(message) => self.receive_message(message, None),
-            Err(malformed) => match frame::behind_noise(body) {
-                Some(found) => {
-                    if !found.noise.is_empty() {
-                        self.link.report_rejected(Rejected::NotJson, None, found.noise, None);
-                    }
-                    self.receive_body(found.message);
-                }
+            Err(malformed) => match frame::apart(body) {
+                Some(pieces) => self.receive_apart(&pieces),
                 None => self.receive_unreadable(body, malformed, None),
             },
+        }
+    }
+
+    /// Receives what stood on one line or in one body, piece by piece.
+    #[cold]
+    fn receive_apart(&mut self, pieces: &[Piece<'_>]) {
+        for piece in pieces {
+            match piece {
+                Piece::Noise(noise) => self.link.report_rejected(Rejected::NotJson, None, noise, None),
+                // One piece holds no others, so this goes one level down at most.
+                Piece::Message(message) => self.receive_body(message),
+            }
         }
     }
 
@@ -168,7 +175,11 @@ impl Connection {
                 (Rejected::Invalid(reason), kind, id, error_code::INVALID_REQUEST, reason.as_str())
             }
             Malformed::NotJson => {
-                let Overlong { kind, id, .. } = framing::learn(body);
+                let Named { kind, id, is_printed } = frame::name(body);
+                // A server that prints what it was asked has asked nothing.
+                if is_printed && kind == MessageKind::Request && self.link.role() == Side::Client {
+                    return self.link.report_rejected(Rejected::NotJson, None, body, batch);
+                }
                 let text = if core::str::from_utf8(body).is_ok() { "not JSON" } else { "not UTF-8" };
                 (Rejected::NotJson, kind, id, error_code::PARSE_ERROR, text)
             }

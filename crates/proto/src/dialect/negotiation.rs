@@ -335,7 +335,8 @@ fn is_known(framing: Framing, body: &[u8], read: &Result<Frame<'_>, Malformed>) 
                     | Reason::BadId
                     | Reason::BadMethod
                     | Reason::MixedKinds
-                    | Reason::TwoOutcomes,
+                    | Reason::TwoOutcomes
+                    | Reason::BadError,
                 ..
             },
         ) => None,

@@ -16,6 +16,10 @@ use crate::{
 
 impl Relay {
     pub(super) fn handle_response(&mut self, now: Instant, from: Side, response: &Response<'_>) -> Option<Passed> {
+        if !response.body.is_readable() {
+            self.handle_bad_error(now, from, response);
+            return None;
+        }
         let Some((request, exact)) = self.find_answered(from.other(), response.id.as_ref()) else {
             self.core.handle_stray(from, response);
             return None;

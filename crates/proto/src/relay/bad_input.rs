@@ -10,7 +10,8 @@ use super::{
 use crate::{
     dialect::StrayError,
     error_code,
-    frame::{self, Malformed, Mend, Response, ResponseBody, ResponseId},
+    excerpt::excerpt,
+    frame::{self, Malformed, Mend, Named, Reason, Response, ResponseBody, ResponseId},
     framing::{self, Overlong},
     id::RequestId,
     kind::MessageKind,
@@ -49,18 +50,32 @@ impl Relay {
                 (Rejected::Invalid(reason), kind, id.clone(), error_code::INVALID_REQUEST, reason.as_str())
             }
             Malformed::NotJson => {
-                let Overlong { kind, id, .. } = framing::learn(body);
+                let Named { kind, mut id, is_printed } = frame::name(body);
+                // A server that prints what it was asked has asked nothing.
+                if is_printed && kind == MessageKind::Request && from == Side::Server {
+                    id = None;
+                }
                 let text = if core::str::from_utf8(body).is_ok() { "not JSON" } else { "not UTF-8" };
                 (Rejected::NotJson, kind, id, error_code::PARSE_ERROR, text)
             }
         };
         self.core.reject(from, why, body);
-        let answer = format!("the answer could not be read: {text}");
+        let answer = format!("the answer could not be read: {text}: {}", excerpt(body));
         if !matches!(kind, MessageKind::Response | MessageKind::Unknown)
             || !self.answer_unreadable(now, from, id.as_ref(), error_code::INTERNAL_ERROR, &answer)
         {
             self.refuse_unreadable(from, kind, id.as_ref(), code, text);
         }
+    }
+
+    /// An answer whose error clients could not read ends its request all the same.
+    #[cold]
+    pub(super) fn handle_bad_error(&mut self, now: Instant, from: Side, response: &Response<'_>) {
+        let (ResponseBody::Error(error) | ResponseBody::Result(error)) = response.body;
+        let why = Reason::BadError;
+        self.core.reject(from, Rejected::Invalid(why), error);
+        let text = format!("the answer could not be read: {}: {}", why.as_str(), excerpt(error));
+        self.end_answered(now, from, response.id.as_ref(), error_code::INTERNAL_ERROR, &text);
     }
 
     /// A message over the limit has ended; the one request that it was, or answers, is answered.
@@ -88,7 +103,11 @@ impl Relay {
         text: &str,
     ) -> bool {
         let id = id.map(|id| ResponseId::Exact(id.clone()));
-        let Some((request, _)) = self.find_answered(from.other(), id.as_ref()) else { return false };
+        self.end_answered(now, from, id.as_ref(), code, text)
+    }
+
+    fn end_answered(&mut self, now: Instant, from: Side, id: Option<&ResponseId>, code: i32, text: &str) -> bool {
+        let Some((request, _)) = self.find_answered(from.other(), id) else { return false };
         let answered = self.with(now, request, |step| step.answered(false, &ResponseBody::Error(b"{}")));
         if answered.flatten().is_some() {
             self.step(now, request, |step| step.answer_error(code, text, None));

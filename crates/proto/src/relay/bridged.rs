@@ -8,8 +8,9 @@ use super::{Hop, Relay, RelayEvent};
 use crate::{
     bridge::Carried,
     error_code,
-    frame::{self, Mend},
+    frame::{self, Mend, Named, Piece},
     framing::{self, Framing, Overlong},
+    kind::MessageKind,
     link::Rejected,
     side::Side,
     time::Instant,
@@ -66,18 +67,36 @@ impl Relay {
         if bridge.handle_message(now, Side::Server, body) {
             return;
         }
-        if let Some(found) = frame::behind_noise(body) {
-            if !found.noise.is_empty() {
-                self.core.reject(Side::Server, Rejected::NotJson, found.noise);
+        if let Some(pieces) = frame::apart(body) {
+            for piece in pieces {
+                match piece {
+                    Piece::Noise(noise) => self.core.reject(Side::Server, Rejected::NotJson, noise),
+                    Piece::Message(message) => self.hand_over_piece(now, message),
+                }
             }
-            return self.hand_over(now, found.message);
+            return;
         }
+        self.hand_over_unreadable(now, body);
+    }
+
+    fn hand_over_piece(&mut self, now: Instant, body: &[u8]) {
+        if let Some(bridge) = &mut self.bridge
+            && !bridge.handle_message(now, Side::Server, body)
+        {
+            self.hand_over_unreadable(now, body);
+        }
+    }
+
+    fn hand_over_unreadable(&mut self, now: Instant, body: &[u8]) {
+        let Some(bridge) = &mut self.bridge else { return };
         match frame::mend(body, self.core.config.max_message) {
             Mend::Mended(mended) => _ = bridge.handle_message(now, Side::Server, &mended),
             Mend::TooLong(len) => self.lose_overlong(now, &Overlong { len, ..framing::learn(body) }),
             Mend::No => {
                 self.core.reject(Side::Server, Rejected::NotJson, body);
-                let id = framing::learn(body).id.and_then(|id| bridge.handle_unreadable(now, &id));
+                let Named { kind, id, is_printed } = frame::name(body);
+                let id = id.filter(|_| kind != MessageKind::Request || !is_printed);
+                let id = id.and_then(|id| bridge.handle_unreadable(now, &id));
                 let words = "the answer could not be read";
                 self.answer_unreadable(now, Side::Server, id.as_ref(), error_code::INTERNAL_ERROR, words);
             }

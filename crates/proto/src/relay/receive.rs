@@ -8,7 +8,7 @@ use super::{
     link::{Part, Passed, Tag},
 };
 use crate::{
-    frame::{self, Frame, Notification},
+    frame::{self, Frame, Notification, Piece},
     framing::{Chunk, Decoder, Framing, Leftover},
     id::RequestId,
     json,
@@ -91,12 +91,7 @@ impl Relay {
             message if self.core.negotiation.is_opaque() => Some(self.handle_opaque(now, from, message)),
             Ok(Frame::Batch(batch)) => return self.handle_batch(now, from, body, *batch),
             Ok(message) => self.handle_message(now, from, body, message),
-            Err(_) if let Some(found) = frame::behind_noise(body) => {
-                if !found.noise.is_empty() {
-                    self.core.reject(from, Rejected::NotJson, found.noise);
-                }
-                return self.take_alone(now, from, found.message);
-            }
+            Err(_) if let Some(pieces) = frame::apart(body) => return self.take_apart(now, from, &pieces),
             Err(malformed) => {
                 if let Some((body, passed)) = self.handle_unreadable(now, from, body, malformed) {
                     self.pass_alone(now, from.other(), &body, passed);
@@ -111,9 +106,28 @@ impl Relay {
         }
     }
 
+    /// Takes in what stood on one line or in one body, piece by piece.
+    #[cold]
+    fn take_apart(&mut self, now: Instant, from: Side, pieces: &[Piece<'_>]) {
+        for piece in pieces {
+            match piece {
+                Piece::Noise(noise) => self.core.reject(from, Rejected::NotJson, noise),
+                Piece::Message(body) => self.take_alone(now, from, body),
+            }
+        }
+    }
+
     /// Takes in a message that is not passed on in the framing in which it came.
     pub(super) fn take_alone(&mut self, now: Instant, from: Side, body: &[u8]) {
-        match frame::parse(body) {
+        let message = frame::parse(body);
+        if self.core.negotiation.is_opening() {
+            self.open_link(from, body, &message);
+        }
+        match message {
+            mut message if self.core.negotiation.is_opaque() => {
+                let passed = self.handle_opaque(now, from, &mut message);
+                self.pass_alone(now, from.other(), body, passed);
+            }
             Ok(Frame::Batch(batch)) => self.handle_batch(now, from, body, batch),
             Ok(mut message) => {
                 if let Some(passed) = self.handle_message(now, from, body, &mut message) {
@@ -153,7 +167,7 @@ impl Relay {
                 self.core.pass_bytes(from.other(), &bytes);
             }
             // A last line without its line break is a message if it can be read as one: `printf '…' | server`.
-            Some(Leftover::Line(mut line)) if frame::parse(&line).is_ok() => {
+            Some(Leftover::Line(mut line)) if frame::holds_message(&line) => {
                 line.push(b'\n');
                 let longest = self.core.config.max_message.saturating_add(1);
                 let mut whole = Decoder::new(Some(Framing::Line), longest);

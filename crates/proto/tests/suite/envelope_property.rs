@@ -116,7 +116,8 @@ fn check(body: &str) {
             | Reason::EmptyBatch
             | Reason::NestedBatch
             | Reason::RepeatedMember
-            | Reason::EscapedMember => panic!("{reason:?}"),
+            | Reason::EscapedMember
+            | Reason::BadError => panic!("{reason:?}"),
         },
     }
 }

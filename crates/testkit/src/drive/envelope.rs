@@ -103,7 +103,8 @@ fn compare_members(parsed: &Result<Frame<'_>, Malformed>, members: &[(String, &s
                 | Reason::EmptyBatch
                 | Reason::NestedBatch
                 | Reason::RepeatedMember
-                | Reason::EscapedMember => panic!("an object is not {reason:?}"),
+                | Reason::EscapedMember
+                | Reason::BadError => panic!("an object is not {reason:?}"),
             }
         }
     }

@@ -1,39 +1,70 @@
-//! What stands in front of a message: a byte order mark, or noise on the same line (D43).
+//! What stands beside a message: a byte order mark, noise on the same line, another message (D43).
 
-use super::{Malformed, parse_member};
-use crate::json;
+use super::{Malformed, parse, parse_member};
+use crate::{
+    framing::{NAMES, without_mark},
+    json,
+};
 
-/// A byte order mark in UTF-8.
-const MARK: &[u8] = b"\xEF\xBB\xBF";
+/// The most pieces of one line or body that are told apart.
+const MAX_PIECES: usize = 64;
 
-/// The names of which one begins a message.
-const NAMES: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
-
-/// A message, and what stood in front of it.
+/// A part of a line or body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BehindNoise<'a> {
-    /// What is for the log; empty for a byte order mark and white space.
-    pub noise: &'a [u8],
-    /// The message, up to the end of the body. Whether it is whole, its parse can tell.
-    pub message: &'a [u8],
+pub enum Piece<'a> {
+    /// What is for the log; never empty.
+    Noise(&'a [u8]),
+    /// A message. Whether it can be read, its parse can tell.
+    Message(&'a [u8]),
 }
 
-/// The body without a byte order mark before it.
-#[must_use]
-pub fn without_mark(body: &[u8]) -> &[u8] {
-    body.trim_ascii_start().strip_prefix(MARK).unwrap_or(body)
-}
-
-/// Finds the message in a body that cannot be read because something stands in front of it.
+/// Takes a body apart that cannot be read because more than one message stands in it.
 ///
 /// A message starts with a brace and the name of a member that messages have. It is not looked for inside an object or a
-/// batch that is broken: what such a payload holds was never sent as a message.
+/// batch that is broken: what such a payload holds was never sent as a message. Nor is it taken for whole if what follows
+/// it could be the rest of it, as after a bracket too many. `None` if the body is but one message, or none.
 #[must_use]
-pub fn behind_noise(body: &[u8]) -> Option<BehindNoise<'_>> {
+pub fn apart(body: &[u8]) -> Option<Vec<Piece<'_>>> {
     let unmarked = without_mark(body);
-    let start = start_of_message(unmarked)?;
-    let (noise, message) = unmarked.split_at(start);
-    (message.len() < body.len()).then_some(BehindNoise { noise: noise.trim_ascii(), message })
+    let mut pieces = Vec::new();
+    let mut rest = unmarked;
+    while let Some(start) = start_of_message(rest) {
+        push_noise(&mut pieces, &rest[..start]);
+        let end = json::value_end(rest, start).unwrap_or_else(|| rest.trim_ascii_end().len());
+        let (message, behind) = (&rest[start..end], rest[end..].trim_ascii());
+        let goes_on = matches!(behind.first(), Some(b',' | b'}' | b']' | b':' | b'"'));
+        if goes_on && behind.iter().all(|byte| b"}] \t\r".contains(byte)) {
+            // Brackets too many: they are a fault of this message alone.
+            pieces.push(Piece::Message(rest[start..].trim_ascii_end()));
+            rest = &[];
+        } else if goes_on || pieces.len() >= MAX_PIECES {
+            let start = start_of_message(unmarked)?;
+            pieces.truncate(usize::from(matches!(pieces.first(), Some(Piece::Noise(_)))));
+            pieces.push(Piece::Message(unmarked[start..].trim_ascii_end()));
+            rest = &[];
+        } else {
+            pieces.push(Piece::Message(message));
+            rest = behind;
+        }
+    }
+    let is_none = pieces.is_empty();
+    push_noise(&mut pieces, rest);
+    let is_body = matches!(*pieces, [Piece::Message(message)] if message.len() == body.trim_ascii().len());
+    (!is_none && !is_body).then_some(pieces)
+}
+
+/// Whether a body is a message that can be read, or holds one.
+#[must_use]
+pub fn holds_message(body: &[u8]) -> bool {
+    let is_message = |piece| matches!(piece, Piece::Message(message) if parse(message).is_ok());
+    parse(body).is_ok() || apart(body).is_some_and(|pieces| pieces.into_iter().any(is_message))
+}
+
+fn push_noise<'a>(pieces: &mut Vec<Piece<'a>>, noise: &'a [u8]) {
+    let noise = without_mark(noise).trim_ascii();
+    if !noise.is_empty() {
+        pieces.push(Piece::Noise(noise));
+    }
 }
 
 fn start_of_message(text: &[u8]) -> Option<usize> {
@@ -59,6 +90,6 @@ fn start_of_message(text: &[u8]) -> Option<usize> {
 
 /// Whether `text`, which starts with a brace, goes on with the name of a member that messages have.
 fn begins_message(text: &[u8]) -> bool {
-    let Some(key) = text[1..].trim_ascii_start().strip_prefix(b"\"") else { return false };
-    NAMES.iter().any(|name| key.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b"\"")))
+    let behind = text[1..].trim_ascii_start();
+    NAMES.iter().any(|name| behind.starts_with(name))
 }

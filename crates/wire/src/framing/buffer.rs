@@ -71,6 +71,11 @@ impl Buffer {
         self.bytes.reserve_exact(more);
     }
 
+    /// Drops the first `count` bytes; only between [`Buffer::recycle`] and the next gift.
+    pub(super) fn drop_first(&mut self, count: usize) {
+        self.bytes.drain(..count);
+    }
+
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
     }

@@ -1,8 +1,8 @@
 //! `Content-Length` header blocks, as LSP has them.
 //!
 //! A block is lines that end in `\r\n` (a bare `\n` is tolerated) and ends with
-//! an empty line; empty lines before a block are dropped. Names are read in any
-//! case; names other than `Content-Length` are passed over.
+//! an empty line; empty lines and a byte order mark before a block are dropped.
+//! Names are read in any case; names other than `Content-Length` are passed over.
 //!
 //! After a line or block that cannot be understood, a new block starts behind
 //! it; or inside the line that broke it, if that line ends with
@@ -12,7 +12,12 @@
 
 use core::ops::Range;
 
-use super::{Broken, Bytes, Chunk, Framed, Leftover, buffer::Buffer, overlong::OverlongScan};
+use super::{
+    Broken, Bytes, Chunk, Framed, Leftover,
+    buffer::Buffer,
+    mark::{MARK, is_blank},
+    overlong::OverlongScan,
+};
 use crate::json;
 
 /// The longest header block, in bytes.
@@ -79,6 +84,7 @@ impl Headers {
                     }
                     match block.read_on(buffer.held()) {
                         Step::More => buffer.append(take_line(input, MAX_BLOCK - buffer.held().len())?),
+                        Step::Mark => buffer.drop_first(MARK.len()),
                         Step::Blank => {
                             buffer.clear();
                             *self = Self::START;
@@ -122,7 +128,7 @@ impl Headers {
     pub(super) fn finish(&mut self, held: Vec<u8>) -> Option<Leftover> {
         match core::mem::replace(self, Self::START) {
             Self::Overlong { scan, .. } => Some(Leftover::Overlong(scan.finish())),
-            Self::Block(_) | Self::Body(_) => (!held.trim_ascii().is_empty()).then_some(Leftover::Half(held)),
+            Self::Block(_) | Self::Body(_) => (!is_blank(&held)).then_some(Leftover::Half(held)),
             Self::Skip => None,
         }
     }
@@ -176,6 +182,8 @@ pub(super) struct Block {
 enum Step {
     /// The next line is not whole.
     More,
+    /// A byte order mark stands before the block.
+    Mark,
     /// An empty line before any header.
     Blank,
     /// The block ends after `block` bytes and announces `length`.
@@ -187,6 +195,9 @@ enum Step {
 impl Block {
     /// Reads the lines of `bytes`, which start with the block, that were not there before.
     fn read_on(&mut self, bytes: &[u8]) -> Step {
+        if self.read == 0 && bytes.starts_with(MARK) {
+            return Step::Mark;
+        }
         loop {
             let Some(end) = memchr::memchr(b'\n', &bytes[self.read..]) else {
                 return if bytes.len() < MAX_BLOCK {

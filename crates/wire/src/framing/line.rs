@@ -1,11 +1,17 @@
 //! One message a line.
 //!
 //! `\n` ends a line, a `\r` before it belongs to the line end. Lines without a
-//! byte other than white space are no messages and are dropped.
+//! byte other than white space and a byte order mark are no messages and are
+//! dropped.
 
 use core::{mem, ops::Range};
 
-use super::{Bytes, Chunk, Framed, Leftover, Overlong, buffer::Buffer, overlong::OverlongScan};
+use super::{
+    Bytes, Chunk, Framed, Leftover, Overlong,
+    buffer::Buffer,
+    mark::{MARK, is_blank},
+    overlong::OverlongScan,
+};
 
 /// A line that has not ended.
 #[derive(Debug, Default, Clone)]
@@ -72,7 +78,7 @@ fn body_of(line: &[u8]) -> Option<Range<usize>> {
     let body = line.strip_suffix(b"\n").unwrap_or(line);
     let body = body.strip_suffix(b"\r").unwrap_or(body);
     // A message starts with a bracket: only a line that does not is looked at in full.
-    if body.first().is_none_or(u8::is_ascii_whitespace) && body.trim_ascii_start().is_empty() {
+    if body.first().is_none_or(|first| first.is_ascii_whitespace() || *first == MARK[0]) && is_blank(body) {
         return None;
     }
     Some(0..body.len())

@@ -2,12 +2,13 @@
 //!
 //! What is learnt is enough to answer the one request that is lost with it
 //! (D36): its id, its method, what it is. The same is learnt from a message that
-//! cannot be read (D43). Strings and nesting are followed;
-//! that brackets are of the right kind, UTF-8, the grammar inside payloads and
+//! cannot be read, and from one behind a byte order mark or noise (D43).
+//! Strings and nesting are followed; that brackets are of the right kind, UTF-8, the grammar inside payloads and
 //! what follows the first kibibyte of a member are not checked.
 
 use std::borrow::Cow;
 
+use super::mark::MARK;
 use crate::{id::RequestId, json, kind::MessageKind};
 
 /// An id is learnt if its text has at most this many bytes.
@@ -18,6 +19,10 @@ const MAX_METHOD: usize = 256;
 
 /// Bytes kept of a member: more than the longest id takes with its key, however that is written.
 const MAX_MEMBER: usize = MAX_ID + 128;
+
+/// The names of which one begins a message, in their quotes.
+pub(crate) const NAMES: [&[u8]; 6] =
+    [b"\"jsonrpc\"", b"\"id\"", b"\"method\"", b"\"params\"", b"\"result\"", b"\"error\""];
 
 /// What could be learnt from a message that was too long to keep.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,6 +75,12 @@ type Seen = Option<Vec<u8>>;
 enum Place {
     #[default]
     Before,
+    /// After an opening bracket: that of a batch, or of `[INFO]`.
+    Bracket,
+    /// In what stands before the message.
+    Noise,
+    /// After an opening brace in the noise, where the start of a name is what there is of the member.
+    Brace,
     Object,
     /// After the last bracket.
     After,
@@ -91,13 +102,17 @@ impl OverlongScan {
                     self.token(byte);
                     after
                 }
-                Place::Before | Place::After => {
-                    self.place = match byte {
-                        _ if is_space(byte) => self.place,
-                        b'{' if self.place == Place::Before => Place::Object,
-                        b'[' if self.place == Place::Before => Place::Array,
-                        _ => Place::Lost,
-                    };
+                Place::Noise => {
+                    let Some(brace) = memchr::memchr(b'{', rest) else { return };
+                    self.place = Place::Brace;
+                    &rest[brace + 1..]
+                }
+                Place::Brace => {
+                    self.seek_name(byte);
+                    after
+                }
+                Place::Before | Place::Bracket | Place::After => {
+                    self.place = self.place_after(byte);
                     after
                 }
             };
@@ -108,7 +123,38 @@ impl OverlongScan {
     pub(super) fn finish(self) -> Overlong {
         match self.place {
             Place::After | Place::Array => self.learnt(),
-            Place::Before | Place::Object | Place::Lost => Self { len: self.len, ..Self::default() }.learnt(),
+            Place::Before | Place::Bracket | Place::Noise | Place::Brace | Place::Object | Place::Lost => {
+                Self { len: self.len, ..Self::default() }.learnt()
+            }
+        }
+    }
+
+    /// Where a byte leads that stands outside of every object.
+    fn place_after(&self, byte: u8) -> Place {
+        // A whole object may be a line of a log.
+        let was_message = [&self.id, &self.method, &self.result, &self.error].into_iter().any(Option::is_some);
+        match (self.place, byte) {
+            (place, _) if is_space(byte) => place,
+            (Place::After, _) if was_message => Place::Lost,
+            (Place::Bracket, b'{') => Place::Array,
+            (Place::Before, _) if MARK.contains(&byte) => Place::Before,
+            (Place::Before | Place::After, b'{') => Place::Object,
+            (Place::Before, b'[') => Place::Bracket,
+            _ => Place::Noise,
+        }
+    }
+
+    /// Takes a byte behind a brace in the noise. The message begins if a name that messages have stands there.
+    fn seek_name(&mut self, byte: u8) {
+        if is_space(byte) && self.member.is_empty() {
+            return;
+        }
+        self.member.push(byte);
+        if NAMES.contains(&&*self.member) {
+            self.place = Place::Object;
+        } else if !NAMES.iter().any(|name| name.starts_with(&self.member)) {
+            self.member.clear();
+            self.place = if byte == b'{' { Place::Brace } else { Place::Noise };
         }
     }
 
