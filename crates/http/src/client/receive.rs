@@ -2,7 +2,7 @@
 
 use rescind_proto::{
     error_code,
-    frame::{self, Frame, Mend, Notification, Response, ResponseBody, ResponseId},
+    frame::{self, Frame, Mend, Named, Notification, Piece, Response, ResponseBody, ResponseId},
     framing::{self, Overlong},
     id::RequestId,
     json,
@@ -34,16 +34,27 @@ struct Delivery {
 }
 
 impl HttpClient {
-    /// Takes in a message of a stream, or several in one array.
-    pub(crate) fn receive(&mut self, now: Instant, key: StreamKey, mut message: Vec<u8>) {
-        let mark = message.len() - framing::without_mark(&message).len();
-        message.drain(..mark);
-        if let Ok(Frame::Batch(batch)) = frame::parse(&message) {
-            for member in batch.members() {
-                self.receive_member(now, key, member.to_vec());
+    /// Takes in a message of a stream, or several in one array, or with noise beside it (D43).
+    pub(crate) fn receive(&mut self, now: Instant, key: StreamKey, message: Vec<u8>) {
+        match frame::parse(&message) {
+            Ok(Frame::Batch(batch)) => {
+                for member in batch.members() {
+                    self.receive_member(now, key, member.to_vec());
+                }
             }
-        } else {
-            self.receive_member(now, key, message);
+            Ok(_) => self.receive_member(now, key, message),
+            Err(_) => match frame::apart(&message) {
+                Some(pieces) => {
+                    for piece in pieces {
+                        match piece {
+                            Piece::Noise(_) => self.dropped("", "it is not a message"),
+                            // One piece holds no others, so this goes one level down at most.
+                            Piece::Message(message) => self.receive(now, key, message.to_vec()),
+                        }
+                    }
+                }
+                None => self.receive_member(now, key, message),
+            },
         }
     }
 
@@ -124,13 +135,24 @@ impl HttpClient {
         if let Mend::Mended(mended) = frame::mend(message, self.config.max_message) {
             return self.receive_member(now, key, mended);
         }
-        let learnt = framing::learn(message);
-        self.dropped(learnt.method.as_deref().unwrap_or_default(), "it cannot be read");
-        if let MessageKind::Response = learnt.kind {
+        self.dropped(framing::learn(message).method.as_deref().unwrap_or_default(), "it cannot be read");
+        let Named { kind, id, .. } = frame::name(message);
+        let key = self.stream_of(key, id.as_ref());
+        let is_named = id.as_ref().is_some_and(|id| self.streams.get(&key).is_some_and(|it| it.position(id).is_some()));
+        if kind == MessageKind::Response || kind == MessageKind::Unknown && is_named {
             let text = format!("the answer of the server cannot be read: {}", words::excerpt(message));
             let failure = Failure::new(error_code::INTERNAL_ERROR, text);
-            self.fail_call(now, key, learnt.id.as_ref(), &failure);
+            self.fail_call(now, key, id.as_ref(), &failure);
         }
+    }
+
+    /// The stream of the request with this id: within a session an answer may come on any.
+    fn stream_of(&self, key: StreamKey, id: Option<&RequestId>) -> StreamKey {
+        let Some(stream) = self.streams.get(&key).filter(|stream| !stream.is_stateless()) else { return key };
+        let other = id.filter(|id| stream.position(id).is_none()).and_then(|id| self.calls.get(id)).copied();
+        other
+            .filter(|other| self.streams.get(other).is_some_and(|found| found.session == stream.session))
+            .unwrap_or(key)
     }
 
     /// A message of a stream was too long to keep.

@@ -6,10 +6,11 @@ use http::StatusCode;
 use rescind_proto::{
     dialect::{Dialect, mcp},
     error_code,
-    frame::{Frame, Malformed, Params, Request},
+    frame::{self, Frame, Malformed, Named, Params, Request},
     framing,
     id::RequestId,
     json,
+    kind::MessageKind,
 };
 
 use super::{look_alike, owner::Asker, refusal::Refusal};
@@ -96,10 +97,14 @@ pub(crate) fn check_look_alikes(frame: &Frame<'_>, message: &[u8]) -> Result<(),
     })
 }
 
-/// What is said of a body that is no message.
-pub(crate) fn unreadable(malformed: &Malformed) -> Refusal {
+/// What is said of a body that is no message: under its id, if it is a request that plainly has one (D43).
+pub(crate) fn unreadable(body: &[u8], malformed: &Malformed) -> Refusal {
     match malformed {
-        Malformed::NotJson => Refusal::new(StatusCode::BAD_REQUEST, error_code::PARSE_ERROR, "the body is not JSON"),
+        Malformed::NotJson => {
+            let refusal = Refusal::new(StatusCode::BAD_REQUEST, error_code::PARSE_ERROR, "the body is not JSON");
+            let Named { kind, id, .. } = frame::name(body);
+            id.iter().filter(|id| kind == MessageKind::Request && !id.is_null()).fold(refusal, Refusal::of)
+        }
         Malformed::Invalid { reason, id, .. } => {
             let text = format!("the body is not a message: {}", reason.as_str());
             let refusal = Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text);

@@ -36,7 +36,7 @@ impl HttpServer {
         body: &[u8],
     ) -> Result<(), Refusal> {
         let body = framing::without_mark(body);
-        let frame = frame::parse(body).map_err(|malformed| unreadable(&malformed))?;
+        let frame = frame::parse(body).map_err(|malformed| unreadable(body, &malformed))?;
         let posted = Posted { asker: &head.asker, body, meta: Meta::of(&frame), frame };
         if let Frame::Request(request) = &posted.frame {
             check_names(request, &posted.meta)?;
@@ -204,7 +204,9 @@ impl HttpServer {
         members: impl Iterator<Item = &'a [u8]>,
     ) -> Result<(), Refusal> {
         let members: Result<Vec<_>, Refusal> = members
-            .map(|member| Ok((member, frame::parse_member(member).map_err(|malformed| unreadable(&malformed))?)))
+            .map(|member| {
+                Ok((member, frame::parse_member(member).map_err(|malformed| unreadable(member, &malformed))?))
+            })
             .collect();
         let members = members?;
         if self.config.sessions == Sessions::SharedLink {

@@ -265,7 +265,7 @@ impl HttpServer {
                 if !is_modern {
                     return Err(no_stateless());
                 }
-                let frame = frame::parse(&held.body).map_err(|malformed| unreadable(&malformed))?;
+                let frame = frame::parse(&held.body).map_err(|malformed| unreadable(&held.body, &malformed))?;
                 let posted = Posted { asker: &held.asker, body: &held.body, meta: Meta::of(&frame), frame };
                 server.pass_stateless(now, held.reply, &posted, held.dialect)
             });

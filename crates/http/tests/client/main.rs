@@ -18,6 +18,7 @@ mod rig;
 mod sessions;
 mod shell;
 mod signing_in;
+mod spoilt;
 mod streams;
 #[cfg(feature = "tls")]
 mod tls;

@@ -42,6 +42,62 @@ fn a_null_token_is_none() {
     rig.leaves_nothing();
 }
 
+/// D43.
+#[test]
+fn a_request_that_is_not_json_is_refused_under_its_id() {
+    for broken in [
+        r#"{"jsonrpc":"2.0","id":ID,"method":"tools/call","params":{"x":NaN}}"#,
+        r#"{"jsonrpc":"2.0","id":ID,"method":"tools/call","params":{"x":1,}}"#,
+        "{\"jsonrpc\":\"2.0\",\"id\":ID,\"method\":\"tools/call\",\"params\":{\"x\":\"a\tb\"}}",
+        r#"{"jsonrpc":"2.0","id":ID,"method":"tools/call","params":{"x":"#,
+        r#"{"method":"tools/call","params":{"id":4},"id":ID,"jsonrpc":"2.0",}"#,
+        "\u{feff}{\"jsonrpc\":\"2.0\",\"id\":ID,\"method\":\"tools/call\",\"params\":{'x':1}}",
+        "{'jsonrpc':'2.0','id':ID,'method':'tools/call','params':{'id':4}}",
+        "{jsonrpc: '2.0', id: ID, method: 'tools/call'}",
+    ] {
+        for id in ["7", "-1", "\"seven\""] {
+            let mut rig = Rig::new();
+            let client = rig.session(LEGACY);
+            let body = broken.replace("ID", id);
+            for key in [rig.post_to(&client, &body), rig.post(&[("mcp-protocol-version", MODERN)], &body)] {
+                let answer = rig.read(key);
+                assert_eq!((answer.status, answer.code()), (400, -32700), "{body}");
+                assert_eq!(answer.json()["id"].to_string(), id, "{body}");
+            }
+            assert_eq!(rig.at(client.link), [""; 0]);
+            rig.leaves_nothing();
+        }
+    }
+    // What a broken answer or notification names is no request of its sender.
+    let mut rig = Rig::new();
+    let client = rig.session(LEGACY);
+    for body in
+        [r#"{"jsonrpc":"2.0","id":7,"result":{"x":NaN}}"#, r#"{"jsonrpc":"2.0","method":"x","params":{"id":7,}}"#]
+    {
+        let key = rig.post_to(&client, body);
+        assert_eq!(rig.read(key).json()["id"], serde_json::Value::Null, "{body}");
+    }
+}
+
+/// D43.
+#[test]
+fn a_mark_before_a_posted_message_is_skipped() {
+    for mark in ["\u{feff}", " \u{feff}", "\r\n\u{feff} "] {
+        let mut rig = Rig::new();
+        let client = rig.session(LEGACY);
+        rig.post_to(&client, &format!("{mark}{}", call("1")));
+        assert_eq!(rig.at(client.link).len(), 1, "{mark:?}");
+        let hello = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}"#;
+        rig.post(&[], &format!("{mark}{hello}"));
+        assert_eq!(rig.opened.len(), 2, "{mark:?}");
+        let headers = [("mcp-protocol-version", MODERN), ("mcp-method", "tools/call"), ("mcp-name", "slow")];
+        rig.post(&headers, &format!("{mark}{}", modern_call("1")));
+        let link = rig.shared();
+        let [line] = &*rig.at(link) else { panic!("{mark:?}") };
+        assert_eq!(line.trim_start(), modern_call("1").to_string(), "{mark:?}");
+    }
+}
+
 #[test]
 fn what_is_no_message_is_refused_with_its_fault() {
     let mut rig = Rig::new();
