@@ -362,6 +362,12 @@ mod tests {
         }
     }
 
+    /// Whether there is nothing but white space and a byte order mark.
+    fn is_blank(text: &str) -> bool {
+        let text = text.trim();
+        text.strip_prefix('\u{FEFF}').unwrap_or(text).trim().is_empty()
+    }
+
     /// The steps of the standard, one after the other, on the whole stream.
     fn by_the_standard(stream: &[u8]) -> (Vec<Event>, Option<Vec<u8>>, Option<Duration>) {
         let stream = stream.strip_prefix(BYTE_ORDER_MARK).unwrap_or(stream);
@@ -379,9 +385,7 @@ mod tests {
                 let content = match text {
                     Some(_) if !matches!(kind, "" | "message") => Some(Content::Other(kind.into())),
                     // A message is JSON: its lines may as well stand beside each other.
-                    Some(text) if !text.trim().is_empty() => {
-                        Some(Content::Message(text.replace('\n', " ").into_bytes()))
-                    }
+                    Some(text) if !is_blank(text) => Some(Content::Message(text.replace('\n', " ").into_bytes())),
                     Some(_) => Some(Content::Empty),
                     None => own.then_some(Content::Empty),
                 };
