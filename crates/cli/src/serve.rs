@@ -185,7 +185,7 @@ async fn serve(arguments: Arguments) -> Result<(), Failure> {
         max_connections = (max_connections - most).max(1);
         headers.server("--upstream", url, arguments.keep_alive, connections)
     };
-    let upstream = upstream.as_ref().map(&mut server).transpose()?;
+    let upstream = upstream.as_ref().map(&mut server).transpose()?.map(Remote::noting_status);
     if let Some(folder) = record {
         fs::create_dir_all(folder).map_err(|error| Failure::new(folder.display(), error, "name another folder"))?;
     }

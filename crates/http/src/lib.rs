@@ -10,6 +10,7 @@ pub mod shell;
 
 mod mirror;
 mod sse;
+mod status_note;
 
 // Their types stand in public signatures.
 pub use http;

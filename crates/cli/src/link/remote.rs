@@ -108,6 +108,12 @@ fn add(config: HttpClientConfig, header: &str, shown: fmt::Arguments<'_>) -> Res
 }
 
 impl Remote {
+    /// Has the status of an answer told to an HTTP server of ours, which passes it on.
+    pub(crate) fn noting_status(mut self) -> Self {
+        self.config.notes_status = true;
+        self
+    }
+
     /// Whether clients may say themselves who they are: nobody says it for all of them.
     pub(crate) fn takes_credentials(&self) -> bool {
         !self.config.has_authorization()

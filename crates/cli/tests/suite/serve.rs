@@ -8,6 +8,7 @@ mod lifecycle;
 mod network;
 mod owners;
 mod pool;
+mod refusing;
 mod remote;
 mod shared;
 mod sign_in;

@@ -70,6 +70,9 @@ pub struct HttpClientConfig {
     pub greet_within: Duration,
     /// How long the server may take to show that it speaks the transport of 2024-11-05 only.
     pub probe_within: Duration,
+    /// Whether an answer that came with a status of 429 or 500 and above is given a last member that says so, `rescind/http`,
+    /// for a gateway's [`HttpServer`](crate::server::HttpServer), which takes it off again. Off by default: nobody else knows it.
+    pub notes_status: bool,
     /// Seeds the hash of ids, so that a peer cannot choose ids that collide, and spreads the attempts of many clients.
     /// With 0, the default, each [`HttpTransport`](crate::shell::client::HttpTransport) draws one from the system; a test may pin
     /// another.
@@ -134,6 +137,7 @@ impl HttpClientConfig {
             accept_within: Duration::from_secs(30),
             greet_within: Duration::from_secs(10),
             probe_within: Duration::from_secs(5),
+            notes_status: false,
             seed: 0,
         })
     }

@@ -21,6 +21,7 @@ use super::{
     stream::{CallKind, CallState, Purpose, Stage},
     words,
 };
+use crate::status_note;
 
 impl HttpClient {
     /// The connection of a stream is over. Either the stream is asked for again, or its requests are given up.
@@ -181,7 +182,11 @@ impl HttpClient {
             if is_mismatch && is_tool && is_stateless && !stream.was_resent {
                 return self.begin_survey(now, key, body.clone());
             }
-            self.receive(now, key, body.clone());
+            let mut noted = body.clone();
+            if self.config.notes_status {
+                status_note::add(&mut noted, refusal.status, refusal.retry_after.as_deref());
+            }
+            self.receive(now, key, noted);
         }
         let is_first = is_stateless || self.is_handshake(key);
         let may_be_old =

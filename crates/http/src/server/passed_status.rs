@@ -3,6 +3,8 @@
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use rescind_proto::{error_code, frame::ResponseBody, json};
 
+use crate::status_note;
+
 /// A status of the server behind, and when it wants to be asked again.
 #[derive(Debug)]
 pub(crate) struct PassedStatus {
@@ -11,20 +13,22 @@ pub(crate) struct PassedStatus {
 }
 
 impl PassedStatus {
-    /// Reads it from the error that stands for it (`Failure::answer` of the client's side). Of the other statuses of a refusal
-    /// some mean something between this server and its client, such as 404 that a session is lost: those are not passed on.
+    /// Reads it from the error that stands for it (`Failure::answer` of the client's side).
     pub(crate) fn read(body: &ResponseBody<'_>) -> Option<Self> {
         let ResponseBody::Error(error) = body else { return None };
         if body.error_code() != Some(i64::from(error_code::UPSTREAM_GONE)) {
             return None;
         }
-        let data = json::member(error, "data")?;
-        let status = json::member(data, "httpStatus").and_then(json::integer)?;
+        Self::of_note(json::member(error, "data")?)
+    }
+
+    /// Reads it from an object that notes it.
+    pub(crate) fn of_note(note: &[u8]) -> Option<Self> {
+        let status = json::member(note, "httpStatus").and_then(json::integer)?;
         let status = StatusCode::from_u16(status.try_into().ok()?).ok()?;
-        let retry_after = json::member(data, "retryAfter").and_then(json::text);
+        let retry_after = json::member(note, "retryAfter").and_then(json::text);
         let retry_after = retry_after.and_then(|text| HeaderValue::from_str(&text).ok());
-        let passes = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();
-        passes.then_some(Self { status, retry_after })
+        status_note::passes(status).then_some(Self { status, retry_after })
     }
 
     pub(crate) fn header(self) -> Option<(HeaderName, HeaderValue)> {

@@ -22,7 +22,7 @@ use super::{
     session::HANDSHAKE_STREAM,
     stream::{Part, Stream, Waiting},
 };
-use crate::mirror::tools::Tools;
+use crate::{mirror::tools::Tools, status_note};
 
 impl HttpServer {
     /// Takes in a message of the program behind a link, with or without a line break. After the end of its session nobody
@@ -121,6 +121,23 @@ impl HttpServer {
     }
 
     fn handle_answer(&mut self, now: Instant, link_key: LinkKey, message: &[u8], response: &Response<'_>) {
+        if let ResponseBody::Error(_) = response.body
+            && let Some((answer, note)) = status_note::take(message)
+            && let Ok(Frame::Response(response)) = frame::parse(&answer)
+        {
+            return self.handle_plain_answer(now, link_key, &answer, &response, PassedStatus::of_note(note));
+        }
+        self.handle_plain_answer(now, link_key, message, response, PassedStatus::read(&response.body));
+    }
+
+    fn handle_plain_answer(
+        &mut self,
+        now: Instant,
+        link_key: LinkKey,
+        message: &[u8],
+        response: &Response<'_>,
+        passed: Option<PassedStatus>,
+    ) {
         let Some(ResponseId::Exact(id)) = &response.id else {
             return self.report(HttpServerEvent::Dropped { link: link_key, method: "".into() });
         };
@@ -179,7 +196,6 @@ impl HttpServer {
         {
             reply.remove_header(&SESSION);
         }
-        let passed = PassedStatus::read(&response.body);
         let status = match (&unauthorized, &passed) {
             (Some(unauthorized), _) => unauthorized.status,
             (None, Some(passed)) => passed.status,

@@ -210,6 +210,32 @@ fn retry_after_is_passed_on_as_the_server_wrote_it() {
     }
 }
 
+/// D43: its own server takes that off again.
+#[test]
+fn a_gateway_is_told_of_the_status_of_an_answer() {
+    let cases = [
+        (429, Some("120"), json!({"httpStatus": 429, "retryAfter": "120"})),
+        (503, None, json!({"httpStatus": 503})),
+        (400, Some("9"), Value::Null),
+        (200, Some("9"), Value::Null),
+    ];
+    for notes_status in [true, false] {
+        for (status, retry_after, note) in &cases {
+            let mut config = config();
+            config.notes_status = notes_status;
+            let mut rig = Rig::with(config);
+            rig.say(&modern_call(1));
+            let post = rig.sent_one();
+            let headers: Vec<_> = retry_after.iter().map(|value| ("retry-after", *value)).collect();
+            rig.json(post.key, *status, &headers, &error(1, -32000, "slow down"));
+            let mut answer = rig.heard_one();
+            let told = answer.as_object_mut().unwrap().remove("rescind/http").unwrap_or_default();
+            assert_eq!(told, if notes_status { note.clone() } else { Value::Null }, "{status}");
+            assert_eq!(answer, error(1, -32000, "slow down"));
+        }
+    }
+}
+
 #[test]
 fn an_event_that_is_not_an_answer_ends_the_request_that_it_names() {
     for body in [

@@ -315,3 +315,34 @@ fn a_refusal_of_the_server_behind_keeps_its_status_and_when_to_come_back() {
         assert_eq!(answer.header("retry-after"), retry_after.filter(|_| expected != 200), "{behind}");
     }
 }
+
+/// D43: the answer is a valid one, so nothing of it may change.
+#[test]
+fn an_answer_of_the_server_behind_keeps_its_status_and_when_to_come_back() {
+    let cases = [
+        (r#","rescind/http":{"httpStatus":429,"retryAfter":"120"}"#, 429, Some("120")),
+        (r#","rescind/http":{"httpStatus":503}"#, 503, None),
+        (r#","rescind/http":{"httpStatus":404,"retryAfter":"9"}"#, 200, None),
+        (r#","rescind/http":7"#, 200, None),
+        ("", 200, None),
+    ];
+    for (note, expected, retry_after) in cases {
+        for is_modern in [true, false] {
+            let mut rig = Rig::with(config());
+            let (reply, link) = if is_modern {
+                let reply = rig.post_modern(&modern_call("1"));
+                (reply, rig.shared())
+            } else {
+                let client = rig.session(LEGACY);
+                (rig.post_to(&client, &call("1")), client.link)
+            };
+            let asked: Value = serde_json::from_str(rig.at(link).last().unwrap()).unwrap();
+            let error = r#""error":{"code":-32000,"message":"slow down","data":{"x":[1.0]}}"#;
+            rig.say(link, &format!(r#"{{"jsonrpc":"2.0","id":{},{error}{note}}}"#, asked["id"]));
+            let answer = rig.read(reply);
+            assert_eq!(answer.body.as_deref(), Some(&*format!(r#"{{"jsonrpc":"2.0","id":1,{error}}}"#)), "{note}");
+            assert_eq!(answer.status, expected, "{note}");
+            assert_eq!(answer.header("retry-after"), retry_after, "{note}");
+        }
+    }
+}

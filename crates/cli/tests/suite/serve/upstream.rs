@@ -33,15 +33,16 @@ pub(super) struct Seen {
     pub(super) authorization: String,
 }
 
-struct Request {
-    method: String,
+/// An HTTP request as it came.
+pub(super) struct Request {
+    pub(super) method: String,
     path: String,
     headers: Vec<(String, String)>,
-    body: Vec<u8>,
+    pub(super) body: Vec<u8>,
 }
 
 impl Request {
-    fn read(reader: &mut impl BufRead) -> Option<Self> {
+    pub(super) fn read(reader: &mut impl BufRead) -> Option<Self> {
         let mut line = String::new();
         reader.read_line(&mut line).ok().filter(|read| *read > 0)?;
         let mut words = line.split(' ').map(str::to_owned);
