@@ -53,7 +53,7 @@ const MAX_CONNECTIONS: usize = 704;
 /// Exit code: that of the server; if a signal ended the server, this command ends by the same signal; 125 if rescind
 /// itself failed, or if the server succeeded and output was lost; 126 if COMMAND cannot be run; 127 if it does not exist.
 /// Output is lost in two cases: the client keeps the pipe from this command's stdout open but reads nothing for ten
-/// minutes; or it sent a signal, the server has ended, and 1.5 s after the later of the two the client has not read
+/// minutes; or it sent a signal that ends the session, the server has ended, and 1.5 s after the later of the two the client has not read
 /// everything. A client that closes the pipe does not want the rest, and that is not an error.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {

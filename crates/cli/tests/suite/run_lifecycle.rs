@@ -232,7 +232,7 @@ fn signals_to_the_shim_reach_the_server_at_once() {
         let mut grandchild = rig.grandchild();
         rig.server.puppet.survive(signal.as_raw());
         grandchild.survive(signal.as_raw());
-        if signal != Signal::TERM {
+        if matches!(signal, Signal::HUP | Signal::QUIT) {
             // What comes 1.5 s later, on a slow machine.
             rig.server.puppet.survive(15);
             grandchild.survive(15);
@@ -246,6 +246,40 @@ fn signals_to_the_shim_reach_the_server_at_once() {
         rig.shim.expect_exit(5);
         grandchild.expect_death();
     }
+}
+
+/// D44: Ctrl-C in a client that reads lines ends a turn and not the session.
+#[test]
+fn after_sigint_the_session_goes_on_and_the_ladder_begins_at_the_end_of_its_input() {
+    let [mut rig, mut other] = [(); 2].map(|()| Rig::builder(PROGRAM).under(["env", "--default-signal"]).start());
+    for signal in [Signal::INT, Signal::USR1, Signal::TERM] {
+        rig.server.puppet.survive(signal.as_raw());
+    }
+    other.server.puppet.survive(Signal::HUP.as_raw());
+    other.server.puppet.survive(Signal::TERM.as_raw());
+    rig.client.send(CALL);
+    rig.server.expect(CALL);
+    rig.shim.kill(Signal::INT);
+    rig.server.puppet.expect_signal(Signal::INT.as_raw());
+    // Of another session, that a client ends later, the ladder reaches SIGTERM. This one's would have, too.
+    other.shim.kill(Signal::HUP);
+    other.server.puppet.expect_signal(Signal::HUP.as_raw());
+    other.server.puppet.expect_signal(Signal::TERM.as_raw());
+    rig.shim.kill(Signal::USR1);
+    rig.server.puppet.expect_signal(Signal::USR1.as_raw());
+    rig.server.send(ANSWER);
+    rig.client.expect(ANSWER);
+    // The client ends the session now, with a call in flight: it had asked for the end already.
+    rig.client.send(CALL);
+    rig.server.expect(CALL);
+    rig.client.close_output();
+    rig.server.expect_end();
+    rig.server.puppet.expect_signal(Signal::TERM.as_raw());
+    rig.server.puppet.expect_death();
+    rig.server.close();
+    let error = error_of(&rig.client.receive(), "1");
+    assert_eq!(error["data"], serde_json::json!({"signal": 9, "endedBy": "client", "clientSignal": 2}));
+    rig.shim.expect_death(Signal::KILL);
 }
 
 /// D44: what they mean is the server's affair.

@@ -2,8 +2,10 @@
 //!
 //! The client decides when a session ends (D44). Its end of input only closes the
 //! server's stdin: the server may finish and exit on its own. Its signals are
-//! passed on, and the ladder (SIGTERM, then SIGKILL) continues from there. The
-//! ladder begins without a signal only when no client is left to read an answer.
+//! passed on, and the ladder (SIGTERM, then SIGKILL) continues from there; after
+//! SIGINT only once its input has ended, since Ctrl-C in a client that reads lines
+//! ends a turn and not the session. The ladder begins without a signal only when
+//! no client is left to read an answer.
 //!
 //! Every wait has a limit. The last bytes of a server that has ended are still
 //! read, and a client gets a limited time to read them, counted from its last read.
@@ -28,7 +30,8 @@ pub(crate) struct ShutdownLimits {
     pub(crate) close: Duration,
     /// From SIGTERM to SIGKILL.
     pub(crate) terminate: Duration,
-    /// The same at most, if the client's SIGTERM was passed on.
+    /// The same at most, if the client's SIGTERM was passed on. Also how soon after a SIGINT of the client a server that
+    /// ends by itself is taken to end because of it.
     pub(crate) asked: Duration,
     /// From the server's exit to the end of its stdout, or the other way round (D35).
     pub(crate) server_drain: Duration,
@@ -95,6 +98,8 @@ pub(crate) struct Shutdown {
     ended_by: Option<EndedBy>,
     /// The client has sent a signal, so the rest must not take long.
     is_hurried: bool,
+    /// When the client last sent SIGINT while its input was open.
+    interrupted: Option<Instant>,
     /// The client's signals that did not ask for an end, each once.
     passed_on: Vec<Signal>,
 }
@@ -152,6 +157,7 @@ impl Shutdown {
             client_ended: false,
             ended_by: None,
             is_hurried: false,
+            interrupted: None,
             passed_on: Vec::new(),
         }
     }
@@ -161,10 +167,13 @@ impl Shutdown {
         self.ended_by
     }
 
-    /// Handles the end of the client's input, which only closes the server's.
-    pub(crate) fn handle_client_eof(&mut self) {
+    /// Handles the end of the client's input, which only closes the server's; after SIGINT the ladder begins.
+    pub(crate) fn handle_client_eof(&mut self, now: Instant) {
         self.client_ended = true;
         self.end_input();
+        if self.interrupted.take().is_some() {
+            self.continue_ladder(now, Signal::INT);
+        }
     }
 
     fn end_input(&mut self) {
@@ -183,9 +192,22 @@ impl Shutdown {
         self.close_stdin();
     }
 
+    /// Handles a signal of the client that is passed on; whether it asks for the end of the session. SIGINT asks for
+    /// none while the client's input is open: it may have ended a turn (D44).
+    pub(crate) fn handle_signal(&mut self, now: Instant, signal: Signal) -> bool {
+        let asks = signal != Signal::INT || self.client_ended;
+        if asks {
+            self.continue_ladder(now, signal);
+        } else {
+            self.interrupted = Some(now);
+            self.handle_passed_on(signal);
+        }
+        asks
+    }
+
     /// Continues the ladder after a signal of the client was passed on. If that was SIGTERM, it is not repeated, and the
     /// server gets the time of both rungs. If the server has already ended, the signal shortens the wait for the client.
-    pub(crate) fn handle_signal(&mut self, now: Instant, signal: Signal) {
+    fn continue_ladder(&mut self, now: Instant, signal: Signal) {
         self.is_hurried = true;
         let until = match &mut self.stage {
             ShutdownStage::Relaying | ShutdownStage::Finishing { .. } => now + self.limits.close,
@@ -233,7 +255,10 @@ impl Shutdown {
     pub(crate) fn handle_server_exit(&mut self, now: Instant, how: End) {
         if !self.has_exited() {
             let of = |signal: &&Signal| how == End::Signalled(signal.as_raw());
-            if let Some(signal) = self.passed_on.iter().find(of) {
+            let is_interrupted = self.interrupted.is_some_and(|at| now.since(at) < self.limits.asked);
+            // One that ends by itself soon after SIGINT ends because of it.
+            let interrupt = is_interrupted.then_some(&Signal::INT);
+            if let Some(signal) = self.passed_on.iter().find(of).or(interrupt) {
                 self.ended_by.get_or_insert(EndedBy::Client(signal.as_raw()));
             }
             self.stage = ShutdownStage::DrainingServer { how, until: now + self.limits.server_drain };
@@ -405,7 +430,7 @@ mod tests {
     #[test]
     fn the_end_of_input_closes_stdin_and_nothing_more_while_something_is_in_flight() {
         let mut shutdown = fresh();
-        shutdown.handle_client_eof();
+        shutdown.handle_client_eof(at(0));
         assert_eq!(steps(&mut shutdown, at(0), BUSY), [ShutdownStep::CloseStdin]);
         assert_eq!(shutdown.deadline(), None);
         assert_eq!(steps(&mut shutdown, at(YEAR), BUSY), []);
@@ -429,7 +454,7 @@ mod tests {
     #[test]
     fn with_nothing_in_flight_a_server_has_thirty_seconds_to_end_by_itself() {
         let mut shutdown = fresh();
-        shutdown.handle_client_eof();
+        shutdown.handle_client_eof(at(0));
         assert_eq!(steps(&mut shutdown, at(0), BUSY), [ShutdownStep::CloseStdin]);
         assert_eq!(steps(&mut shutdown, at(5000), QUIET), []);
         assert_eq!(shutdown.deadline(), Some(at(35_000)), "counted from the last answer");
@@ -443,7 +468,7 @@ mod tests {
     #[test]
     fn a_request_that_arrives_late_stops_the_clock() {
         let mut shutdown = fresh();
-        shutdown.handle_client_eof();
+        shutdown.handle_client_eof(at(0));
         steps(&mut shutdown, at(0), QUIET);
         assert_eq!(steps(&mut shutdown, at(29_999), BUSY), []);
         assert_eq!(shutdown.deadline(), None);
@@ -452,7 +477,7 @@ mod tests {
     #[test]
     fn a_server_may_be_given_for_ever() {
         let mut shutdown = Shutdown::new(ShutdownLimits { finish: None, ..ShutdownLimits::default() });
-        shutdown.handle_client_eof();
+        shutdown.handle_client_eof(at(0));
         assert_eq!(steps(&mut shutdown, at(0), QUIET), [ShutdownStep::CloseStdin]);
         assert_eq!(shutdown.deadline(), None);
         assert_eq!(steps(&mut shutdown, at(YEAR), QUIET), []);
@@ -475,7 +500,7 @@ mod tests {
     #[test]
     fn a_client_may_go_while_its_server_finishes() {
         let mut shutdown = fresh();
-        shutdown.handle_client_eof();
+        shutdown.handle_client_eof(at(0));
         assert_eq!(steps(&mut shutdown, at(0), BUSY), [ShutdownStep::CloseStdin]);
         shutdown.begin(at(10_000), EndReason::ReaderGone);
         assert_eq!(steps(&mut shutdown, at(11_499), BUSY), []);
@@ -485,7 +510,7 @@ mod tests {
     #[test]
     fn stdin_stays_open_while_the_server_reads_what_it_is_owed() {
         let mut shutdown = fresh();
-        shutdown.handle_client_eof();
+        shutdown.handle_client_eof(at(0));
         assert_eq!(steps(&mut shutdown, at(YEAR), OWES_SERVER), []);
         shutdown.begin(at(YEAR), EndReason::ReaderGone);
         assert_eq!(steps(&mut shutdown, at(YEAR), OWES_SERVER), []);
@@ -505,12 +530,93 @@ mod tests {
     #[test]
     fn the_ladder_goes_on_from_a_signal_of_the_client() {
         let mut shutdown = fresh();
-        shutdown.handle_signal(at(0), Signal::INT);
+        assert!(shutdown.handle_signal(at(0), Signal::HUP));
         assert_eq!(steps(&mut shutdown, at(0), BUSY), [], "its stdin is the client's affair");
         assert_eq!(steps(&mut shutdown, at(1499), BUSY), []);
         assert_eq!(steps(&mut shutdown, at(1500), BUSY), [ShutdownStep::Terminate]);
         assert_eq!(steps(&mut shutdown, at(2500), BUSY), [ShutdownStep::Kill]);
+        assert_eq!(shutdown.ended_by(), Some(EndedBy::Client(1)));
+    }
+
+    #[test]
+    fn after_sigint_the_ladder_begins_once_the_input_has_ended() {
+        let mut shutdown = fresh();
+        assert!(!shutdown.handle_signal(at(0), Signal::INT));
+        assert_eq!(steps(&mut shutdown, at(YEAR), BUSY), [], "it may have ended a turn");
+        assert_eq!((shutdown.deadline(), shutdown.ended_by()), (None, None));
+        shutdown.handle_client_eof(at(YEAR));
+        assert_eq!(steps(&mut shutdown, at(YEAR), BUSY), [ShutdownStep::CloseStdin]);
+        assert_eq!(steps(&mut shutdown, at(YEAR + 1499), BUSY), []);
+        assert_eq!(steps(&mut shutdown, at(YEAR + 1500), BUSY), [ShutdownStep::Terminate]);
+        assert_eq!(steps(&mut shutdown, at(YEAR + 2500), BUSY), [ShutdownStep::Kill]);
         assert_eq!(shutdown.ended_by(), Some(EndedBy::Client(2)));
+    }
+
+    #[test]
+    fn after_the_end_of_the_input_sigint_begins_the_ladder_at_once() {
+        let mut shutdown = fresh();
+        shutdown.handle_client_eof(at(0));
+        assert_eq!(steps(&mut shutdown, at(0), BUSY), [ShutdownStep::CloseStdin]);
+        assert!(shutdown.handle_signal(at(5000), Signal::INT));
+        assert_eq!(steps(&mut shutdown, at(6500), BUSY), [ShutdownStep::Terminate]);
+        assert_eq!(shutdown.ended_by(), Some(EndedBy::Client(2)));
+    }
+
+    #[test]
+    fn after_sigint_a_client_that_reads_no_more_has_its_server_climb_the_ladder() {
+        let mut shutdown = fresh();
+        shutdown.handle_signal(at(0), Signal::INT);
+        // As the link does for a client whose reader is gone.
+        shutdown.handle_client_eof(at(5000));
+        shutdown.begin(at(5000), EndReason::ReaderGone);
+        assert_eq!(steps(&mut shutdown, at(5000), BUSY), [ShutdownStep::CloseStdin]);
+        assert_eq!(steps(&mut shutdown, at(6500), BUSY), [ShutdownStep::Terminate]);
+        assert_eq!(shutdown.ended_by(), Some(EndedBy::Client(2)));
+    }
+
+    #[test]
+    fn after_sigint_another_signal_begins_the_ladder() {
+        let mut shutdown = fresh();
+        shutdown.handle_signal(at(0), Signal::INT);
+        assert!(shutdown.handle_signal(at(5000), Signal::TERM));
+        assert_eq!(steps(&mut shutdown, at(7499), BUSY), []);
+        assert_eq!(steps(&mut shutdown, at(7500), BUSY), [ShutdownStep::Kill]);
+        assert_eq!(shutdown.ended_by(), Some(EndedBy::Client(15)));
+    }
+
+    #[test]
+    fn a_server_that_ends_soon_after_sigint_was_ended_by_its_client() {
+        let soon = [(2499, End::Exited(0)), (100, End::Exited(130)), (YEAR, End::Signalled(2))];
+        let late = [(2500, End::Exited(0)), (YEAR, End::Exited(130)), (YEAR, End::Signalled(9))];
+        let ended_by = |(after, how)| {
+            let mut shutdown = fresh();
+            shutdown.handle_signal(at(0), Signal::INT);
+            shutdown.handle_server_exit(at(after), how);
+            shutdown.ended_by()
+        };
+        assert_eq!(soon.map(ended_by), [Some(EndedBy::Client(2)); 3]);
+        assert_eq!(late.map(ended_by), [None; 3]);
+    }
+
+    #[test]
+    fn sigint_does_not_hurry_a_client_whose_input_is_open() {
+        let before: fn(&mut Shutdown) = |shutdown| {
+            shutdown.handle_signal(at(0), Signal::INT);
+            shutdown.handle_server_exit(at(0), End::Signalled(2));
+            steps(shutdown, at(0), OWES_CLIENT);
+        };
+        let after: fn(&mut Shutdown) = |shutdown| {
+            shutdown.handle_server_exit(at(0), End::Signalled(2));
+            steps(shutdown, at(0), OWES_CLIENT);
+            shutdown.handle_signal(at(0), Signal::INT);
+        };
+        for end in [before, after] {
+            let mut shutdown = fresh();
+            end(&mut shutdown);
+            assert_eq!(shutdown.deadline(), Some(at(600_000)));
+            shutdown.handle_client_eof(at(1000));
+            assert_eq!(shutdown.deadline(), Some(at(2500)), "it has sent a signal, and says no more");
+        }
     }
 
     #[test]
@@ -684,7 +790,7 @@ mod tests {
             [ShutdownStep::EndServer(End::Closed), ShutdownStep::CloseStdin]
         );
         assert_eq!(steps(&mut shutdown, at(700), ENDED), [], "what it still asks is answered");
-        shutdown.handle_client_eof();
+        shutdown.handle_client_eof(at(0));
         assert_eq!(steps(&mut shutdown, at(800), OWES_CLIENT), []);
         assert_eq!(steps(&mut shutdown, at(900), ENDED), [ShutdownStep::CloseClient]);
     }

@@ -16,7 +16,7 @@ use super::platform::signals::{self, SignalStream};
 /// What a signal means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SignalEvent {
-    /// It asks the server to end, and must be sent to it.
+    /// It asks the server to end, or may ask it to, and must be sent to it.
     AsksForEnd(Signal),
     /// Its meaning is up to the server, and it must be sent to it.
     #[cfg_attr(windows, expect(dead_code, reason = "Windows has no such events"))]

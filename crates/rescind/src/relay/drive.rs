@@ -247,11 +247,12 @@ impl Drive {
                 SignalEvent::AsksForEnd(signal) => {
                     // First notice a server that has already exited: this signal did not end it.
                     self.check_server(now);
+                    let asks = self.shutdown.handle_signal(now, signal);
                     match &mut self.group {
                         Some(group) => group.signal(signal),
-                        None => self.signal_server(now, Signal::TERM),
+                        None if asks => self.signal_server(now, Signal::TERM),
+                        None => {}
                     }
-                    self.shutdown.handle_signal(now, signal);
                 }
                 SignalEvent::PassedOn(signal) => {
                     self.check_server(now);
@@ -467,7 +468,7 @@ impl Drive {
         match side {
             Side::Client => {
                 self.relay.handle_eof(now, Side::Client, &End::Closed);
-                self.shutdown.handle_client_eof();
+                self.shutdown.handle_client_eof(now);
                 // A process notices the end of its stdin. This server would work on for nobody.
                 if self.group.is_none() {
                     self.shutdown.begin(now, EndReason::ClientEnded);

@@ -17,7 +17,7 @@ pub(crate) struct Signal(i32);
 
 impl Signal {
     /// CTRL+C.
-    const INT: Self = Self(2);
+    pub(crate) const INT: Self = Self(2);
     /// No event: the end of the job.
     pub(crate) const KILL: Self = Self(9);
     /// The console is closed, or the system is shut down.
