@@ -242,10 +242,24 @@ pub struct TurnForm {
     pub session: &'static str,
     /// The notification that shows the turn's progress.
     pub update: &'static str,
+    /// Where in its params the kind of an update stands.
+    pub kind: &'static [&'static str],
+    /// Kinds of updates that belong to no turn: news of other sessions, and of the session itself (D34).
+    pub beside: &'static [&'static str],
+    /// Requests whose work shows in updates of the session that they name, as the turn's does (D16).
+    pub loads: &'static [&'static str],
     /// The agent's request that must be answered "cancelled" when the turn is (ACP-08).
     pub permission: &'static str,
     /// How long a cancelled turn may take before a relay ends it for a client that waits (D34).
     pub limit: Duration,
+}
+
+impl TurnForm {
+    /// Whether the work of a client's request with this method shows in updates of its session.
+    #[must_use]
+    pub fn is_in_updates(&self, method: &str) -> bool {
+        method == self.prompt || self.loads.contains(&method)
+    }
 }
 
 /// A request that stays open, and how the server's notifications name it.

@@ -102,7 +102,7 @@ struct Core {
     /// The clocks of each side's response limits: one stands while that side has a question to answer (D49).
     questions: Sides<Standstill>,
     timers: TimerQueue<Timer>,
-    /// The client's turns in flight (D37).
+    /// The client's turns in flight (D37), and its loads of sessions (D16).
     turns: Turns,
     /// Sessions whose cancelled turn we answered while the agent had not (ACP-08).
     muted: Vec<(Box<[u8]>, Key)>,
@@ -276,6 +276,11 @@ impl Core {
     fn spoken(&self, side: Side) -> &'static Dialect {
         self.negotiation.of(side, self.framing)
     }
+
+    /// Whether a request is a turn to its requester.
+    fn is_turn(&self, exchange: &Exchange) -> bool {
+        exchange.dialect.turn.is_some_and(|turn| self.methods.name(exchange.method) == turn.prompt)
+    }
 }
 
 impl Relay {
@@ -346,6 +351,6 @@ impl Step<'_> {
 
     /// Whether the request is a turn to its requester.
     fn is_turn(&self) -> bool {
-        self.exchange.dialect.turn.is_some_and(|turn| self.method() == turn.prompt)
+        self.core.is_turn(self.exchange)
     }
 }

@@ -57,6 +57,12 @@ impl Turns {
         known.into_iter().flat_map(|known| known.turns.iter().copied())
     }
 
+    /// The turn of a session that so many are older than.
+    pub(crate) fn nth(&self, session: &[u8], place: usize) -> Option<Key> {
+        let known = self.sessions.find(self.seed.hash(session), |known| *known.name == *session)?;
+        known.turns.get(place).copied()
+    }
+
     /// The request during which another was made that names `session`, where that is certain: the newest open turn of the
     /// session, or the only request in flight. What names a session is part of no other session's turn.
     pub(crate) fn parent(

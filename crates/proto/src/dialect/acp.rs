@@ -37,7 +37,7 @@ pub const V1: Dialect = Dialect {
         response: None,
         total: None,
         questions: &["session/request_permission", "elicitation/create"],
-        unclocked: &[],
+        unclocked: &["authenticate"], // a person in a browser (D16)
     },
     cancel_results: &[PROMPT, PERMISSION, ELICITATION],
     progress: None,
@@ -85,6 +85,23 @@ const TURN: TurnForm = TurnForm {
     cancel: "session/cancel",
     session: "sessionId",
     update: "session/update",
+    kind: &["update", "sessionUpdate"],
+    beside: &[
+        // A child's (ACP-31), also as adapters told of it before that.
+        "subagent_update",
+        "subagent_spawned",
+        "subagent_state_update",
+        "session_message",
+        "session_message_chunk",
+        // The session's own, whatever its turn does.
+        "available_commands_update",
+        "config_option_update",
+        "current_mode_update",
+        "session_info_update",
+        "state_update",
+        "usage_update",
+    ],
+    loads: &["session/load", "session/resume"],
     permission: "session/request_permission",
     limit: Duration::from_secs(30), // D34
 };

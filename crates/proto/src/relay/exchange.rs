@@ -110,7 +110,7 @@ pub(super) struct Rare {
     pub(super) is_question: bool,
     /// It opens the session.
     pub(super) is_handshake: bool,
-    /// The session of a turn or permission request, as JSON (D37).
+    /// The session of a turn, a permission request (D37) or a load (D16), as JSON.
     pub(super) session: Option<Box<[u8]>>,
     /// The token under which the requester asked for partial results (LSP-04).
     pub(super) partial: Option<RequestId>,
@@ -244,7 +244,7 @@ impl Exchange {
         !matches!(self.task(), Some(TaskPart::Cancels(..)))
     }
 
-    /// The session of a turn or permission request, as JSON (D37).
+    /// The session of a turn, a permission request (D37) or a load (D16), as JSON.
     pub(super) fn session(&self) -> Option<&[u8]> {
         self.rare.as_deref()?.session.as_deref()
     }

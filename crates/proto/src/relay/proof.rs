@@ -41,10 +41,11 @@ impl Relay {
             }
             for (key, exchange) in table.iter().filter(|_| side == Side::Client) {
                 let Some(session) = exchange.session() else { continue };
-                let is_turn =
-                    exchange.dialect.turn.is_some_and(|turn| self.core.methods.name(exchange.method) == turn.prompt);
+                let method = self.core.methods.name(exchange.method);
+                let is_in_updates = exchange.dialect.turn.is_some_and(|turn| turn.is_in_updates(method));
                 let known = self.core.turns.of(session).any(|turn| turn == key);
-                assert_eq!(known, is_turn && exchange.is_live(), "invariant 6: a turn is known while it is in flight");
+                let due = is_in_updates && exchange.is_live();
+                assert_eq!(known, due, "invariant 6: a turn or load is known while it is in flight");
             }
             let questions = table.iter().filter(|(_, ex)| ex.is_question() && ex.is_live()).count();
             assert_eq!(

@@ -205,7 +205,7 @@ impl Relay {
                 return Some(self.handle_turn_cancel(now, params.session_id));
             }
             if method == turn.update && from == Side::Server {
-                return self.handle_turn_update(now, params.session_id).then_some(Passed::PLAIN);
+                return self.handle_turn_update(now, turn, params).then_some(Passed::PLAIN);
             }
         }
         if let Some(form) = dialect.progress

@@ -64,8 +64,9 @@ impl Relay {
         let parent = self.parent_of(from, dialect, method, params.session_id);
         let partial = dialect.progress.and_then(|form| form.asked_partial(params));
         let is_question = dialect.clocks.is_question(method);
-        let turn = dialect.turn.filter(|turn| method == turn.prompt || method == turn.permission);
-        let session = turn.and(params.session_id);
+        let turn = dialect.turn;
+        let in_turns = from == Side::Client && turn.is_some_and(|turn| turn.is_in_updates(method));
+        let session = params.session_id.filter(|_| in_turns || turn.is_some_and(|turn| method == turn.permission));
         let has_rare = session.is_some() || parent.is_some() || partial.is_some() || is_question || is_handshake;
         let early = self.early_cancels[from].claim(&id);
         let core = &mut self.core;
@@ -85,9 +86,7 @@ impl Relay {
         if is_question {
             self.core.questions[from.other()].hold(now);
         }
-        if let (Side::Client, Some(turn), Some(session)) = (from, turn, session)
-            && method == turn.prompt
-        {
+        if let Some(session) = session.filter(|_| in_turns) {
             self.core.turns.insert(session, request_key.key);
         }
         if !self.with(now, request_key, |step| step.open(early.as_ref()))? {
@@ -140,8 +139,11 @@ impl Relay {
         }
         let table = &self.tables[Side::Client];
         let is = |wanted: fn(&Exchange) -> bool| move |key| table.get(key).is_some_and(wanted);
-        let has_session = is(|exchange| exchange.session().is_some());
-        let parent = self.core.turns.parent(session, is(Exchange::is_waiting), table.only_live(), has_session);
+        let turn_is = |wanted: fn(&Exchange) -> bool| {
+            move |key| table.get(key).is_some_and(|exchange| wanted(exchange) && self.core.is_turn(exchange))
+        };
+        let has_session = turn_is(|exchange| exchange.session().is_some());
+        let parent = self.core.turns.parent(session, turn_is(Exchange::is_waiting), table.only_live(), has_session);
         // Nothing is part of what the other side has not seen, or has answered.
         parent.filter(|key| is(|exchange| exchange.up == Up::Sent)(*key))
     }

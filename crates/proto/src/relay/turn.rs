@@ -8,10 +8,13 @@ use super::{
 use crate::{
     cause::{Cause, CauseCode},
     dialect::TurnForm,
+    frame::Params,
     id::RequestId,
+    json,
     link::{LateKind, RequestKey},
     receipt::Outcome,
     side::Side,
+    slab::Key,
     time::Instant,
 };
 
@@ -23,27 +26,43 @@ impl Relay {
         passed.unwrap_or(Passed::PLAIN)
     }
 
-    /// Whether a turn's update goes on: not after we have answered the turn for the agent (D34).
-    pub(super) fn handle_turn_update(&mut self, now: Instant, session: Option<&[u8]>) -> bool {
-        let Some(session) = session else { return true };
-        let is_muted = |key| self.tables.client.get(key).is_some_and(Exchange::is_open_upstream);
-        let mut muted = self.core.muted.iter().filter(|(muted, _)| **muted == *session).map(|(_, key)| *key);
-        if let Some(key) = muted.find(|key| is_muted(*key)) {
+    /// Whether a session's update goes on: not one of a turn that we have answered for the agent (D34). It is progress of
+    /// what the client waits for in that session (D16).
+    pub(super) fn handle_turn_update(&mut self, now: Instant, turn: &TurnForm, params: &Params<'_>) -> bool {
+        let Some(session) = params.session_id else { return true };
+        if let Some(request) = self.muted_turn(turn, session, params.raw) {
             let id = RequestId::from_json(session).unwrap_or(RequestId::NULL);
-            self.step(now, RequestKey { from: Side::Client, key }, |step| {
+            self.step(now, request, |step| {
                 step.report_late(id, LateKind::Progress);
                 step.note_alive();
             });
             return false;
         }
-        if let Some(request) = self.open_prompt(session) {
-            self.step(now, request, |step| {
-                step.exchange.rare().progress.note(now, None);
-                step.reset_response_clock();
-                step.mark_changed();
+        let mut place = 0;
+        while let Some(key) = self.core.turns.nth(session, place) {
+            place += 1;
+            self.step(now, RequestKey { from: Side::Client, key }, |step| {
+                if step.exchange.is_waiting() {
+                    step.exchange.rare().progress.note(now, None);
+                    step.reset_response_clock();
+                    step.mark_changed();
+                }
             });
         }
         true
+    }
+
+    /// The turn that this update belongs to, if we have answered that for the agent, which has not.
+    fn muted_turn(&self, turn: &TurnForm, session: &[u8], params: Option<&[u8]>) -> Option<RequestKey> {
+        let of = |key| self.tables.client.get(key);
+        let mut muted = self.core.muted.iter().filter(|(muted, _)| **muted == *session).map(|(_, key)| *key);
+        let key = muted.find(|key| of(*key).is_some_and(Exchange::is_open_upstream))?;
+        let kind = params.and_then(|params| json::lookup(params, turn.kind)).and_then(json::text);
+        let is_beside = kind.is_some_and(|kind| turn.beside.contains(&&*kind));
+        // What comes while the session is loaded is its history.
+        let is_load = |key| of(key).is_some_and(|request| request.is_waiting() && !self.core.is_turn(request));
+        let is_another = is_beside || self.core.turns.of(session).any(is_load);
+        (!is_another).then_some(RequestKey { from: Side::Client, key })
     }
 
     /// Our side cancelled a turn: every permission request of the session is answered "cancelled" to the agent, and
@@ -64,9 +83,9 @@ impl Relay {
 
     /// The prompt of this session that waits for its answer.
     fn open_prompt(&self, session: &[u8]) -> Option<RequestKey> {
-        let table = &self.tables[Side::Client];
-        let mut turns = self.core.turns.of(session).rev();
-        let key = turns.find(|key| table.get(*key).is_some_and(Exchange::is_waiting))?;
+        let of = |key: &Key| self.tables.client.get(*key);
+        let is_open = |key: &Key| of(key).is_some_and(|request| request.is_waiting() && self.core.is_turn(request));
+        let key = self.core.turns.of(session).rev().find(is_open)?;
         Some(RequestKey { from: Side::Client, key })
     }
 }

@@ -47,6 +47,7 @@ mod relay_progress;
 mod relay_regressions;
 mod relay_tasks;
 mod relay_translation;
+mod relay_updates;
 mod relay_view;
 mod spoilt;
 mod wire;

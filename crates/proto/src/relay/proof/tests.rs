@@ -135,16 +135,16 @@ fn every_check_of_the_relay_can_fail() {
                 request(relay, 4).down = Down::Answering(Some(void(relay)), Settled::Answered);
             }),
             ("a clock runs for", |relay| request(relay, 1).down = Down::Answering(None, Settled::Answered)),
-            ("a turn is known while it is in flight", |relay| {
+            ("a turn or load is known while it is in flight", |relay| {
                 let key = key(relay, 1);
                 relay.core.turns.remove(b"\"s\"", key);
             }),
-            ("a turn is known while it is in flight", |relay| {
+            ("a turn or load is known while it is in flight", |relay| {
                 let key = key(relay, 1);
                 request(relay, 1).clocks = None;
                 retire(relay, key, now());
             }),
-            ("a turn is known while it is in flight", |relay| {
+            ("a turn or load is known while it is in flight", |relay| {
                 let key = key(relay, 4);
                 request(relay, 4).rare().session = Some(b"\"s\"".as_slice().into());
                 relay.core.turns.insert(b"\"s\"", key);
