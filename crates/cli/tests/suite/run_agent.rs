@@ -126,6 +126,58 @@ fn a_session_cancel_passes_and_the_turn_is_answered_by_the_agent() {
     pass_to_client(&mut rig, &result("1", r#"{"stopReason":"cancelled"}"#));
 }
 
+fn update(session: &str, kind: &str) -> String {
+    let update = format!(r#"{{"sessionUpdate":"{kind}","sessionId":"child"}}"#);
+    notification("session/update", &format!(r#"{{"sessionId":"{session}","update":{update}}}"#))
+}
+
+/// D34.
+#[test]
+fn after_a_timeout_the_late_updates_of_a_prompt_reach_nobody_and_news_of_a_child_does() {
+    let mut rig = acp(&["--timeout", "session/prompt=20ms"]);
+    pass_to_server(&mut rig, &request_with("1", "session/prompt", r#"{"sessionId":"s","prompt":[]}"#));
+    rig.server.expect(&notification("session/cancel", r#"{"sessionId":"s"}"#));
+    let error = error_of(&rig.client.receive(), "1");
+    assert_eq!(error["code"], -31001, "{error}");
+    assert_eq!(error["message"], "no answer or progress for 20ms (set by rescind run --timeout)", "{error}");
+    for kind in ["agent_message_chunk", "tool_call", "tool_call_update", "plan"] {
+        rig.server.send(&update("s", kind));
+        pass_to_client(&mut rig, &update("s", "subagent_update"));
+        pass_to_client(&mut rig, &update("child", kind));
+    }
+    rig.server.send(&result("1", r#"{"stopReason":"cancelled"}"#));
+    pass_to_client(&mut rig, &update("s", "agent_message_chunk"));
+}
+
+/// D16: the time is that of other requests, one after the other.
+#[test]
+fn a_load_whose_updates_stream_outlives_its_timeout_and_one_that_is_silent_does_not() {
+    let mut rig = acp(&["--timeout", "session/load=2s", "--timeout", "session/set_mode=300ms"]);
+    pass_to_server(&mut rig, &request_with("1", "session/load", r#"{"sessionId":"s"}"#));
+    for tick in 2..10 {
+        let id = tick.to_string();
+        pass_to_server(&mut rig, &request_with(&id, "session/set_mode", r#"{"sessionId":"s"}"#));
+        rig.server.expect(&cancel_request(&id));
+        assert_eq!(error_of(&rig.client.receive(), &id)["code"], -31001);
+        pass_to_client(&mut rig, &update("s", "agent_message_chunk"));
+    }
+    let error = error_of(&rig.client.receive(), "1");
+    assert_eq!(error["message"], "no answer or progress for 2s (set by rescind run --timeout)", "{error}");
+    rig.server.expect(&cancel_request("1"));
+}
+
+/// D16: a person signs in, in a browser.
+#[test]
+fn signing_in_has_no_timeout_unless_one_names_it() {
+    let mut rig = acp(&["--timeout", "300ms", "--timeout", "initialize=1m"]);
+    pass_to_server(&mut rig, &request_with("1", "authenticate", r#"{"methodId":"oauth"}"#));
+    // A later request's time is up before.
+    pass_to_server(&mut rig, &request_with("2", "session/new", "{}"));
+    rig.server.expect(&cancel_request("2"));
+    assert_eq!(error_of(&rig.client.receive(), "2")["code"], -31001);
+    pass_to_client(&mut rig, &result("1", "{}"));
+}
+
 /// D3: a peer that uses the older spelling is spoken to in it.
 #[test]
 fn an_agent_that_spells_it_the_old_way_is_told_the_old_way() {

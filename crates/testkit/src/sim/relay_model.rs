@@ -251,6 +251,14 @@ impl RelayModel {
         // After we answered for the agent, nothing of the turn passes until its own answer (D34).
         let muted = self.asks.iter().filter(given_up).any(|ask| ask.heard && ask.seen.is_some());
         let perhaps = self.asks.iter().any(|ask| given_up(&ask));
+        let is_out = |ask: &Ask| !ask.withdrawn && (ask.seen.is_some() || !self.write_closed.server);
+        // What passes is progress of the turn in flight (D16).
+        if !self.asks.iter().filter(given_up).any(|ask| ask.heard && is_out(ask)) {
+            let limit = self.scene.clock;
+            for ask in self.asks.iter_mut().filter(|ask| ask.method == PROMPT && ask.deadline.is_some()) {
+                ask.deadline = limit.map(|limit| now + limit);
+            }
+        }
         if !muted && !self.write_closed.client {
             self.owed.client.push_back(Owed::Update(number, perhaps));
         }

@@ -18,6 +18,9 @@ pub const ANSWERED: &str = "answered, answered (ACP v1)";
 /// The scene in which answers may hold bytes that are not UTF-8.
 pub const MANGLED: &str = "mangled answers (MCP legacy)";
 
+/// The scene in which clocks end turns.
+pub const TIMED_TURNS: &str = "turns, clock (ACP v1)";
+
 /// Every distinct pair of policies that a relay can join.
 #[must_use]
 pub fn relay() -> Vec<Scene> {
@@ -59,6 +62,14 @@ pub fn relay() -> Vec<Scene> {
         Scene { mangled: true, ..Scene::new(MANGLED, legacy, legacy) },
         Scene::new("reuse (MCP legacy, modern)", legacy, modern),
         Scene::new("reuse (MCP modern, legacy)", modern, legacy),
+        Scene {
+            turn: true,
+            clock: Some(Duration::from_secs(60)),
+            methods: Sides { client: &[PROMPT], server: &[] },
+            asks: Sides { client: 2, server: 0 },
+            plains: 0,
+            ..Scene::new(TIMED_TURNS, &acp::V1, &acp::V1)
+        },
     ]
 }
 
