@@ -19,7 +19,7 @@ pub(super) struct Observed {
     pub(super) token: Option<RequestId>,
     /// The token under which it asked for partial results.
     pub(super) partial: Option<RequestId>,
-    /// The session of a turn, as JSON.
+    /// The session of a turn or a load, as JSON.
     pub(super) session: Option<Box<[u8]>>,
     pub(super) dialect: &'static Dialect,
     pub(super) parent: Option<RequestKey>,
@@ -36,6 +36,8 @@ pub(super) struct Observed {
     pub(super) late: ObservedLate,
     /// Requests with its id that came while it was in flight, and are not known to be refused yet.
     pub(super) duplicates: u32,
+    /// It is a turn (D37).
+    pub(super) is_turn: bool,
     /// It is a task, or becomes one: only `tasks/cancel` may cancel it (MCP-C13).
     pub(super) is_task: bool,
     /// A later request has taken the id over.
@@ -44,7 +46,7 @@ pub(super) struct Observed {
     pub(super) reuses: bool,
 }
 
-/// How far a request is, by its last progress. The updates of a turn are only counted.
+/// How far a request is, by its last progress. The updates of a session are only counted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObservedProgress {
     /// When the last of it passed.

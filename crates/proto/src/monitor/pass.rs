@@ -71,7 +71,7 @@ impl Monitor {
             self.negotiation.saw_last_request();
         }
         let short = |token: RequestId| (!self.is_long(&token)).then_some(token);
-        let turn = dialect.turn.filter(|turn| method == turn.prompt);
+        let turn = dialect.turn.filter(|turn| turn.is_in_updates(&method));
         let observed = Observed {
             token: dialect.progress.and_then(|form| form.asked(&params)).and_then(short),
             partial: dialect.progress.and_then(|form| form.asked_partial(&params)).and_then(short),
@@ -82,6 +82,7 @@ impl Monitor {
             parent: self.parent_of(from, dialect, &method, params.session_id),
             dialect,
             since: now,
+            is_turn: turn.is_some_and(|turn| method == turn.prompt),
             is_task: self.negotiation.asks_for_task(from, dialect, &method, &params),
             method: self.methods.intern(&method),
             name: params.name.map_or(Method::OTHER, |name| self.names.intern_json(name)),
@@ -160,12 +161,17 @@ impl Monitor {
         }
     }
 
-    /// Notes an update of a turn as progress of its prompt.
+    /// Notes an update of a session as progress of its turns and loads (D16).
     fn handle_turn_update(&mut self, now: Instant, session: Option<&[u8]>) {
-        let Some(request) = self.open_turn(session) else { return };
-        let Some(observed) = self.observed_mut(request) else { return };
-        observed.note_progress(now, &Reading::default(), 0);
-        self.events.push_back(MonitorEvent::Progress { request });
+        let Some(session) = session else { return };
+        let mut place = 0;
+        while let Some(key) = self.requests.client.in_updates(session, place) {
+            place += 1;
+            let request = RequestKey { from: Side::Client, key };
+            let Some(observed) = self.observed_mut(request) else { continue };
+            observed.note_progress(now, &Reading::default(), 0);
+            self.events.push_back(MonitorEvent::Progress { request });
+        }
     }
 
     /// Notes a message of a subscription that is over: it is late (MCP-H04).

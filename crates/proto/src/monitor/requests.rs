@@ -95,13 +95,22 @@ impl Requests {
 
     /// The newest turn of this session in flight.
     pub(super) fn open_turn(&self, session: &[u8]) -> Option<Key> {
-        self.turns.of(session).next_back()
+        self.turns.of(session).rev().find(|key| self.is_turn(*key))
+    }
+
+    /// The request in flight that a session's updates belong to, and that so many such are older than.
+    pub(super) fn in_updates(&self, session: &[u8], place: usize) -> Option<Key> {
+        self.turns.nth(session, place)
+    }
+
+    fn is_turn(&self, key: Key) -> bool {
+        self.table.get(key).is_some_and(|request| request.is_turn)
     }
 
     /// The request during which another is made that names this session, where that is certain.
     pub(super) fn parent(&self, session: Option<&[u8]>) -> Option<Key> {
-        let has_session = |key| self.table.get(key).is_some_and(|request| request.session.is_some());
-        self.turns.parent(session, |_| true, self.table.only_live(), has_session)
+        let has_session = |key| self.table.get(key).is_some_and(|request| request.is_turn && request.session.is_some());
+        self.turns.parent(session, |key| self.is_turn(key), self.table.only_live(), has_session)
     }
 
     /// Gives the id of a settled request to a later one.
@@ -149,7 +158,7 @@ impl Requests {
             }
             let Some(session) = &request.session else { continue };
             let known = self.turns.of(session).any(|turn| turn == key);
-            assert_eq!(known, request.is_live(), "invariant 6: a turn is known while it is in flight");
+            assert_eq!(known, request.is_live(), "invariant 6: a turn or load is known while it is in flight");
         }
     }
 }

@@ -25,7 +25,7 @@ pub struct ObservedRequest<'a> {
     pub method: &'a str,
     /// The tool or prompt that it names: untrusted. None if it is longer than 256 bytes, or the 4,097th.
     pub name: Option<Cow<'a, str>>,
-    /// The session whose turn it is, as JSON.
+    /// The session of a turn or of a load of one, as JSON.
     pub session: Option<&'a [u8]>,
     /// Its dialect (D2).
     pub dialect: &'static Dialect,

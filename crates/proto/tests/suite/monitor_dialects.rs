@@ -144,6 +144,27 @@ fn work_done_and_partial_results_are_progress_of_the_same_request() {
     assert_eq!(rig.request(Client, "1").progress.map(|progress| progress.count), Some(2));
 }
 
+#[test]
+fn updates_of_a_session_are_progress_of_what_loads_it_which_is_no_turn() {
+    for method in ["session/load", "session/resume"] {
+        let mut rig = acp_link();
+        rig.client(PROMPT);
+        for (id, session) in [(2, "s"), (3, "t")] {
+            let params = format!(r#"{{"sessionId":"{session}","cwd":"/"}}"#);
+            rig.client(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#));
+        }
+        for _ in 0..3 {
+            rig.server(r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{}}}"#);
+        }
+        let count = |rig: &MonitorRig, id| rig.request(Client, id).progress.map(|progress| progress.count);
+        assert_eq!(["1", "2", "3"].map(|id| count(&rig, id)), [Some(3), Some(3), None], "{method}");
+        rig.server(PERMISSION);
+        assert_eq!(rig.request(Server, "1").parent, Some(rig.request(Client, "1").key), "the turn asks");
+        rig.client(TURN_CANCEL);
+        assert!(rig.request(Client, "1").cancel.is_some() && rig.request(Client, "2").cancel.is_none(), "{method}");
+    }
+}
+
 /// D37: a turn is cancelled by its own notification, updated until its answer, and confirmed by its own result.
 #[test]
 fn a_cancelled_turn_is_confirmed_by_its_stop_reason() {

@@ -61,7 +61,7 @@ fn every_check_of_a_monitors_requests_can_fail() {
         &[
             ("finds another request", |monitor| request(monitor, 2).id = RequestId::integer(3)),
             ("a token of", |monitor| request(monitor, 2).token = Some(RequestId::integer(9))),
-            ("a turn is known", |monitor| request(monitor, 1).session = Some(b"1".as_slice().into())),
+            ("a turn or load is known", |monitor| request(monitor, 1).session = Some(b"1".as_slice().into())),
         ],
     );
 }
