@@ -32,7 +32,8 @@ pub(crate) struct LinkArguments {
     /// the client. METHOD=DURATION, which also applies to requests of the server, goes before it, and
     /// METHOD:TOOL=DURATION goes before both. May be repeated; of several values for the same requests, the last one
     /// counts. Progress restarts the timer: in MCP progress that the client asked for, in ACP a `session/update` of the
-    /// prompt's session. Set it below the client's own timeout
+    /// session that is prompted, loaded or resumed. What waits for a person, such as ACP's `authenticate`, has no timer
+    /// unless METHOD names it. Set it below the client's own timeout
     #[arg(long, value_name = "[METHOD[:TOOL]=]DURATION", value_parser = LimitArg::parse, allow_hyphen_values = true)]
     timeout: Vec<LimitArg>,
 
