@@ -3,6 +3,7 @@
 use std::fs;
 
 use rescind_testkit::puppet::{Ends, Server, Service, Shim};
+use rustix::process::Signal;
 
 use super::{MIRRORS, MODERN, serve};
 use crate::shim::{
@@ -55,6 +56,22 @@ fn a_cancel_on_stdio_reaches_the_server_of_a_url() {
     ask(&mut client, &mut server, "3");
     server.send(&result("3", "{}"));
     client.expect(&result("3", "{}"));
+}
+
+/// D44: Ctrl-C ends a turn of a client that reads lines; its session goes on until its input ends.
+#[test]
+fn sigint_does_not_end_the_session_of_a_url_while_the_clients_input_is_open() {
+    let service = serve();
+    let (shim, mut client, mut server) = open(&service);
+    ask(&mut client, &mut server, "1");
+    shim.kill(Signal::INT);
+    for id in ["2", "3", "4", "5"] {
+        ask(&mut client, &mut server, id);
+        server.send(&result(id, "{}"));
+        client.expect(&result(id, "{}"));
+    }
+    server.send(&result("1", "{}"));
+    client.expect(&result("1", "{}"));
 }
 
 /// D62, on both ways: the client of a URL is on stdio, the server behind it has sent all in one piece.
