@@ -27,6 +27,8 @@ pub enum SeededBug {
     UnreadableAnswerLost,
     /// Progress that still waits is written together with the answer of its request (D62).
     ProgressWithAnswer,
+    /// A turn that a clock ended is heard of until its agent ends it, too (D34).
+    TurnHeardAfterTimeout,
 }
 
 thread_local! {
