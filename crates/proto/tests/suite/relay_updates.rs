@@ -119,7 +119,7 @@ fn turn(by: By, how_far: Turn) -> Option<RelayRig> {
             Duration::from_secs(30)
         }
         By::Operator => {
-            let key = rig.key(Side::Client, "1").unwrap();
+            let key = rig.key(Side::Client, "1").expect("it is in flight");
             assert!(rig.relay.stop(rig.now, key, None));
             Duration::from_secs(30)
         }
