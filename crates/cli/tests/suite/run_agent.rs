@@ -131,7 +131,7 @@ fn update(session: &str, kind: &str) -> String {
     notification("session/update", &format!(r#"{{"sessionId":"{session}","update":{update}}}"#))
 }
 
-/// D34.
+/// Case 62, of a turn (D34).
 #[test]
 fn after_a_timeout_the_late_updates_of_a_prompt_reach_nobody_and_news_of_a_child_does() {
     let mut rig = acp(&["--timeout", "session/prompt=20ms"]);
