@@ -96,6 +96,14 @@ impl HttpServer {
         self.take_in(now, key, head, &body.bytes);
     }
 
+    /// Hands a complete body out: its request is for another server that serves the same ([`place`](super::place)), and the
+    /// key means nothing here any more. `None` if it was refused meanwhile: then its response is here.
+    pub fn take_whole_body(&mut self, now: Instant, key: ReplyKey) -> Option<Vec<u8>> {
+        let body = self.take_body(key)?;
+        self.handle_hang_up(now, key);
+        Some(body.bytes)
+    }
+
     /// Records that a body broke off. Its client is gone, as far as is known.
     pub fn handle_body_broken(&mut self, key: ReplyKey) {
         let text = "the body of the request broke off";

@@ -6,10 +6,11 @@ use http::Request;
 use http_body::Body;
 
 use super::{endpoint::Endpoint, service::Respond};
-use crate::server::{Access, HttpServerConfig, KeySet, place};
+use crate::server::{Access, HttpServerConfig, KeySet};
 
 /// Endpoints that serve the same. A session stays with the one that began it, and a task with the one whose program has it;
-/// who comes goes to the one where least is going on. A handle: clones are of the same endpoints.
+/// who comes goes to the one where least is going on. Bodies that are being read share one bound, the first one's
+/// ([`max_bodies`](HttpServerConfig::max_bodies)). A handle: clones are of the same endpoints.
 ///
 /// Each is served by itself: [`accept`](Endpoint::accept) its links, [`drain`](Endpoint::drain) and
 /// [`close`](Endpoint::close) it.
@@ -61,14 +62,11 @@ impl Pool {
 
     /// Answers an HTTP request, by the endpoint that it is for.
     pub fn respond<B: Body>(&self, request: Request<B>) -> Respond<B> {
-        let [member] = &*self.members else {
-            let (head, body) = request.into_parts();
-            let candidates: Vec<_> =
-                self.members.iter().map(|member| member.with(|server, _| server.candidate(&head))).collect();
-            let at = place(&head, &candidates);
-            return self.members[at].respond(Request::from_parts(head, body));
-        };
-        member.respond(request)
+        match &*self.members {
+            [member] => member.respond(request),
+            [reader, ..] => Respond::of_several(reader, &self.members, request),
+            [] => unreachable!("a pool has at least one member"),
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::{
     convert::Infallible,
     future::Future,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, ready},
 };
 
@@ -16,12 +17,15 @@ use super::{
     body::{Reply, ResponseBody},
     endpoint::Endpoint,
 };
-use crate::server::ReplyBody;
+use crate::server::{ReplyBody, place};
 
 /// The future of a response. Dropping it is the client's hang-up.
 #[derive(Debug)]
 pub struct Respond<B> {
-    endpoint: Endpoint,
+    /// Judges the head, and has the body if that is waited for.
+    reader: Endpoint,
+    /// Those of which one answers, if the reader is one of several.
+    members: Option<Arc<[Endpoint]>>,
     state: State<B>,
 }
 
@@ -41,8 +45,20 @@ impl Endpoint {
     /// Answers an HTTP request. Its head is judged before its body is waited for, and before a client is told to
     /// `100 Continue`.
     pub fn respond<B: Body>(&self, request: Request<B>) -> Respond<B> {
+        Respond::new(self, None, request)
+    }
+}
+
+impl<B: Body> Respond<B> {
+    fn new(reader: &Endpoint, members: Option<Arc<[Endpoint]>>, request: Request<B>) -> Self {
         let (head, body) = request.into_parts();
-        Respond { endpoint: self.clone(), state: State::Arrived(Box::new(head), Box::pin(body)) }
+        Self { reader: reader.clone(), members, state: State::Arrived(Box::new(head), Box::pin(body)) }
+    }
+
+    /// Has one of several endpoints read the body, if it must be waited for: so one bound is for all bodies. Of these
+    /// members, the one that the request is for answers.
+    pub(super) fn of_several(reader: &Endpoint, members: &Arc<[Endpoint]>, request: Request<B>) -> Self {
+        Self::new(reader, Some(Arc::clone(members)), request)
     }
 }
 
@@ -67,13 +83,16 @@ impl<B: Body> Future for Respond<B> {
     type Output = Result<Response<ResponseBody>, Infallible>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Self { endpoint, state } = self.get_mut();
+        let Self { reader: endpoint, members, state } = self.get_mut();
         loop {
             match state {
                 State::Arrived(head, body) => {
                     let first = first_part(cx, head, body.as_mut(), endpoint.max_message());
                     *state = match first {
-                        First::Whole(bytes) => State::Waiting(Reply::new(endpoint, endpoint.receive(head, &bytes))),
+                        First::Whole(bytes) => {
+                            let placed = members.as_ref().map_or(&*endpoint, |members| placed(members, head));
+                            State::Waiting(Reply::new(placed, placed.receive(head, &bytes)))
+                        }
                         First::Part(part) => {
                             let key = endpoint.receive_head(head);
                             endpoint.with(|server, _| match part {
@@ -104,7 +123,14 @@ impl<B: Body> Future for Respond<B> {
                         }
                         Some(Err(_)) => endpoint.with(|server, _| server.handle_body_broken(key)),
                         None => {
-                            endpoint.receive_end(key, head);
+                            if let Some(members) = members {
+                                if let Some(body) = endpoint.with(|server, now| server.take_whole_body(now, key)) {
+                                    let placed = placed(members, head);
+                                    *reply = Reply::new(placed, placed.receive(head, &body));
+                                }
+                            } else {
+                                endpoint.receive_end(key, head);
+                            }
                             *state = match std::mem::replace(state, State::Done) {
                                 State::Reading(_, _, reply) => State::Waiting(reply),
                                 other @ (State::Arrived(..) | State::Waiting(_) | State::Done) => other,
@@ -120,6 +146,12 @@ impl<B: Body> Future for Respond<B> {
             }
         }
     }
+}
+
+/// The endpoint that a request is for.
+fn placed<'a>(members: &'a [Endpoint], head: &Parts) -> &'a Endpoint {
+    let candidates: Vec<_> = members.iter().map(|member| member.with(|server, _| server.candidate(head))).collect();
+    &members[place(head, &candidates)]
 }
 
 /// What has come of a body with its head.

@@ -206,6 +206,21 @@ fn bodies_that_are_being_read_share_one_bound() {
 }
 
 #[test]
+fn a_body_that_one_machine_has_read_is_handled_by_another() {
+    let mut rig = Rig::with(HttpServerConfig { max_message: 5000, ..config() });
+    let good = head(1, &[]);
+    let key = rig.server.handle_head(rig.now, &good);
+    rig.server.handle_body(key, b"{");
+    rig.server.handle_body(key, b"}");
+    assert_eq!(rig.server.take_whole_body(rig.now, key).as_deref(), Some(&b"{}"[..]));
+    let refused = rig.server.handle_head(rig.now, &good);
+    rig.server.handle_body(refused, &[b' '; 5001]);
+    assert_eq!(rig.server.take_whole_body(rig.now, refused), None, "its answer is here");
+    assert_eq!(rig.read(refused).status, 413);
+    rig.leaves_nothing();
+}
+
+#[test]
 fn a_body_that_does_not_come_is_waited_for_no_longer_than_its_patience() {
     let mut rig = Rig::new();
     let silent = rig.server.handle_head(rig.now, &head(1, &[("content-length", "10")]));
