@@ -8,6 +8,7 @@ mod endpoint;
 mod link;
 mod listener;
 mod pool;
+mod room;
 mod seed;
 mod service;
 mod turns;

@@ -33,9 +33,14 @@ impl Holder {
         let address = || extensions.get::<ClientAddress>().filter(|_| parts_addresses);
         match (owner, address()) {
             (Some(owner), _) => Self::Owner(owner.clone()),
-            (None, Some(ClientAddress(address))) => Self::Address(network(*address)),
+            (None, Some(ClientAddress(address))) => Self::at(*address),
             (None, None) => Self::Anyone,
         }
+    }
+
+    /// The clients at this address.
+    pub(crate) fn at(address: IpAddr) -> Self {
+        Self::Address(network(address))
     }
 
     /// Bytes of memory that it takes beside itself.
@@ -48,7 +53,7 @@ impl Holder {
 }
 
 /// The addresses that one client may have.
-pub(crate) fn network(address: IpAddr) -> IpAddr {
+fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),

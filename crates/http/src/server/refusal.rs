@@ -34,6 +34,17 @@ impl Refusal {
         Self { header: Some((name, value)), ..self }
     }
 
+    /// The response as it is on a connection, which is closed after it.
+    pub(crate) fn last_words(&self) -> Vec<u8> {
+        let body = self.body();
+        let mut out = format!("HTTP/1.1 {}\r\nconnection: close\r\ncontent-type: application/json\r\n", self.status);
+        if let Some((name, value)) = &self.header {
+            out.extend([name.as_str(), ": ", value.to_str().unwrap_or_default(), "\r\n"]);
+        }
+        out.extend(["content-length: ", &body.len().to_string(), "\r\n\r\n"]);
+        [out.as_bytes(), &body].concat()
+    }
+
     pub(crate) fn body(&self) -> Bytes {
         let mut out = Vec::new();
         message::error(self.id.as_ref(), self.code, &self.text, None, &mut out);

@@ -79,6 +79,7 @@ pub(super) struct Shared {
     /// The start of the machine's clock.
     origin: tokio::time::Instant,
     max_message: usize,
+    parts_addresses: bool,
     state: Mutex<State>,
     /// The earliest timer has changed.
     rearmed: Notify,
@@ -179,7 +180,7 @@ impl Endpoint {
     #[must_use]
     pub fn new(mut config: HttpServerConfig) -> Self {
         config.seed = seed::pinned_or_drawn(config.seed);
-        let max_message = config.max_message;
+        let (max_message, parts_addresses) = (config.max_message, config.parts_addresses);
         let state = State {
             server: HttpServer::new(config),
             replies: HashMap::new(),
@@ -195,7 +196,8 @@ impl Endpoint {
             woken: Woken::default(),
         };
         let (origin, state) = (tokio::time::Instant::now(), Mutex::new(state));
-        let shared = Arc::new(Shared { origin, max_message, state, rearmed: Notify::new(), drained: Notify::new() });
+        let (rearmed, drained) = (Notify::new(), Notify::new());
+        let shared = Arc::new(Shared { origin, max_message, parts_addresses, state, rearmed, drained });
         tokio::spawn(keep_time(Arc::downgrade(&shared)));
         Self { shared }
     }
@@ -325,6 +327,11 @@ impl Endpoint {
     /// The longest message, in bytes.
     pub(super) fn max_message(&self) -> usize {
         self.shared.max_message
+    }
+
+    /// Whether clients are told apart by their address.
+    pub(super) fn parts_addresses(&self) -> bool {
+        self.shared.parts_addresses
     }
 
     /// Hands a request to the machine.

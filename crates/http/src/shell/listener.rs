@@ -1,33 +1,57 @@
 //! Accepting connections.
 
-use std::{future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    future::{Future, pending},
+    io,
+    net::SocketAddr,
+    pin::pin,
+    sync::Arc,
+    time::Duration,
+};
 
-use http::Request;
+use http::{Request, StatusCode};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioTimer;
+use rescind_proto::error_code;
 use rustix::net::sockopt;
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::{Semaphore, watch},
+    sync::watch,
     task::JoinSet,
+    time::{sleep, timeout},
 };
 
 use super::{
     pool::Pool,
+    room::{Answer, Place, Question, Room, Stage, Watched},
     turns::{Seat, Turns},
 };
-use crate::server::ClientAddress;
+use crate::server::{ClientAddress, refusal::Refusal};
 
 /// The wait after a failed accept: the client has left, or no descriptor is free.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
 
+/// The most bytes of a refused request that are read and dropped: two of the longest messages, by default.
+const MAX_DROPPED: usize = 128 << 20;
+
 /// How connections are treated.
 #[derive(Clone, Debug)]
 pub struct ListenerConfig {
-    /// Connections at once; one more waits.
+    /// Connections at once. Where the system limits the open files of a process, half of that limit is the most: the other
+    /// half is for pipes, connections to servers, and files.
+    ///
+    /// One more ends the one that has waited longest for its client, of the [address](crate::server::ClientAddress) that
+    /// has most of them; if each is owed an answer, it is itself refused, with 503. One address has half of them at most,
+    /// unless it is this machine's, or
+    /// [`parts_addresses`](crate::server::HttpServerConfig::parts_addresses) is `false`.
     pub max_connections: usize,
-    /// Time for the head of a request, and for the next request on a connection.
+    /// Time for the whole head of the first request on a connection.
     pub head_patience: Duration,
+    /// Time for the whole head of each further request, from the end of the answer before it.
+    pub idle_patience: Duration,
+    /// How long the rest of a request is read and dropped whose refusal was sent before its body had come, so that its
+    /// client sees the refusal and not a reset; and 128 MiB of it at most.
+    pub linger: Duration,
     /// The longest head, in bytes.
     pub max_head: usize,
     /// The most headers.
@@ -41,7 +65,9 @@ impl Default for ListenerConfig {
     fn default() -> Self {
         Self {
             max_connections: 65_536,
-            head_patience: Duration::from_secs(75),
+            head_patience: Duration::from_secs(30),
+            idle_patience: Duration::from_secs(75),
+            linger: Duration::from_secs(10),
             max_head: 64 << 10,
             max_headers: 100,
             probe_after: Duration::from_secs(15),
@@ -67,34 +93,38 @@ impl Listener {
     /// Serves until `end` is ready. Then no connection is accepted, and each ends with the response that is being given.
     /// Returns when all have ended; dropping the future closes them.
     pub async fn serve(self, end: impl Future<Output = ()>) {
-        let free = Arc::new(Semaphore::new(self.config.max_connections));
+        let room = Room::new(self.config.max_connections.min(descriptors() / 2));
+        let parts_addresses = self.pool.parts_addresses();
         let (ending, ended) = watch::channel(false);
         let turns = Arc::new(Turns::new());
         let mut connections = JoinSet::new();
-        let mut end = std::pin::pin!(end);
+        let mut end = pin!(end);
         loop {
             while connections.try_join_next().is_some() {}
             let accepted = async {
-                let place = Arc::clone(&free).acquire_owned().await;
-                (place, self.listener.accept().await)
+                room.fits().await;
+                self.listener.accept().await
             };
-            let (place, (stream, address)) = tokio::select! {
+            let accepted = tokio::select! {
                 () = &mut end => break,
-                (place, accepted) = accepted => match accepted {
-                    Ok(accepted) => (place, accepted),
-                    Err(_) => {
-                        tokio::time::sleep(ACCEPT_BACKOFF).await;
-                        continue;
-                    }
-                },
+                accepted = accepted => accepted,
             };
-            let connection =
-                converse(stream, address, self.pool.clone(), turns.seat(), self.config.clone(), ended.clone());
-            connections.spawn(async move {
-                // An error concerns this connection alone, and its client sees it.
-                let _ = connection.await;
-                drop(place);
-            });
+            match accepted {
+                Ok((stream, address)) => {
+                    let place = room.open(address.ip(), parts_addresses);
+                    let connection =
+                        Connection { place, address, pool: self.pool.clone(), config: self.config.clone() };
+                    // An error concerns this connection alone, and its client sees it.
+                    let conversation = connection.converse(stream, turns.seat(), ended.clone());
+                    connections.spawn(async move { drop(conversation.await) });
+                }
+                Err(error) => {
+                    if is_want_of_descriptors(&error) {
+                        room.make_room();
+                    }
+                    let _ = timeout(ACCEPT_BACKOFF, room.closed()).await;
+                }
+            }
         }
         drop(self.listener);
         let _ = ending.send(true);
@@ -102,37 +132,141 @@ impl Listener {
     }
 }
 
-async fn converse(
-    stream: TcpStream,
+/// What a connection is served with.
+struct Connection {
+    place: Arc<Place>,
     address: SocketAddr,
     pool: Pool,
-    seat: Seat,
     config: ListenerConfig,
-    mut ended: watch::Receiver<bool>,
-) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    probe(&stream, config.probe_after);
-    let (pool, seat) = (&pool, &seat);
-    let service = service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(ClientAddress(address.ip()));
-        seat.in_turn(pool.respond(request))
-    });
-    let mut server = http1::Builder::new();
-    server.timer(TokioTimer::new()).header_read_timeout(config.head_patience);
-    server.max_buf_size(config.max_head).max_headers(config.max_headers);
-    let mut connection = server.serve_connection(TokioIo::new(stream), service);
-    let served = tokio::select! {
-        served = &mut connection => served,
-        () = async { drop(ended.wait_for(|ended| *ended).await) } => {
-            std::pin::Pin::new(&mut connection).graceful_shutdown();
-            (&mut connection).await
+}
+
+/// How a connection came to its end.
+enum End {
+    /// By its client, or with an answer.
+    Served(hyper::Result<()>),
+    /// Its client has not asked anything in time.
+    Silent,
+    /// Another needs its place.
+    NoRoom,
+}
+
+impl Connection {
+    async fn converse(self, stream: TcpStream, seat: Seat, mut ended: watch::Receiver<bool>) -> io::Result<()> {
+        let Self { place, address, pool, config } = &self;
+        stream.set_nodelay(true)?;
+        probe(&stream, config.probe_after);
+        let seat = &seat;
+        let service = service_fn(move |mut request: Request<Incoming>| async move {
+            if !place.ask() {
+                // It ends without being handled.
+                return pending().await;
+            }
+            request.extensions_mut().insert(ClientAddress(address.ip()));
+            let request = request.map(|body| Question::new(body, Arc::clone(place)));
+            let response = seat.in_turn(pool.respond(request)).await;
+            response.map(|response| response.map(|body| Answer::new(body, Arc::clone(place))))
+        });
+        let mut server = http1::Builder::new();
+        server.timer(TokioTimer::new()).header_read_timeout(config.idle_patience);
+        server.max_buf_size(config.max_head).max_headers(config.max_headers);
+        let mut connection = server.serve_connection(Watched::new(stream, Arc::clone(place)), service);
+        let is_silent = async {
+            sleep(config.head_patience).await;
+            if place.stage() != Stage::Silent {
+                pending::<()>().await;
+            }
+        };
+        let served = async {
+            tokio::select! {
+                served = &mut connection => served,
+                () = until(&mut ended) => {
+                    std::pin::Pin::new(&mut connection).graceful_shutdown();
+                    (&mut connection).await
+                }
+            }
+        };
+        let end = tokio::select! {
+            served = served => End::Served(served),
+            () = is_silent => End::Silent,
+            () = place.ended() => End::NoRoom,
+        };
+        // First the response, whose client may have hung up: a cancel need not wait until the socket is closed.
+        let socket = connection.into_parts().io.into_socket();
+        tokio::task::yield_now().await;
+        match &end {
+            // Between two requests an answer would be taken for that of the next.
+            End::NoRoom if matches!(place.stage(), Stage::Silent | Stage::Asked) => {
+                let _ = socket.try_write(&Refusal::unavailable(1, "too many connections").last_words());
+            }
+            End::Silent => {
+                let text = "no request came in time";
+                let refusal = Refusal::new(StatusCode::REQUEST_TIMEOUT, error_code::PARSE_ERROR, text);
+                let _ = socket.try_write(&refusal.last_words());
+            }
+            End::Served(served) => {
+                let is_garbled = served.as_ref().is_err_and(hyper::Error::is_parse);
+                if is_garbled || matches!(place.stage(), Stage::Refused | Stage::Unread) {
+                    tokio::select! {
+                        () = drop_rest(&socket) => {}
+                        () = sleep(config.linger) => {}
+                        () = place.ended() => {}
+                        () = until(&mut ended) => {}
+                    }
+                }
+            }
+            End::NoRoom => {}
         }
-    };
-    // First the response, whose client may have hung up: a cancel need not wait until the socket is closed.
-    let socket = connection.into_parts().io;
-    tokio::task::yield_now().await;
-    drop(socket);
-    served.map_err(io::Error::other)
+        drop(socket);
+        match end {
+            End::Served(served) => served.map_err(io::Error::other),
+            End::Silent | End::NoRoom => Ok(()),
+        }
+    }
+}
+
+/// Waits until the service ends.
+async fn until(ended: &mut watch::Receiver<bool>) {
+    drop(ended.wait_for(|ended| *ended).await);
+}
+
+/// Reads and drops what still comes of a request, until its client closes. A socket that is closed before resets the
+/// connection, and what was sent on it is lost if its client has not read it.
+async fn drop_rest(socket: &TcpStream) {
+    let mut left = MAX_DROPPED;
+    while left > 0 && socket.readable().await.is_ok() {
+        match socket.try_read(&mut [0; 32 << 10]) {
+            Ok(0) => return,
+            Ok(dropped) => left = left.saturating_sub(dropped),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => return,
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+/// How many files this process may have open.
+#[cfg(unix)]
+fn descriptors() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    limit.current.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
+}
+
+/// Windows has no such limit.
+#[cfg(windows)]
+const fn descriptors() -> usize {
+    usize::MAX
+}
+
+/// Whether this process, or the system, has as many files open as it may.
+fn is_want_of_descriptors(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+
+    let errno = Errno::from_io_error(error);
+    #[cfg(unix)]
+    let is_full = errno == Some(Errno::NFILE);
+    #[cfg(windows)]
+    let is_full = false;
+    is_full || errno == Some(Errno::MFILE)
 }
 
 /// Has the system find out when the client has vanished without closing. Where it cannot, the next write tells.

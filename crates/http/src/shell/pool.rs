@@ -68,6 +68,11 @@ impl Pool {
             [] => unreachable!("a pool has at least one member"),
         }
     }
+
+    /// Whether clients are told apart by their address.
+    pub(super) fn parts_addresses(&self) -> bool {
+        self.members.iter().all(Endpoint::parts_addresses)
+    }
 }
 
 impl From<Endpoint> for Pool {

@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
 
+mod connections;
+
 use std::{
     net::SocketAddr,
     sync::mpsc::{Receiver, Sender, channel},
@@ -17,7 +19,7 @@ use rescind::{
 };
 use rescind_http::{
     server::{Access, Bearers, HttpServerConfig, Stateless},
-    shell::{Endpoint, Listener, ListenerConfig},
+    shell::{Endpoint, Listener, ListenerConfig, Pool},
 };
 use rescind_testkit::puppet::{Connection, Transcript};
 use tokio::{net::TcpListener, runtime::Runtime};
@@ -62,6 +64,13 @@ impl Rig {
     }
 
     fn with(is_mounted: bool, access: Access) -> Self {
+        let path = (!is_mounted).then(|| "/mcp".into());
+        let config = HttpServerConfig { path, access, stateless: Stateless::Served, ..HttpServerConfig::default() };
+        Self::of(&config, 1, (!is_mounted).then(ListenerConfig::default))
+    }
+
+    /// So many endpoints on a socket of their own with these settings, or else one that is mounted into an application.
+    fn of(config: &HttpServerConfig, members: usize, listening: Option<ListenerConfig>) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let (sender, marks) = channel();
         let (observer, cancels) = channel();
@@ -86,19 +95,19 @@ impl Rig {
             };
             server.with(|peer| peer.on_cancelled(observe))
         };
-        let address = runtime.block_on(async move {
-            let path = (!is_mounted).then(|| "/mcp".into());
-            let config = HttpServerConfig { path, access, stateless: Stateless::Served, ..HttpServerConfig::default() };
-            let endpoint = Endpoint::new(config);
+        let address = runtime.block_on(async {
+            let pool = Pool::new(members, config);
             let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = socket.local_addr().unwrap();
-            let served = endpoint.clone();
-            tokio::spawn(async move { served.serve(describe).await });
-            if is_mounted {
-                let application = axum::Router::new().route_service("/mcp", endpoint);
-                tokio::spawn(async move { axum::serve(socket, application).await });
+            for endpoint in pool.members() {
+                let (endpoint, describe) = (endpoint.clone(), describe.clone());
+                tokio::spawn(async move { endpoint.serve(describe).await });
+            }
+            if let Some(listening) = listening {
+                tokio::spawn(Listener::new(socket, pool, listening).serve(std::future::pending()));
             } else {
-                tokio::spawn(Listener::new(socket, endpoint, ListenerConfig::default()).serve(std::future::pending()));
+                let application = axum::Router::new().route_service("/mcp", pool.members()[0].clone());
+                tokio::spawn(async move { axum::serve(socket, application).await });
             }
             address
         });

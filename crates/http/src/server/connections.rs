@@ -1,0 +1,290 @@
+//! Open connections under one bound, and which of them is ended for room.
+//!
+//! A connection *waits* while its client owes it bytes: the head of a request, or more of a body. Only one that waits is
+//! ended for room, the one that has waited longest first, of the holder that has most connections. So whoever opens
+//! connections and sends nothing on them makes room for everybody else, and a request in flight is never ended.
+
+use core::{cmp::Reverse, net::IpAddr};
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::holder::Holder;
+
+/// Names a connection, as long as its table lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ConnectionKey(u64);
+
+/// The place of a connection in the order in which they began to wait.
+type Since = u64;
+
+/// Open connections.
+#[derive(Clone, Debug)]
+pub(crate) struct Connections {
+    bound: usize,
+    /// Connections that are not being ended.
+    staying: usize,
+    next_key: u64,
+    next_since: Since,
+    connections: BTreeMap<ConnectionKey, Connection>,
+    holders: BTreeMap<Holder, Held>,
+    /// Holders with a connection that waits, by how many connections they have, and since when.
+    waiting: BTreeSet<(usize, Reverse<Since>, Holder)>,
+}
+
+#[derive(Clone, Debug)]
+struct Connection {
+    holder: Holder,
+    since: Since,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Waiting,
+    /// It has a request, and owes its client an answer.
+    Answering,
+    /// It was chosen to make room, and has not closed.
+    Ending,
+}
+
+/// What one holder has.
+#[derive(Clone, Debug, Default)]
+struct Held {
+    /// Connections that are not being ended.
+    staying: usize,
+    waiting: BTreeMap<Since, ConnectionKey>,
+}
+
+impl Connections {
+    /// A table for so many connections, at least two. One holder has half of them at most, unless all are one.
+    pub(crate) fn new(bound: usize) -> Self {
+        Self {
+            bound: bound.max(2),
+            staying: 0,
+            next_key: 0,
+            next_since: 0,
+            connections: BTreeMap::new(),
+            holders: BTreeMap::new(),
+            waiting: BTreeSet::new(),
+        }
+    }
+
+    /// Adds a connection from this address, which waits; then [`excess`](Self::excess) says which are to be ended.
+    /// Clients on this machine are not told apart, nor any if `parts_addresses` is `false`.
+    pub(crate) fn open(&mut self, address: IpAddr, parts_addresses: bool) -> ConnectionKey {
+        let is_told_apart = parts_addresses && !address.to_canonical().is_loopback();
+        let holder = if is_told_apart { Holder::at(address) } else { Holder::Anyone };
+        let key = ConnectionKey(self.next_key);
+        self.next_key += 1;
+        let since = self.allocate_since();
+        self.staying += 1;
+        self.change(&holder, |held| {
+            held.staying += 1;
+            held.waiting.insert(since, key);
+        });
+        self.connections.insert(key, Connection { holder, since, state: State::Waiting });
+        key
+    }
+
+    /// Records that a connection does not wait any more; `false` if it is being ended.
+    pub(crate) fn answer(&mut self, key: ConnectionKey) -> bool {
+        let Some(connection) = self.connections.get_mut(&key) else { return false };
+        match core::mem::replace(&mut connection.state, State::Answering) {
+            State::Waiting => {
+                let (holder, since) = (connection.holder.clone(), connection.since);
+                self.change(&holder, |held| _ = held.waiting.remove(&since));
+            }
+            State::Answering => {}
+            State::Ending => {
+                connection.state = State::Ending;
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Records that a connection waits for its client: as the newest that does, or else in the place that it had before.
+    pub(crate) fn wait(&mut self, key: ConnectionKey, is_newest: bool) {
+        let newest = is_newest.then(|| self.allocate_since());
+        let Some(connection) = self.connections.get_mut(&key).filter(|one| one.state == State::Answering) else {
+            return;
+        };
+        connection.state = State::Waiting;
+        connection.since = newest.unwrap_or(connection.since);
+        let (holder, since) = (connection.holder.clone(), connection.since);
+        self.change(&holder, |held| _ = held.waiting.insert(since, key));
+    }
+
+    /// Records that a connection is closed.
+    pub(crate) fn close(&mut self, key: ConnectionKey) {
+        let Some(Connection { holder, since, state }) = self.connections.remove(&key) else { return };
+        if state != State::Ending {
+            self.leave(&holder, since);
+        }
+    }
+
+    /// The next connection that is to be ended, while there are too many. If all others are being answered, it is the one
+    /// that was opened last.
+    pub(crate) fn excess(&mut self) -> Option<ConnectionKey> {
+        let is_above_share = |held: usize| held > self.bound.div_ceil(2);
+        let mut most = self.waiting.iter().rev();
+        let greedy = most.find(|(_, _, holder)| *holder != Holder::Anyone).filter(|(held, _, _)| is_above_share(*held));
+        match greedy.map(|(_, _, holder)| holder.clone()) {
+            Some(holder) => self.end_oldest_of(&holder),
+            None if self.staying > self.bound => self.make_room(),
+            None => None,
+        }
+    }
+
+    /// Chooses a connection that is to be ended all the same, if one waits.
+    pub(crate) fn make_room(&mut self) -> Option<ConnectionKey> {
+        let (_, _, holder) = self.waiting.last()?.clone();
+        self.end_oldest_of(&holder)
+    }
+
+    /// Whether there are more than there may be, until those that are being ended are closed.
+    pub(crate) fn is_overfull(&self) -> bool {
+        self.connections.len() > self.bound
+    }
+
+    fn end_oldest_of(&mut self, holder: &Holder) -> Option<ConnectionKey> {
+        let (since, key) = self.holders.get(holder)?.waiting.first_key_value().map(|(since, key)| (*since, *key))?;
+        self.connections.get_mut(&key)?.state = State::Ending;
+        self.leave(holder, since);
+        Some(key)
+    }
+
+    /// A connection of this holder does not stay.
+    fn leave(&mut self, holder: &Holder, since: Since) {
+        self.staying -= 1;
+        self.change(holder, |held| {
+            held.staying -= 1;
+            held.waiting.remove(&since);
+        });
+    }
+
+    /// Changes what a holder has, and its place among those with a connection that waits.
+    fn change(&mut self, holder: &Holder, change: impl FnOnce(&mut Held)) {
+        let held = match self.holders.get_mut(holder) {
+            Some(held) => held,
+            None => self.holders.entry(holder.clone()).or_default(),
+        };
+        let before = held.place();
+        change(held);
+        let (after, is_empty) = (held.place(), held.staying == 0);
+        if before != after {
+            if let Some((count, since)) = before {
+                self.waiting.remove(&(count, since, holder.clone()));
+            }
+            if let Some((count, since)) = after {
+                self.waiting.insert((count, since, holder.clone()));
+            }
+        }
+        if is_empty {
+            self.holders.remove(holder);
+        }
+    }
+
+    const fn allocate_since(&mut self) -> Since {
+        self.next_since += 1;
+        self.next_since
+    }
+}
+
+impl Held {
+    /// How many it has, and since when the oldest waits; `None` if none does.
+    fn place(&self) -> Option<(usize, Reverse<Since>)> {
+        let (since, _) = self.waiting.first_key_value()?;
+        Some((self.staying, Reverse(*since)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(number: u8) -> IpAddr {
+        [10, 0, 0, number].into()
+    }
+
+    fn ended(connections: &mut Connections) -> Vec<ConnectionKey> {
+        std::iter::from_fn(|| connections.excess()).collect()
+    }
+
+    #[test]
+    fn the_one_that_waits_longest_of_the_address_that_has_most_makes_room() {
+        let mut connections = Connections::new(8);
+        let quiet = connections.open(at(1), true);
+        let keys: Vec<_> = [2, 3, 2, 3, 2, 4, 5].map(|number| connections.open(at(number), true)).into();
+        assert_eq!(ended(&mut connections), []);
+        for (number, oldest) in [(6, keys[0]), (7, keys[1]), (8, keys[2])] {
+            connections.open(at(number), true);
+            assert_eq!(ended(&mut connections), [oldest], "of 2, of 3 or 2 that has waited longer, and so on");
+            assert!(connections.is_overfull(), "it is open until it is closed");
+            connections.close(oldest);
+            assert!(!connections.is_overfull());
+        }
+        assert!(connections.answer(quiet));
+    }
+
+    #[test]
+    fn a_request_in_flight_is_never_ended() {
+        let mut connections = Connections::new(4);
+        let keys = [(); 4].map(|()| connections.open([127, 0, 0, 1].into(), true));
+        assert!(keys.iter().all(|key| connections.answer(*key)));
+        let newest = connections.open(at(1), true);
+        assert_eq!(ended(&mut connections), [newest], "the others are all being answered");
+        assert!(!connections.answer(newest), "what comes on it now is not taken");
+        connections.close(newest);
+        connections.wait(keys[2], true);
+        connections.wait(keys[1], true);
+        let newest = connections.open(at(1), true);
+        assert_eq!(ended(&mut connections), [keys[2]], "it was answered first");
+        connections.wait(keys[2], true);
+        assert_eq!(ended(&mut connections), []);
+        assert!(connections.answer(newest));
+    }
+
+    #[test]
+    fn one_address_has_half_unless_it_is_this_machine() {
+        let mut connections = Connections::new(8);
+        let keys: Vec<_> = (0..6).map(|_| connections.open(at(1), true)).collect();
+        assert_eq!(ended(&mut connections), [keys[0], keys[1]]);
+        keys[2..].iter().for_each(|key| assert!(connections.answer(*key)));
+        let newest = connections.open(at(1), true);
+        assert_eq!(ended(&mut connections), [newest]);
+        let mut connections = Connections::new(8);
+        for address in ["127.0.0.1", "127.0.0.2", "::1", "::ffff:127.0.0.1"] {
+            connections.open(address.parse().expect("an address"), true);
+            connections.open(address.parse().expect("an address"), true);
+        }
+        assert_eq!(ended(&mut connections), []);
+        let mut connections = Connections::new(8);
+        (0..8).for_each(|_| _ = connections.open(at(1), false));
+        assert_eq!(ended(&mut connections), [], "a proxy");
+    }
+
+    #[test]
+    fn a_body_that_gets_on_is_newer_than_one_that_does_not() {
+        let mut connections = Connections::new(2);
+        let [steady, slow] = [(); 2].map(|()| connections.open(at(1), false));
+        for (key, has_progressed) in [(steady, true), (slow, true), (steady, true), (slow, false)] {
+            assert!(connections.answer(key));
+            connections.wait(key, has_progressed);
+        }
+        connections.open(at(1), false);
+        assert_eq!(ended(&mut connections), [slow]);
+    }
+
+    #[test]
+    fn room_can_be_made_below_the_bound() {
+        let mut connections = Connections::new(9);
+        let [first, second] = [(); 2].map(|()| connections.open(at(1), true));
+        assert!(connections.answer(first));
+        assert_eq!(connections.make_room(), Some(second));
+        assert_eq!(connections.make_room(), None);
+        connections.close(second);
+        connections.close(first);
+        assert!(connections.connections.is_empty() && connections.holders.is_empty() && connections.waiting.is_empty());
+        assert_eq!(connections.staying, 0);
+    }
+}
