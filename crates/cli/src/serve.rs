@@ -70,6 +70,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME")]
     host: Vec<Box<str>>,
 
+    /// Clients come through a proxy on another machine: do not tell them apart by address, since all have the proxy's.
+    /// Otherwise all together have what one client may have, half of the connections for instance
+    #[arg(long)]
+    behind_proxy: bool,
+
     /// An origin whose pages may use the service, such as https://example.com, beside those of this machine. May be
     /// repeated
     #[arg(long, value_name = "ORIGIN")]
@@ -338,7 +343,8 @@ async fn run_link(arguments: Rc<Arguments>, upstream: Option<Remote>, opened: Op
 const STATUS_WITHIN: Duration = Duration::from_secs(1);
 
 fn endpoint_config(arguments: &Arguments, access: Access, passes_authorization: bool) -> HttpServerConfig {
-    let Arguments { listen, path, host, allow_origin, idle, keep_alive, max_sessions, link, .. } = arguments;
+    let Arguments { listen, path, host, behind_proxy, allow_origin, idle, keep_alive, max_sessions, link, .. } =
+        arguments;
     let shared = arguments.is_shared();
     let loopback = || LOOPBACK.map(Into::into).to_vec();
     let hosts = match (listen.ip().is_loopback(), &**host) {
@@ -353,6 +359,7 @@ fn endpoint_config(arguments: &Arguments, access: Access, passes_authorization: 
         stream_after: if arguments.upstream.is_some() { STATUS_WITHIN } else { defaults.stream_after },
         hosts,
         origins: allow_origin.clone(),
+        parts_addresses: !behind_proxy,
         access,
         stateless: match (shared, link.bridge) {
             (true, _) => Stateless::Joined,

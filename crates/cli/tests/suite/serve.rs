@@ -13,6 +13,7 @@ mod remote;
 mod shared;
 mod sign_in;
 mod silence;
+mod sockets;
 mod upstream;
 
 use rescind_testkit::puppet::{Connection, Server, Service, Session};

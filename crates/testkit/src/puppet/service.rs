@@ -89,8 +89,24 @@ impl Service {
     /// If it does not start.
     #[must_use]
     pub fn start<S: Into<OsString>>(program: &str, flags: impl IntoIterator<Item = S>) -> Self {
+        Self::start_by(Command::new(program), program, flags)
+    }
+
+    /// The same for a process that may have so many files open.
+    ///
+    /// # Panics
+    ///
+    /// If it does not start.
+    #[must_use]
+    pub fn start_with_descriptors(program: &str, most: usize) -> Self {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!(r#"ulimit -n {most} && exec "$0" "$@""#), program]);
+        Self::start_by(command, program, [] as [&str; 0])
+    }
+
+    fn start_by<S: Into<OsString>>(command: Command, program: &str, flags: impl IntoIterator<Item = S>) -> Self {
         let service =
-            Self::open(program, flags, |orders| ["--".into(), puppet(program.as_ref()).into(), orders.into()]);
+            Self::open(command, flags, |orders| ["--".into(), puppet(program.as_ref()).into(), orders.into()]);
         let mut asked = service.accept();
         let question = asked.receive();
         if !question.contains(r#""id":1,"method":"server/discover""#) {
@@ -128,7 +144,7 @@ impl Service {
     /// If it does not start.
     #[must_use]
     pub fn unasked<S: Into<OsString>>(program: &str, flags: impl IntoIterator<Item = S>) -> Self {
-        Self::open(program, flags, |orders| ["--".into(), puppet(program.as_ref()).into(), orders.into()])
+        Self::open(Command::new(program), flags, |orders| ["--".into(), puppet(program.as_ref()).into(), orders.into()])
     }
 
     /// `program serve --shared` in front of this command. It has no puppets.
@@ -138,7 +154,7 @@ impl Service {
     /// If it does not start.
     #[must_use]
     pub fn shared_command<const N: usize>(program: &str, command: [&str; N]) -> Self {
-        Self::open(program, ["--shared"], |_| command.map(Into::into))
+        Self::open(Command::new(program), ["--shared"], |_| command.map(Into::into))
     }
 
     /// `program serve --upstream` with these flags, in front of a server at this URL. It has no puppets.
@@ -148,11 +164,11 @@ impl Service {
     /// If it does not start.
     #[must_use]
     pub fn before<S: Into<OsString>>(program: &str, url: &str, flags: impl IntoIterator<Item = S>) -> Self {
-        Self::open(program, flags, |_| ["--upstream".into(), url.into()])
+        Self::open(Command::new(program), flags, |_| ["--upstream".into(), url.into()])
     }
 
     fn open<S: Into<OsString>, const N: usize>(
-        program: &str,
+        mut command: Command,
         flags: impl IntoIterator<Item = S>,
         server: impl FnOnce(&Path) -> [OsString; N],
     ) -> Self {
@@ -161,7 +177,6 @@ impl Service {
         let address = folder.path().join("orders");
         let listener = UnixListener::bind(&address).expect("a socket");
         let sockets = folder.path().join("sockets");
-        let mut command = Command::new(program);
         command.args(["serve", "--listen", "127.0.0.1:0"]).args(flags.into_iter().map(Into::into));
         command.args(server(&address));
         let (shim, address) = listen(command, &sockets, &transcript);
