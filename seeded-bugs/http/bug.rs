@@ -25,6 +25,8 @@ pub enum SeededBug {
     AnothersName,
     /// People without a session share one link.
     AnothersLink,
+    /// What is said while nobody reads counts for no bound of all streams.
+    AwayUncounted,
 }
 
 thread_local! {

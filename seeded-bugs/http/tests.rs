@@ -9,7 +9,7 @@ use crate::world::{
 };
 
 /// In which scene each bug shows, and after how many events.
-const BUGS: [(SeededBug, &str, usize); 11] = [
+const BUGS: [(SeededBug, &str, usize); 12] = [
     (SeededBug::HangUpCancels, "one call, and who comes back", 2),
     (SeededBug::HangUpIgnored, "a client without a session", 2),
     (SeededBug::CancelForAnotherSession, "two sessions with the same ids", 3),
@@ -21,6 +21,7 @@ const BUGS: [(SeededBug, &str, usize); 11] = [
     (SeededBug::CancelledStreamStays, "two calls with one id, and a cancel", 2),
     (SeededBug::AnothersName, "a session that changes hands", 2),
     (SeededBug::AnothersLink, "two people without a session", 2),
+    (SeededBug::AwayUncounted, "more is unread than may be", 4),
 ];
 
 #[test]

@@ -48,6 +48,7 @@ mod stateless;
 mod stream;
 mod strict;
 mod task_owners;
+mod unread;
 mod withdrawal;
 
 use core::num::NonZero;
@@ -59,6 +60,7 @@ use hashbrown::HashMap;
 use http::{HeaderName, HeaderValue, Response, StatusCode, request::Parts};
 use rescind_proto::{
     dialect::Disconnect,
+    error_code,
     id::RequestId,
     link::{CancelFate, Connected},
     message,
@@ -163,6 +165,8 @@ pub struct HttpServer {
     /// Bodies that are being read, by their responses.
     bodies: BTreeMap<ReplyKey, Body>,
     body_shares: Shares<ReplyKey>,
+    /// What the messages of streams take.
+    stream_shares: Shares<StreamKey>,
     /// Those that wait for a page.
     pages: BTreeSet<ReplyKey>,
     shared: Shared,
@@ -224,6 +228,7 @@ impl HttpServer {
             replies: BTreeMap::new(),
             bodies: BTreeMap::new(),
             body_shares: Shares::new(config.bodies_bound()),
+            stream_shares: Shares::new(config.unread_bound()),
             pages: BTreeSet::new(),
             shared: Shared::new(&config),
             joint: Joint::Closed,
@@ -340,7 +345,11 @@ impl HttpServer {
         let head = Head::read(head, &self.config, &self.keyring);
         let origin = head.as_ref().ok().and_then(|head| head.origin.cloned());
         let takes_events = head.as_ref().is_ok_and(|head| head.takes_events);
-        self.replies.insert(key, Reply::new(takes_events, origin));
+        let mut reply = Reply::new(takes_events, origin);
+        if let Ok(head) = &head {
+            reply.holder = head.holder.clone();
+        }
+        self.replies.insert(key, reply);
         let done = head.and_then(|head| {
             if self.replies.len() > self.config.max_replies {
                 return Err(self.overloaded("too many HTTP requests at once"));
@@ -364,6 +373,7 @@ impl HttpServer {
             self.refuse(key, refusal);
         }
         self.report_reply(key);
+        self.bound_unread(now);
     }
 
     /// Takes the head of a response, once it is decided. With a [whole](ReplyBody::Whole) body that is all of it, and the
@@ -380,29 +390,29 @@ impl HttpServer {
         Some(response)
     }
 
-    /// Takes the next of a body of events. After its end the key means nothing any more.
+    /// Takes the next of a body that is not whole. After its end the key means nothing any more.
     pub fn poll_body(&mut self, now: Instant, key: ReplyKey) -> BodyChunk {
         let Some(reply) = self.replies.get_mut(&key) else { return BodyChunk::End };
         reply.is_reported = false;
-        let Some(stream) = reply.stream.filter(|_| !reply.has_ended()).and_then(|stream| self.streams.get_mut(&stream))
-        else {
+        let mut bytes = Bytes::new();
+        let stream = reply.stream.filter(|_| !reply.has_ended());
+        let stream = stream.and_then(|stream| self.change_stream(stream, |stream| bytes = stream.take()));
+        let Some((session, is_spent)) = stream.map(|stream| (stream.session(), stream.is_spent())) else {
             self.remove_reply(now, key);
             return BodyChunk::End;
         };
-        let (before, session) = (stream.kept(), stream.session());
-        let bytes = stream.take();
-        if !bytes.is_empty() {
-            let after = stream.kept();
-            reply.wrote();
-            self.count_kept(session, before, after);
-            self.bound_kept(session);
-            return BodyChunk::Bytes(bytes);
-        }
-        if stream.is_spent() {
+        if bytes.is_empty() && is_spent {
             self.remove_reply(now, key);
             return BodyChunk::End;
         }
-        reply.take_comment().map_or(BodyChunk::Pending, BodyChunk::Bytes)
+        let Some(reply) = self.replies.get_mut(&key) else { return BodyChunk::End };
+        if bytes.is_empty() {
+            return reply.take_comment().map_or(BodyChunk::Pending, BodyChunk::Bytes);
+        }
+        reply.wrote();
+        self.bound_kept(session);
+        self.bound_unread(now);
+        BodyChunk::Bytes(bytes)
     }
 
     /// Records that a response was dropped before its end: its client has closed the connection, or the network did. What
@@ -421,7 +431,19 @@ impl HttpServer {
 
     /// Ends a response before its client did, which then has hung up.
     fn give_up_reply(&mut self, now: Instant, key: ReplyKey) {
-        let Some(stream) = self.replies.get(&key).and_then(|reply| reply.stream) else { return };
+        let Some(reply) = self.replies.get_mut(&key) else { return };
+        let Some(stream) = reply.stream else { return };
+        if reply.is_long()
+            && let Some(id) = self.streams.get(&stream).and_then(Stream::next_answer)
+        {
+            // Nothing was said: its client may as well be told.
+            let mut error = Vec::new();
+            let words = "the answer was not kept: too much waits to be read";
+            message::error(Some(id), error_code::NOT_KEPT, words, None, &mut error);
+            reply.replace_long(owned(error));
+            self.forget_stream(stream);
+            return self.report_reply(key);
+        }
         self.supersede(key);
         self.detach(stream);
         self.lose_client(now, stream);
@@ -527,6 +549,7 @@ impl HttpServer {
                 self.learn_era(now, false);
             }
         }
+        self.bound_unread(now);
     }
 
     /// What the driver has to do next.
@@ -637,12 +660,13 @@ impl HttpServer {
         }
         let stream = reply.stream.filter(|stream| self.streams.contains_key(stream))?;
         self.detach(stream);
+        self.bound_unread(now);
         Some(stream)
     }
 
     /// Takes a stream from the response that carried it.
     fn detach(&mut self, key: StreamKey) {
-        self.change_stream(key, |stream| stream.reply = None);
+        self.change_stream(key, |stream| stream.carry(None));
         let Some(stream) = self.streams.get(&key) else { return };
         let session = stream.session();
         // What cannot be fetched is forgotten.

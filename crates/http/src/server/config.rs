@@ -12,6 +12,7 @@ use super::{
     owner::MAX_OWNER,
     posted::MAX_NAME,
     session::{MAX_ENDED, MAX_LISTENING},
+    stream::CHUNK,
     task_owners::{MAX_TASK_ID, MAX_TASKS},
 };
 use crate::mirror::tools::MAX_NAMES;
@@ -89,6 +90,11 @@ pub struct HttpServerConfig {
     /// Bytes of a stream that wait for its client to read them. Beyond, the connection is given up: the client of a
     /// session may come back for the rest, another has hung up.
     pub max_unsent: usize,
+    /// Bytes of all streams together that their clients have not read, or may ask for again, and of answers over 64 KiB that
+    /// are being read; at least twice the longest message. One owner, or one address, has half of it at most. Beyond, the
+    /// largest stream of the one that has most pays: first it forgets what was read; then its connection is given up, as
+    /// beyond `max_unsent`; of one that nobody reads, what was said is forgotten, and the client is told so.
+    pub max_unread: usize,
     /// Bytes of a session that are kept for a client that was away.
     pub max_kept: usize,
     /// Tools whose arguments are compared with the headers that repeat them (2026-07-28); of more, the last in the list.
@@ -117,6 +123,12 @@ impl HttpServerConfig {
         if self.max_bodies > least { self.max_bodies } else { least }
     }
 
+    /// What all streams take together: one of the longest messages must find a place in half of it.
+    pub(crate) const fn unread_bound(&self) -> usize {
+        let least = 2 * (self.max_message + MAX_NAME + STREAM);
+        if self.max_unread > least { self.max_unread } else { least }
+    }
+
     /// The most bytes of memory that a server with these settings holds ([`HttpServer::held`](super::HttpServer::held)), if
     /// programs say nothing longer than clients may, and its driver closes a link whose session has ended (invariant 8).
     ///
@@ -129,7 +141,6 @@ impl HttpServerConfig {
         let streams = (self.max_in_flight + MAX_ENDED + MAX_LISTENING) * (STREAM + name);
         // Buffers of queues are at most twice as long as what is in them.
         let input = 2 * (self.max_input + self.max_message + REQUEST);
-        let kept = 2 * (self.max_kept + self.max_message + STREAM);
         let (credentials, pages) =
             if self.passes_credentials() { (2 * (MAX_CREDENTIALS + REQUEST), MAX_PAGES * MAX_PAGE) } else { (0, 0) };
         let owner = if self.access.has_owners() { 2 * (MAX_OWNER + REQUEST) } else { 0 };
@@ -137,13 +148,15 @@ impl HttpServerConfig {
         let tasks = if has_shared_tasks { MAX_TASKS * (MAX_TASK_ID + MAX_OWNER + STREAM) } else { 0 };
         let made = if self.is_one_of_several { MAX_TASKS * (MAX_TASK_ID + STREAM) } else { 0 };
         let waiting_for_keys = if matches!(self.access, Access::Issuer(_)) { self.max_input + MAX_KEYRING } else { 0 };
-        let reply = STREAM + 2 * (self.max_unsent + 2 * (self.max_message + STREAM));
+        // A whole answer that is no longer waits for its head to be taken.
+        let reply = STREAM + CHUNK;
         let subscribed = 2 * MAX_SUBSCRIBED;
         // One link for all stateless requests, and one that sessions may share, whose handshake is kept.
         let tools = self.max_tools * TOOL;
-        (self.max_sessions + 2) * (requests + streams + input + kept + subscribed + credentials + owner + tools)
+        (self.max_sessions + 2) * (requests + streams + input + subscribed + credentials + owner + tools)
             + self.max_replies * reply
             + self.bodies_bound()
+            + 2 * self.unread_bound()
             + 2 * self.max_input
             + self.max_message
             + MAX_LIST
@@ -215,6 +228,7 @@ impl Default for HttpServerConfig {
             parts_addresses: true,
             max_input: 16 << 20,
             max_unsent: 16 << 20,
+            max_unread: 256 << 20,
             max_kept: 1 << 20,
             max_tools: 1024,
             max_message: 64 << 20,

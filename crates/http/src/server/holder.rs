@@ -105,11 +105,20 @@ impl<K: Copy + Ord> Shares<K> {
 
     /// The thing that is to be given up, while too much is taken.
     pub(crate) fn excess(&self) -> Option<K> {
-        let most = self.holders.iter().max_by_key(|(_, share)| share.total);
-        let (_, share) = most.filter(|(holder, share)| {
-            self.total > self.bound || **holder != Holder::Anyone && share.total > self.bound / 2
-        })?;
-        share.things.iter().max_by_key(|(_, bytes)| **bytes).map(|(key, _)| *key)
+        self.payer().map(|(key, _)| key)
+    }
+
+    /// The same, and how many bytes are too many.
+    pub(crate) fn payer(&self) -> Option<(K, usize)> {
+        // Nobody has more than all.
+        if self.total <= self.bound / 2 {
+            return None;
+        }
+        let (holder, share) = self.holders.iter().max_by_key(|(_, share)| share.total)?;
+        let own = if *holder == Holder::Anyone { 0 } else { share.total.saturating_sub(self.bound / 2) };
+        let excess = own.max(self.total.saturating_sub(self.bound));
+        let (key, _) = share.things.iter().max_by_key(|(_, bytes)| **bytes).filter(|_| excess > 0)?;
+        Some((*key, excess))
     }
 
     /// Things that take something.

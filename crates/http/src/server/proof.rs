@@ -54,6 +54,8 @@ impl HttpServer {
         }
         let bodies: usize = self.bodies.values().map(Body::held).sum();
         assert_eq!(self.body_shares.total(), bodies, "bodies that are being read are counted");
+        assert_eq!(self.stream_shares.total(), self.unread(), "what streams take is counted");
+        assert!(self.unread() <= self.config.unread_bound(), "streams take more than they may");
         assert!(self.bodies.keys().all(|key| self.replies.contains_key(key)), "a body has a response");
         assert_eq!(self.sessions.len(), self.session_ids.len(), "a session is found while it is open");
         self.sessions.iter().for_each(|(key, session)| self.check_session(*key, session));
@@ -118,6 +120,7 @@ impl HttpServer {
             + self.fates.len()
             + self.bodies.len()
             + self.body_shares.len()
+            + self.stream_shares.len()
             + self.body_patience.len()
             + self.pages.len()
             + self.keyring.due.len()
@@ -162,8 +165,21 @@ impl HttpServer {
             + self.made_tasks.held()
             + self.bodies.values().map(Body::held).sum::<usize>()
             + self.body_shares.held()
+            + self.stream_shares.held()
             + waiting
             + self.events.capacity() * size_of::<HttpServerEvent>()
+    }
+
+    /// Bytes of all streams that their clients have not read, or may ask for again. Costs time in proportion to them.
+    #[must_use]
+    pub fn unread(&self) -> usize {
+        self.streams.values().map(Stream::bytes).sum()
+    }
+
+    /// Whether a response was ended although there was more to say on its stream, or since another carries that now.
+    #[must_use]
+    pub fn is_cut_off(&self, key: ReplyKey) -> bool {
+        self.replies.get(&key).is_some_and(|reply| reply.stream.is_none() && !reply.is_open())
     }
 
     /// Feeds everything that decides the machine's future into a hasher: times relative to `now`, and keys by their order,
@@ -232,6 +248,7 @@ impl HttpServer {
         self.made_tasks.hash_state(state);
         self.bodies.values().for_each(|body| body.hash_state(state));
         self.body_shares.hash_state(state);
+        self.stream_shares.hash_state(state);
         hash_lane(&self.body_patience, now, state, |key| {
             self.bodies.contains_key(&key).then(|| self.rank_of_reply(key))
         });

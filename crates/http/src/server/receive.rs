@@ -16,6 +16,7 @@ use rescind_proto::{
 use super::{
     HttpServer, LinkInput, LinkKey, ReplyKey, SessionKey, Sessions, StreamKey,
     head::{Head, SESSION},
+    holder::Holder,
     joint,
     link::{InputNumber, LinkUse},
     posted::{Edit, Meta, Posted, check_look_alikes, check_names, line, text, unreadable},
@@ -105,7 +106,9 @@ impl HttpServer {
             Sessions::SharedLink => self.joint_link(now),
         };
         let owner = posted.asker.owner.clone();
-        self.sessions.insert(key, Session::new(id.clone(), owner, link, request.params.raw, now, self.config.seed));
+        let holder = self.replies.get(&reply).map_or(Holder::Anyone, |reply| reply.holder.clone());
+        let session = Session::new(id.clone(), owner, holder, link, request.params.raw, now, self.config.seed);
+        self.sessions.insert(key, session);
         self.session_ids.insert(id, key);
         self.upkeep.arm(now, key);
         let Some(stream) = self.open_stream(now, reply, key) else { return Ok(()) };

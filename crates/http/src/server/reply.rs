@@ -7,7 +7,7 @@ use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 
 use rescind_proto::id::RequestId;
 
-use super::{LinkKey, SessionKey, StreamKey, refusal::Refusal};
+use super::{LinkKey, SessionKey, StreamKey, holder::Holder, refusal::Refusal};
 use crate::sse;
 
 /// What follows the head of a response.
@@ -15,6 +15,9 @@ use crate::sse;
 pub enum ReplyBody {
     /// All of it.
     Whole(Bytes),
+    /// So many bytes, to be polled ([`HttpServer::poll_body`](super::HttpServer::poll_body)): what is long and not read yet
+    /// is counted. It may end sooner; then its connection is to be closed.
+    Long(usize),
     /// Events, to be polled ([`HttpServer::poll_body`](super::HttpServer::poll_body)).
     Events,
 }
@@ -36,6 +39,8 @@ pub(crate) struct Reply {
     state: ReplyState,
     /// Where its messages come from.
     pub(crate) stream: Option<StreamKey>,
+    /// Whom is counted for what its client does not read.
+    pub(crate) holder: Holder,
     /// The session that counts it.
     pub(crate) session: Option<SessionKey>,
     /// The cancel that was POSTed, while its fate is not known.
@@ -61,6 +66,8 @@ enum ReplyState {
     Whole(StatusCode, Option<HeaderValue>, Bytes),
     /// The head of a stream that was not taken.
     Begun,
+    /// The same of a whole of so many bytes, which its stream has.
+    Long(StatusCode, usize),
     /// A stream, whose head was taken.
     Streaming,
     /// A stream that has ended, whatever its messages still say.
@@ -72,6 +79,7 @@ impl Reply {
         Self {
             state: ReplyState::Open,
             stream: None,
+            holder: Holder::Anyone,
             session: None,
             cancel: None,
             takes_events,
@@ -87,7 +95,9 @@ impl Reply {
     pub(crate) fn held(&self) -> usize {
         let body = match &self.state {
             ReplyState::Whole(_, _, body) => body.len(),
-            ReplyState::Open | ReplyState::Begun | ReplyState::Streaming | ReplyState::Ended => 0,
+            ReplyState::Open | ReplyState::Begun | ReplyState::Long(..) | ReplyState::Streaming | ReplyState::Ended => {
+                0
+            }
         };
         let cancel = self.cancel.as_ref().map_or(0, |cancel| size_of::<(LinkKey, RequestId)>() + cancel.1.heap_bytes());
         size_of::<Self>() + body + cancel + self.headers.capacity() * size_of::<(HeaderName, HeaderValue)>()
@@ -95,6 +105,7 @@ impl Reply {
 
     /// Feeds what decides its future into a hasher, but for its stream, its session and its cancel.
     pub(crate) fn hash_state(&self, state: &mut impl Hasher) {
+        self.holder.hash(state);
         (&self.state, self.takes_events, self.is_quiet, self.owes_comment, self.is_reported).hash(state);
         self.headers.iter().for_each(|(name, value)| (name, value).hash(state));
     }
@@ -120,6 +131,25 @@ impl Reply {
     /// Answers with a message.
     pub(crate) fn message(&mut self, status: StatusCode, message: Bytes) {
         self.whole(status, Some(JSON), message);
+    }
+
+    /// Answers with a message of so many bytes, which its stream has.
+    pub(crate) fn long(&mut self, status: StatusCode, length: usize) {
+        if self.is_open() {
+            self.state = ReplyState::Long(status, length);
+        }
+    }
+
+    /// Whether it answers with a message that its stream has, and its head was not taken.
+    pub(crate) const fn is_long(&self) -> bool {
+        matches!(self.state, ReplyState::Long(..))
+    }
+
+    /// Answers with this in place of a long message.
+    pub(crate) fn replace_long(&mut self, message: Bytes) {
+        if self.is_long() {
+            (self.state, self.stream) = (ReplyState::Whole(StatusCode::OK, Some(JSON), message), None);
+        }
     }
 
     /// Answers without a body.
@@ -158,7 +188,7 @@ impl Reply {
                 self.state = ReplyState::Begun;
                 self.stream = None;
             }
-            ReplyState::Whole(..) | ReplyState::Ended => {}
+            ReplyState::Whole(..) | ReplyState::Long(..) | ReplyState::Ended => {}
         }
     }
 
@@ -166,20 +196,22 @@ impl Reply {
     pub(crate) fn take_head(&mut self) -> Option<(Response<ReplyBody>, bool)> {
         let (status, content, body) = match core::mem::replace(&mut self.state, ReplyState::Streaming) {
             ReplyState::Whole(status, content, body) => (status, content, ReplyBody::Whole(body)),
+            ReplyState::Long(status, length) => (status, Some(JSON), ReplyBody::Long(length)),
             ReplyState::Begun => (StatusCode::OK, Some(EVENTS), ReplyBody::Events),
             other @ (ReplyState::Open | ReplyState::Streaming | ReplyState::Ended) => {
                 self.state = other;
                 return None;
             }
         };
-        let is_whole = body != ReplyBody::Events;
+        let is_whole = matches!(body, ReplyBody::Whole(_));
+        let is_stream = body == ReplyBody::Events;
         let mut response = Response::new(body);
         *response.status_mut() = status;
         let headers = response.headers_mut();
         if let Some(content) = content {
             headers.insert(header::CONTENT_TYPE, content);
         }
-        if !is_whole {
+        if is_stream {
             headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
             headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
         }

@@ -20,7 +20,7 @@ use super::{
     passed_status::PassedStatus,
     posted::{line, splice, text},
     session::HANDSHAKE_STREAM,
-    stream::{Part, Stream, Waiting},
+    stream::{CHUNK, Part, Stream, Waiting},
 };
 use crate::{mirror::tools::Tools, status_note};
 
@@ -253,9 +253,16 @@ impl HttpServer {
             && !stream.has_begun
             && reply_key.and_then(|reply| self.replies.get(&reply)).is_some_and(super::reply::Reply::is_open);
         if is_whole && let Some(reply_key) = reply_key {
-            if let Some(reply) = self.replies.get_mut(&reply_key) {
-                reply.message(status, owned(message));
+            let Some(reply) = self.replies.get_mut(&reply_key) else { return };
+            if message.len() > CHUNK {
+                reply.long(status, message.len());
+                self.withdraw_stream(key);
+                let id = waiting.client_id.clone();
+                self.change_stream(key, |stream| stream.answer_whole(now, owned(message), id));
+                self.report_reply(reply_key);
+                return self.bound_unread(now);
             }
+            reply.message(status, owned(message));
             self.forget_stream(key);
             return self.report_reply(reply_key);
         }
@@ -383,6 +390,7 @@ impl HttpServer {
             None => {}
         }
         self.bound_kept(session);
+        self.bound_unread(now);
     }
 
     /// Begins the response of a stream as one of events, if it is neither that nor a whole.
@@ -444,17 +452,15 @@ impl HttpServer {
     /// Forgets a stream that has ended.
     pub(crate) fn forget_stream(&mut self, key: StreamKey) {
         self.withdraw_stream(key);
+        self.uncount(key);
         self.streams.remove(&key);
     }
 
     /// Takes a stream out of its session, so that nobody can come back to it.
     fn withdraw_stream(&mut self, key: StreamKey) {
-        let Some(stream) = self.streams.get_mut(&key) else { return };
-        let Some(place) = stream.place else { return };
-        let kept = stream.kept();
-        stream.leave_session();
+        let Some(place) = self.streams.get(&key).and_then(|stream| stream.place) else { return };
+        self.change_stream(key, Stream::leave_session);
         if let Some(session) = self.sessions.get_mut(&place.session) {
-            session.kept -= kept;
             session.streams.remove(&place.number);
             session.listening.retain(|listening| *listening != key);
         }

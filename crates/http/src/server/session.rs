@@ -16,6 +16,7 @@ use rescind_proto::{
 use super::{
     HttpServer, LinkInput, LinkKey, ReplyKey, SessionKey, Sessions, StreamKey,
     head::{Head, not_allowed},
+    holder::Holder,
     joint::Joint,
     link::{Link, LinkUse},
     owner::Owner,
@@ -41,6 +42,8 @@ pub(crate) struct Session {
     pub(crate) id: Box<str>,
     /// Who has opened it. Nobody else finds it.
     pub(crate) owner: Option<Owner>,
+    /// Whom is counted for what is kept of streams that nobody has read yet.
+    pub(crate) holder: Holder,
     pub(crate) link: LinkKey,
     pub(crate) negotiation: Negotiation,
     /// Its streams by number, the ended ones that can be fetched included.
@@ -67,6 +70,7 @@ impl Session {
     pub(crate) fn new(
         id: Box<str>,
         owner: Option<Owner>,
+        holder: Holder,
         link: LinkKey,
         params: Option<&[u8]>,
         now: Instant,
@@ -77,6 +81,7 @@ impl Session {
         Self {
             id,
             owner,
+            holder,
             link,
             negotiation,
             streams: BTreeMap::new(),
@@ -136,7 +141,7 @@ impl Session {
     /// Feeds what decides its future into a hasher, but for its link and which streams are ended or listen.
     pub(crate) fn hash_state(&self, now: Instant, state: &mut impl Hasher) {
         self.dialect().name.hash(state);
-        (&self.id, &self.owner, self.next_stream, self.replies, now.since(self.idle_since)).hash(state);
+        (&self.id, &self.owner, &self.holder, self.next_stream, self.replies, now.since(self.idle_since)).hash(state);
         self.streams.keys().for_each(|number| number.hash(state));
         self.subscriptions.hash(state);
     }
@@ -160,7 +165,7 @@ impl HttpServer {
         let key = session.and_then(|session| session.streams.get(&number).copied()).ok_or_else(gone)?;
         let earlier = self.streams.get(&key).filter(|stream| stream.knows(event)).ok_or_else(gone)?.reply;
         let stream = self.change_stream(key, |stream| {
-            stream.reply = None;
+            stream.carry(None);
             stream.rewind(event);
         });
         let is_spent = stream.is_none_or(|stream| stream.is_spent());
@@ -201,13 +206,14 @@ impl HttpServer {
 
     /// Opens a stream that listens; nobody reads it yet.
     pub(crate) fn open_listening(&mut self, session: SessionKey) -> Option<StreamKey> {
-        let (key, mut stream) = self.new_stream(session)?;
-        stream.has_begun = true;
-        if stream.has_primer() {
-            stream.prime();
-        }
-        self.count_kept(Some(session), 0, stream.kept());
+        let (key, stream) = self.new_stream(session)?;
         self.streams.insert(key, stream);
+        self.change_stream(key, |stream| {
+            stream.has_begun = true;
+            if stream.has_primer() {
+                stream.prime();
+            }
+        });
         self.sessions.get_mut(&session)?.listening.push(key);
         Some(key)
     }
@@ -217,15 +223,20 @@ impl HttpServer {
         let key = StreamKey(self.allocate_key());
         let session = self.sessions.get_mut(&session_key)?;
         let place = Place { session: session_key, number: session.number(key) };
-        Some((key, Stream::new(session.link, session.dialect(), session.owner.clone(), Some(place))))
+        let mut stream = Stream::new(session.link, session.dialect(), session.owner.clone(), Some(place));
+        stream.holder = session.holder.clone();
+        Some((key, stream))
     }
 
     /// Lets a response carry a stream.
     pub(crate) fn attach(&mut self, reply_key: ReplyKey, stream_key: StreamKey) {
-        let Some(stream) = self.change_stream(stream_key, |stream| stream.reply = Some(reply_key)) else { return };
-        let session = stream.session();
         let Some(reply) = self.replies.get_mut(&reply_key) else { return };
         reply.stream = Some(stream_key);
+        let holder = reply.holder.clone();
+        self.count_for(stream_key, holder);
+        let stream = self.change_stream(stream_key, |stream| stream.carry(Some(reply_key)));
+        let session = stream.and_then(Stream::session);
+        let Some(reply) = self.replies.get_mut(&reply_key) else { return };
         if let Some(key) = session
             && let Some(session) = self.sessions.get_mut(&key)
         {
@@ -314,10 +325,12 @@ impl HttpServer {
 
     /// Says nothing more on a stream, whose link or session has ended.
     fn end_stream(&mut self, now: Instant, key: StreamKey) {
-        let Some(stream) = self.streams.get_mut(&key) else { return };
-        stream.ended.get_or_insert(now);
-        stream.waiting.clear();
-        stream.leave_session();
+        let stream = self.change_stream(key, |stream| {
+            stream.ended.get_or_insert(now);
+            stream.waiting.clear();
+            stream.leave_session();
+        });
+        let Some(stream) = stream else { return };
         match stream.reply {
             // What was said before still reaches its client.
             Some(reply_key) => {
@@ -373,22 +386,6 @@ impl HttpServer {
             self.forget_stream(key);
         }
         true
-    }
-
-    /// Changes a stream, and counts what that makes its session keep.
-    pub(crate) fn change_stream(&mut self, key: StreamKey, change: impl FnOnce(&mut Stream)) -> Option<&Stream> {
-        let stream = self.streams.get_mut(&key)?;
-        let before = stream.kept();
-        change(stream);
-        let (session, after) = (stream.session(), stream.kept());
-        self.count_kept(session, before, after);
-        self.streams.get(&key)
-    }
-
-    pub(crate) fn count_kept(&mut self, session: Option<SessionKey>, before: usize, after: usize) {
-        if let Some(session) = session.and_then(|session| self.sessions.get_mut(&session)) {
-            session.kept = session.kept + after - before;
-        }
     }
 
     /// Forgets what is kept of a session beyond its bound: first what was handed out of a stream that is too

@@ -9,11 +9,11 @@ use std::collections::VecDeque;
 use bytes::{Bytes, BytesMut};
 use rescind_proto::{dialect::Dialect, error_code, id::RequestId, message, time::Instant};
 
-use super::{LinkKey, ReplyKey, SessionKey, link::InputNumber, owner::Owner};
+use super::{LinkKey, ReplyKey, SessionKey, holder::Holder, link::InputNumber, owner::Owner};
 use crate::sse;
 
-/// The most bytes that are handed out at once.
-const CHUNK: usize = 64 << 10;
+/// The most bytes that are handed out at once: what is handed out nobody counts any more.
+pub(crate) const CHUNK: usize = 64 << 10;
 
 /// One stream.
 #[derive(Clone, Debug)]
@@ -22,6 +22,8 @@ pub(crate) struct Stream {
     pub(crate) dialect: &'static Dialect,
     /// Whose it is; `None` where nobody is told apart.
     pub(crate) owner: Option<Owner>,
+    /// Whom its bytes are counted for: who reads it, or did last.
+    pub(crate) holder: Holder,
     /// The response that carries it now.
     pub(crate) reply: Option<ReplyKey>,
     /// Where it stands in its session; `None` where nothing can be resumed.
@@ -39,6 +41,8 @@ pub(crate) struct Stream {
     events: VecDeque<StreamEvent>,
     /// How many of `events` were handed out.
     sent: usize,
+    /// How many bytes of the next were. It is counted until all of it was.
+    begun: usize,
     /// The number of the next event.
     next: u64,
     /// What those of `events` take that were not handed out.
@@ -125,6 +129,7 @@ impl Stream {
             link,
             dialect,
             owner,
+            holder: Holder::Anyone,
             reply: None,
             place,
             waiting: Vec::new(),
@@ -134,6 +139,7 @@ impl Stream {
             has_answered: false,
             events: VecDeque::new(),
             sent: 0,
+            begun: 0,
             next: 0,
             unsent: 0,
             kept: 0,
@@ -174,6 +180,16 @@ impl Stream {
         self.unsent
     }
 
+    /// What its messages take, whether its client is there or not.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.kept
+    }
+
+    /// Has this response carry it, or none. What was not handed out to the end is handed out from its beginning.
+    pub(crate) const fn carry(&mut self, reply: Option<ReplyKey>) {
+        (self.reply, self.begun) = (reply, 0);
+    }
+
     /// What is kept for a client that is or may be away. What one who is there has not read yet is not.
     pub(crate) const fn kept(&self) -> usize {
         if self.reply.is_some() { self.kept - self.unsent } else { self.kept }
@@ -189,6 +205,7 @@ impl Stream {
 
     /// Feeds what decides its future into a hasher, but for its link, its session and its response.
     pub(crate) fn hash_state(&self, now: Instant, state: &mut impl Hasher) {
+        (&self.holder, self.begun).hash(state);
         (self.dialect.name, &self.owner, self.number(), self.has_begun, self.is_final, self.has_answered).hash(state);
         (self.ended.map(|ended| now.since(ended)), self.sent, self.next).hash(state);
         (self.gone, &self.gone_answers, self.gone_other, &self.waiting, &self.events).hash(state);
@@ -200,6 +217,8 @@ impl Stream {
         let gone: usize = self.gone_answers.iter().map(|(_, id)| cost_of_gone(id)).sum();
         assert_eq!(self.kept, bytes(0) + gone, "a stream counts the bytes that it keeps");
         assert_eq!(self.unsent, bytes(self.sent), "a stream counts the bytes that wait");
+        let next = self.events.get(self.sent).map_or(1, |event| event.bytes.len());
+        assert!(self.begun < next, "a stream has handed out more of an event than there is");
         assert!(self.events.iter().is_sorted_by_key(|event| event.number), "the events of a stream are in order");
         assert!(self.ended.is_none() || self.waiting.is_empty(), "a stream that has ended waits for an answer");
     }
@@ -242,14 +261,31 @@ impl Stream {
         self.insert(self.events.len(), event);
     }
 
+    /// Has it say nothing but this answer, as it is, and end.
+    pub(crate) fn answer_whole(&mut self, now: Instant, message: Bytes, id: RequestId) {
+        self.ended = Some(now);
+        let number = self.allocate_number();
+        self.insert(self.events.len(), StreamEvent { number, bytes: message, part: Part::Answer(id) });
+    }
+
+    /// The request whose answer is the next that it says.
+    pub(crate) fn next_answer(&self) -> Option<&RequestId> {
+        match &self.events.get(self.sent)?.part {
+            Part::Answer(id) => Some(id),
+            Part::Progress(_) | Part::Other | Part::Primer | Part::Gap | Part::NotKept(_) => None,
+        }
+    }
+
     /// Takes back the progress under this token that was not handed out, since its request's answer is about to be: a
     /// client that reads both at once takes such progress for unknown, and may end the connection (D62).
     pub(crate) fn withdraw_progress(&mut self, token: &RequestId) {
         let is_void = |event: &StreamEvent| matches!(&event.part, Part::Progress(of) if of == token);
-        if !self.events.range(self.sent..).any(is_void) {
+        // What has begun goes on to its end.
+        let untouched = self.sent + usize::from(self.begun > 0);
+        if !self.events.range(untouched..).any(is_void) {
             return;
         }
-        for event in self.events.split_off(self.sent) {
+        for event in self.events.split_off(untouched) {
             if is_void(&event) {
                 self.unsent -= event.cost();
                 self.kept -= event.cost();
@@ -284,7 +320,17 @@ impl Stream {
 
     /// The next bytes for the client; empty if there are none.
     pub(crate) fn take(&mut self) -> Bytes {
-        let resumable = self.is_resumable();
+        if let Some(event) = self.events.get(self.sent).filter(|event| event.bytes.len() > CHUNK) {
+            // A slice of it would keep all of it.
+            let end = event.bytes.len().min(self.begun + CHUNK);
+            let part = Bytes::copy_from_slice(&event.bytes[self.begun..end]);
+            if end < event.bytes.len() {
+                self.begun = end;
+            } else {
+                self.note_sent();
+            }
+            return part;
+        }
         let mut gathered = BytesMut::new();
         let mut single = Bytes::new();
         while let Some(event) = self.events.get(self.sent) {
@@ -300,21 +346,28 @@ impl Stream {
                 }
                 gathered.extend_from_slice(&event.bytes);
             }
-            self.unsent -= event.cost();
-            if resumable {
-                self.sent += 1;
-            } else {
-                self.kept -= event.cost();
-                self.events.pop_front();
-            }
-        }
-        if self.events.is_empty() {
-            self.events = VecDeque::new();
+            self.note_sent();
         }
         if gathered.is_empty() { single } else { gathered.freeze() }
     }
 
-    /// Goes back to behind the event of this number. What of it is gone is said in words: a warning for messages, and an
+    /// The next event was handed out.
+    fn note_sent(&mut self) {
+        let Some(event) = self.events.get(self.sent) else { return };
+        self.begun = 0;
+        self.unsent -= event.cost();
+        if self.is_resumable() {
+            self.sent += 1;
+            return;
+        }
+        self.kept -= event.cost();
+        self.events.pop_front();
+        if self.events.is_empty() {
+            self.events = VecDeque::new();
+        }
+    }
+
+    /// Goes back to behind the event of this number, once nobody carries it. What of it is gone is said in words: a warning for messages, and an
     /// error for each answer.
     pub(crate) fn rewind(&mut self, after: u64) {
         // What was said of that to one who came back before.
@@ -403,6 +456,13 @@ impl Stream {
             self.kept -= cost_of_gone(&id);
             self.gone_other = self.gone_other.max(number);
         }
+    }
+
+    /// Forgets all that it has, and reports only that messages are missing to one who comes back behind an event.
+    pub(crate) fn forget_all(&mut self) {
+        (self.sent, self.begun, self.unsent) = (self.events.len(), 0, 0);
+        while self.evict_sent() {}
+        self.forget_gone();
     }
 
     /// Removes an event that was not handed out.

@@ -40,5 +40,6 @@ impl HttpServer {
         }
         // What is left shares a link with others.
         replies.into_iter().for_each(|reply| self.give_up_reply(now, reply));
+        self.bound_unread(now);
     }
 }

@@ -22,6 +22,8 @@ pub struct ResponseBody(Kind);
 enum Kind {
     Whole(Option<Bytes>),
     Events(Reply),
+    /// So many bytes are still to come.
+    Long(Reply, usize),
 }
 
 /// A response that the machine has not finished.
@@ -46,6 +48,10 @@ impl ResponseBody {
     pub(super) const fn events(reply: Reply) -> Self {
         Self(Kind::Events(reply))
     }
+
+    pub(super) const fn long(reply: Reply, length: usize) -> Self {
+        Self(Kind::Long(reply, length))
+    }
 }
 
 impl Body for ResponseBody {
@@ -55,19 +61,13 @@ impl Body for ResponseBody {
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match &mut self.get_mut().0 {
             Kind::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Kind::Events(reply) if reply.has_ended => Poll::Ready(None),
-            Kind::Events(reply) => {
-                let key = reply.key;
-                let polled = reply.endpoint.poll_reply(cx, key, |server, now| match server.poll_body(now, key) {
-                    BodyChunk::Pending => None,
-                    BodyChunk::Bytes(bytes) => Some(Some(bytes)),
-                    BodyChunk::End => Some(None),
-                });
-                polled.map(|chunk| {
-                    reply.has_ended = chunk.is_none();
-                    chunk.map(|bytes| Ok(Frame::data(bytes)))
-                })
-            }
+            Kind::Events(reply) => poll_chunk(reply, cx).map(|chunk| chunk.map(|bytes| Ok(Frame::data(bytes)))),
+            // If it ends before all has come, its connection says so.
+            Kind::Long(reply, left) => poll_chunk(reply, cx).map(|chunk| {
+                let bytes = chunk?;
+                *left = left.saturating_sub(bytes.len());
+                Some(Ok(Frame::data(bytes)))
+            }),
         }
     }
 
@@ -75,6 +75,7 @@ impl Body for ResponseBody {
         match &self.0 {
             Kind::Whole(bytes) => bytes.is_none(),
             Kind::Events(reply) => reply.has_ended,
+            Kind::Long(reply, left) => reply.has_ended || *left == 0,
         }
     }
 
@@ -82,8 +83,25 @@ impl Body for ResponseBody {
         match &self.0 {
             Kind::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
             Kind::Events(_) => SizeHint::new(),
+            Kind::Long(_, left) => SizeHint::with_exact(*left as u64),
         }
     }
+}
+
+fn poll_chunk(reply: &mut Reply, cx: &Context<'_>) -> Poll<Option<Bytes>> {
+    if reply.has_ended {
+        return Poll::Ready(None);
+    }
+    let key = reply.key;
+    let polled = reply.endpoint.poll_reply(cx, key, |server, now| match server.poll_body(now, key) {
+        BodyChunk::Pending => None,
+        BodyChunk::Bytes(bytes) => Some(Some(bytes)),
+        BodyChunk::End => Some(None),
+    });
+    polled.map(|chunk| {
+        reply.has_ended = chunk.is_none();
+        chunk
+    })
 }
 
 impl Drop for Reply {

@@ -202,6 +202,7 @@ fn respond<B>(response: Response<ReplyBody>, state: State<B>) -> Response<Respon
             ResponseBody::whole(bytes)
         }
         (ReplyBody::Events, Some(reply)) => ResponseBody::events(reply),
-        (ReplyBody::Events, None) => ResponseBody::whole(Bytes::new()),
+        (ReplyBody::Long(length), Some(reply)) => ResponseBody::long(reply, length),
+        (ReplyBody::Events | ReplyBody::Long(_), None) => ResponseBody::whole(Bytes::new()),
     })
 }

@@ -200,6 +200,31 @@ fn who_may_not_ask_is_refused_before_the_body_is_read() {
     }
 }
 
+/// It is handed over in parts, and its length is known from the beginning.
+#[test]
+fn a_long_answer_comes_whole_and_says_how_long_it_is() {
+    for is_mounted in [false, true] {
+        let rig = Rig::start(is_mounted);
+        rig.finish.cancel();
+        let name = "x".repeat(3_000_000);
+        let mut connection = rig.connect();
+        // Without streams, so that no progress makes it one.
+        let call = modern_call(&name);
+        let head = format!(
+            "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: application/json\r\n\
+             MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: work\r\nContent-Length: {}\r\n\r\n",
+            call.len()
+        );
+        connection.send_bytes(&[head.as_bytes(), call.as_bytes()].concat());
+        let head = connection.head();
+        assert!(head.header("content-length").unwrap().parse::<usize>().unwrap() > name.len());
+        assert!(connection.message(&head).contains(&format!("{name} is done")));
+        // The connection goes on.
+        connection.post(&MODERN_HEADERS, &modern_call("second"));
+        assert!(answer(&mut connection).contains("second is done"));
+    }
+}
+
 #[test]
 fn the_work_of_an_owner_is_stopped_by_nobody_else() {
     for is_mounted in [false, true] {

@@ -107,6 +107,7 @@ fn config(chooser: &mut impl Chooser) -> Option<HttpServerConfig> {
         max_message: 2000,
         passes_authorization: chooser.choose(2)? == 1,
         sessions: [Sessions::OwnLink, Sessions::OwnLink, Sessions::SharedLink][chooser.choose(3)?],
+        max_unread: 1000 * chooser.choose(32)?,
         ..HttpServerConfig::default()
     })
 }
@@ -319,7 +320,7 @@ impl Driver {
         if !has_head {
             match self.server.poll_head(self.now, key) {
                 None => return,
-                Some(head) if *head.body() == ReplyBody::Events => self.replies[place].1 = true,
+                Some(head) if !matches!(head.body(), ReplyBody::Whole(_)) => self.replies[place].1 = true,
                 Some(_) => {
                     self.replies.swap_remove(place);
                     return;

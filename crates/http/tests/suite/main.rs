@@ -28,6 +28,7 @@ mod sessions;
 mod shared;
 mod subscriptions;
 mod task_owners;
+mod unread;
 mod walks;
 mod withdrawals;
 mod world;

@@ -4,7 +4,8 @@ use std::{collections::HashMap, time::Duration};
 
 use http::{Method, Request, Response, StatusCode};
 use rescind_http::server::{
-    BodyChunk, HttpServer, HttpServerConfig, HttpServerEvent, LinkInput, LinkKey, ReplyBody, ReplyKey, Stateless,
+    BodyChunk, ClientAddress, HttpServer, HttpServerConfig, HttpServerEvent, LinkInput, LinkKey, ReplyBody, ReplyKey,
+    Stateless,
 };
 use rescind_proto::{id::RequestId, link::CancelFate, time::Instant};
 use rescind_testkit::valid::ValidMessages;
@@ -28,6 +29,8 @@ pub(crate) struct Rig {
     pub(crate) owners: Vec<Option<String>>,
     /// What every request has as `Authorization`, unless it says otherwise.
     pub(crate) authorization: Option<String>,
+    /// From where every request comes: 10.0.0 and this; from nowhere that is known if it is 0.
+    pub(crate) from: u8,
     /// How often keys were wanted.
     pub(crate) keys_wanted: usize,
     /// Pages that are wanted.
@@ -58,7 +61,11 @@ pub(crate) struct Answer {
     pub(crate) body: Option<String>,
     /// The events of a stream.
     pub(crate) events: Vec<Event>,
+    /// The beginning of an event.
+    part: String,
     pub(crate) comments: usize,
+    /// How long the body is, if it comes in parts.
+    pub(crate) length: Option<usize>,
     pub(crate) has_ended: bool,
 }
 
@@ -117,6 +124,7 @@ impl Rig {
             credentials: Vec::new(),
             owners: Vec::new(),
             authorization: None,
+            from: 0,
             keys_wanted: 0,
             pages: Vec::new(),
             dropped: Vec::new(),
@@ -164,6 +172,9 @@ impl Rig {
         let mut request = Request::builder().method(method).uri(uri);
         for (name, value) in headers {
             request = request.header(*name, http::HeaderValue::from_bytes(value.as_bytes()).unwrap());
+        }
+        if self.from > 0 {
+            request = request.extension(ClientAddress([10, 0, 0, self.from].into()));
         }
         let is_silent = headers.iter().all(|(name, _)| *name != "authorization");
         if let Some(authorization) = self.authorization.as_deref().filter(|_| is_silent) {
@@ -297,18 +308,21 @@ impl Rig {
 
     /// All of a response so far.
     pub(crate) fn read(&mut self, key: ReplyKey) -> Answer {
+        self.read_parts(key, usize::MAX)
+    }
+
+    /// The same, of its body only so many parts more.
+    pub(crate) fn read_parts(&mut self, key: ReplyKey, mut parts: usize) -> Answer {
         let head = self.server.poll_head(self.now, key);
         let answer = self.answers.entry(key).or_default();
         if let Some(head) = head {
             assert_eq!(answer.status, 0, "two heads for one request");
-            let is_stream = note_head(answer, head);
-            if !is_stream {
-                answer.has_ended = true;
-            }
+            answer.has_ended = note_head(answer, head);
         }
-        while answer.status != 0 && !answer.has_ended {
+        while answer.status != 0 && !answer.has_ended && parts > 0 {
+            parts -= 1;
             match self.server.poll_body(self.now, key) {
-                BodyChunk::Bytes(bytes) => note_bytes(answer, &bytes),
+                BodyChunk::Bytes(bytes) => answer.note_bytes(&bytes),
                 BodyChunk::Pending => break,
                 BodyChunk::End => answer.has_ended = true,
             }
@@ -382,6 +396,7 @@ impl Rig {
     }
 }
 
+/// Notes a head; whether that is all.
 fn note_head(answer: &mut Answer, head: Response<ReplyBody>) -> bool {
     let (parts, body) = head.into_parts();
     answer.status = parts.status.as_u16();
@@ -392,19 +407,35 @@ fn note_head(answer: &mut Answer, head: Response<ReplyBody>) -> bool {
         ReplyBody::Whole(bytes) => {
             assert!(!bytes.is_empty() || parts.status != StatusCode::OK, "an answer without a body");
             answer.body = Some(String::from_utf8(bytes.to_vec()).unwrap());
+            true
+        }
+        ReplyBody::Long(length) => {
+            (answer.length, answer.body) = (Some(length), Some(String::new()));
             false
         }
-        ReplyBody::Events => true,
+        ReplyBody::Events => false,
     }
 }
 
-/// Reads events as a client does.
-fn note_bytes(answer: &mut Answer, bytes: &[u8]) {
-    let text = std::str::from_utf8(bytes).unwrap();
-    for block in text.split_terminator("\n\n") {
+impl Answer {
+    /// Reads what comes of a body as a client does, events that come in parts included.
+    fn note_bytes(&mut self, bytes: &[u8]) {
+        let text = std::str::from_utf8(bytes).unwrap();
+        if let Some(body) = &mut self.body {
+            return body.push_str(text);
+        }
+        let text = core::mem::take(&mut self.part) + text;
+        let end = text.rfind("\n\n").map_or(0, |end| end + 2);
+        self.part = text[end..].to_owned();
+        for block in text[..end].split_terminator("\n\n") {
+            self.note_block(block);
+        }
+    }
+
+    fn note_block(&mut self, block: &str) {
         if block.starts_with(':') {
-            answer.comments += 1;
-            continue;
+            self.comments += 1;
+            return;
         }
         let mut event = Event { id: None, data: String::new() };
         for line in block.lines() {
@@ -416,7 +447,7 @@ fn note_bytes(answer: &mut Answer, bytes: &[u8]) {
                 _ => panic!("no field of an event: {line:?}"),
             }
         }
-        answer.events.push(event);
+        self.events.push(event);
     }
 }
 

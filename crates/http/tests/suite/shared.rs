@@ -464,6 +464,7 @@ fn what_is_held_stays_below_what_the_settings_allow() {
         max_replies: 60,
         max_input: 2000,
         max_unsent: 2000,
+        max_unread: 100_000,
         max_kept: 3000,
         max_message: 3000,
         ..shared()

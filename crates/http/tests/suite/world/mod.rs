@@ -17,7 +17,9 @@ use std::{
 };
 
 use http::{Method, Request, Response};
-use rescind_http::server::{BodyChunk, HttpServer, HttpServerEvent, LinkInput, LinkKey, ReplyBody, ReplyKey, Sessions};
+use rescind_http::server::{
+    BodyChunk, ClientAddress, HttpServer, HttpServerEvent, LinkInput, LinkKey, ReplyBody, ReplyKey, Sessions,
+};
 use rescind_proto::{id::RequestId, link::CancelFate, time::Instant};
 use rescind_testkit::sim::{
     digest::Digest,
@@ -81,6 +83,8 @@ struct Reply {
     is_finished: bool,
     /// Its client still reads it.
     is_read: bool,
+    /// The server has given it up.
+    is_cut: bool,
     wire: VecDeque<Item>,
 }
 
@@ -174,7 +178,8 @@ impl HttpWorld {
     }
 
     fn request(&mut self, client: usize, method: &Method, headers: &[(&str, &str)], body: &str) -> ReplyKey {
-        let mut request = Request::builder().method(method).uri("/mcp");
+        let from = ClientAddress([10, 0, 0, client as u8].into());
+        let mut request = Request::builder().method(method).uri("/mcp").extension(from);
         if self.scene.config.passes_authorization {
             let person = self.model.clients[client].person;
             self.note(|| format!("person {person}:"));
@@ -213,6 +218,7 @@ impl HttpWorld {
             is_ready: true,
             is_finished: false,
             is_read: true,
+            is_cut: false,
             wire: VecDeque::new(),
         };
         self.replies.insert(name, reply);
@@ -318,6 +324,14 @@ impl HttpWorld {
                 broken(format!("a GET of a session that is over gets {status}"))
             };
         }
+        // What was given up, it reads no more.
+        for name in self.replies.keys().copied().collect::<Vec<_>>() {
+            let Reply { source, is_cut, .. } = self.replies[&name];
+            let stream = self.stream_of(source).filter(|_| is_cut).map(|stream| &self.model.streams[stream]);
+            if stream.is_some_and(|stream| stream.listens && stream.link == link) {
+                self.abandon(name);
+            }
+        }
         let key = self.request(client, &Method::GET, &[("mcp-session-id", &session)], "");
         let name = usize::from(self.next_reply);
         let stream = self.model.listens(self.now, link, name);
@@ -385,10 +399,12 @@ impl HttpWorld {
         while let Some(reply) = self.replies.get_mut(&name)
             && let Some(item) = reply.wire.pop_front()
         {
-            let source = reply.source;
+            let (source, is_cut) = (reply.source, reply.is_cut);
             let is_last = matches!(item, Item::Whole(..) | Item::End);
             self.note(|| format!("    read of {name}: {item:?}"));
-            self.judge(source, &item)?;
+            if item != Item::End || !is_cut {
+                self.judge(source, &item)?;
+            }
             if is_last {
                 self.replies.remove(&name);
             }
@@ -508,8 +524,8 @@ impl HttpWorld {
         let asked = &self.model.asks[ask];
         let (Some((id, token)), Some(link)) = (&asked.known, asked.link) else { return };
         let message = match token {
-            _ if asked.listens => text::changed(id, ask, asked.reports),
-            Some(token) => text::progress(token, ask, asked.reports),
+            _ if asked.listens => text::changed(id, ask, asked.reports, self.scene.more),
+            Some(token) => text::progress(token, ask, asked.reports, self.scene.more),
             None => return,
         };
         self.model.said_report(ask);
@@ -538,6 +554,9 @@ impl HttpWorld {
 
     /// Drains what the machine reports, and has each program take what there is for it.
     fn drain(&mut self) -> Verdict {
+        if self.scene.is_crowded() {
+            self.note_given_up();
+        }
         while let Some(event) = self.server.poll_event() {
             match event {
                 HttpServerEvent::Opened { link, credentials, .. } => {
@@ -578,6 +597,21 @@ impl HttpWorld {
         match self.model.links.iter().position(|link| !link.expects.is_empty()) {
             Some(link) => broken(format!("link {link} never receives {:?}", self.model.links[link].expects)),
             None => Ok(()),
+        }
+    }
+
+    /// Notes which responses the server has given up, since too much was unread.
+    fn note_given_up(&mut self) {
+        for name in self.replies.keys().copied().collect::<Vec<_>>() {
+            let reply = &self.replies[&name];
+            let (source, is_cut) = (reply.source, self.server.is_cut_off(reply.key) && !reply.is_finished);
+            let stream = self.stream_of(source);
+            let is_current = stream.is_some_and(|stream| self.model.streams[stream].reply == Some(usize::from(name)));
+            if is_cut && is_current {
+                self.note(|| format!("    response {name} is given up"));
+                self.model.hung_up(usize::from(name), None, stream);
+                self.replies.entry(name).and_modify(|reply| reply.is_cut = true);
+            }
         }
     }
 
@@ -706,7 +740,7 @@ impl HttpWorld {
                 Ok(())
             }
             Action::Plain(link) => {
-                let message = text::plain(self.model.plains);
+                let message = text::plain(self.model.plains, self.scene.more);
                 self.model.said_plain(self.now, usize::from(link));
                 self.say(usize::from(link), &message);
                 Ok(())
@@ -874,6 +908,10 @@ impl World for HttpWorld {
     fn step(&mut self, action: Action) -> Verdict {
         self.act(action)?;
         self.drain()?;
+        let (unread, most) = (self.server.unread(), self.scene.config.max_unread);
+        if unread > most {
+            return broken(format!("{unread} bytes are unread or kept, and {most} may be"));
+        }
         self.server.check_invariants();
         Ok(())
     }
@@ -922,8 +960,8 @@ impl World for HttpWorld {
         let mut digest = Digest::new();
         server.hash_state(*now, &mut digest);
         model.hash_state(*now, &mut digest);
-        for (name, Reply { key: _, source, has_head, is_ready, is_finished, is_read, wire }) in replies {
-            (name, source, has_head, is_ready, is_finished, is_read, wire).hash(&mut digest);
+        for (name, Reply { key: _, source, has_head, is_ready, is_finished, is_read, is_cut, wire }) in replies {
+            (name, source, has_head, is_ready, is_finished, is_read, is_cut, wire).hash(&mut digest);
         }
         waits.hash(&mut digest);
         digest.finish_wide()
@@ -964,7 +1002,7 @@ fn item(response: &Response<ReplyBody>) -> Item {
     let status = response.status().as_u16();
     match response.body() {
         ReplyBody::Whole(body) => Item::Whole(status, String::from_utf8_lossy(body).into_owned()),
-        ReplyBody::Events => Item::Head(status),
+        ReplyBody::Events | ReplyBody::Long(_) => Item::Head(status),
     }
 }
 

@@ -773,11 +773,13 @@ impl Model {
 
     fn text(&self, said: Said) -> String {
         match said {
-            Said::Progress(ask, number) => text::progress(self.asks[ask].token.unwrap_or_default(), ask, number),
-            Said::Changed(ask, number) => text::changed(self.asks[ask].id, ask, number),
+            Said::Progress(ask, number) => {
+                text::progress(self.asks[ask].token.unwrap_or_default(), ask, number, self.scene.more)
+            }
+            Said::Changed(ask, number) => text::changed(self.asks[ask].id, ask, number, self.scene.more),
             Said::Answer(ask) => text::answer(self.asks[ask].id, ask, self.asks[ask].listens),
             Said::Gone(ask) => text::gone(self.asks[ask].id),
-            Said::Plain(number) => text::plain(number),
+            Said::Plain(number) => text::plain(number, self.scene.more),
         }
     }
 

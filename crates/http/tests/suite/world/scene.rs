@@ -56,6 +56,8 @@ pub(crate) struct Scene {
     pub(crate) reopens: bool,
     /// How often a short, and a long time passes.
     pub(crate) waits: (usize, usize),
+    /// How many bytes more are in what programs say, but for answers.
+    pub(crate) more: usize,
     pub(crate) config: HttpServerConfig,
 }
 
@@ -98,6 +100,7 @@ impl Scene {
             ends: false,
             reopens: false,
             waits: (1, 0),
+            more: 0,
             config: HttpServerConfig {
                 stateless: Stateless::Served,
                 stream_after: SHORT,
@@ -140,7 +143,12 @@ impl Scene {
 
     /// Whether so little is kept that much is lost, and reported as lost.
     pub(crate) fn is_forgetful(&self) -> bool {
-        self.config.max_kept < 1 << 16
+        self.config.max_kept < 1 << 16 || self.is_crowded()
+    }
+
+    /// Whether all streams together may hold so little that connections are given up.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.config.max_unread < 1 << 20
     }
 }
 
@@ -258,6 +266,12 @@ pub(crate) fn all() -> Vec<Scene> {
             let mut scene = Scene::new("little is kept", &[LEGACY]);
             scene.config.max_kept = 700;
             Scene { depth: 7, plains: 3, listens: 1, reports: 3, breaks: 2, returns: 2, ..scene }
+        },
+        {
+            let mut scene = Scene::new("more is unread than may be", &[LEGACY, Kind::Stateless]);
+            (scene.config.max_unread, scene.config.max_message) = (40_000, 0);
+            let (plains, listens, reports) = (5, 1, 4);
+            Scene { depth: 5, plains, listens, reports, breaks: 2, returns: 2, more: 12_000, ..scene }
         },
         {
             let mut scene = Scene::new("two sessions on one link", &[LEGACY, EARLIER]);

@@ -34,22 +34,28 @@ pub(crate) fn gone(id: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-31002,"message":"the server is gone"}}}}"#)
 }
 
-pub(crate) fn progress(token: &str, generation: usize, number: u8) -> String {
+/// So many bytes `more` make it long, here and below.
+pub(crate) fn progress(token: &str, generation: usize, number: u8, more: usize) -> String {
+    let more = "x".repeat(more);
     format!(
-        r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":{number},"g":{generation}}}}}"#
+        r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":{number},"g":{generation},"message":"{more}"}}}}"#
     )
 }
 
 /// What a program says on a subscription.
-pub(crate) fn changed(id: &str, generation: usize, number: u8) -> String {
+pub(crate) fn changed(id: &str, generation: usize, number: u8, more: usize) -> String {
+    let more = "x".repeat(more);
     format!(
-        r#"{{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{{"_meta":{{"{SUBSCRIPTION}":{id}}},"g":{generation},"k":{number}}}}}"#
+        r#"{{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{{"_meta":{{"{SUBSCRIPTION}":{id}}},"g":{generation},"k":{number},"m":"{more}"}}}}"#
     )
 }
 
 /// What belongs to no request.
-pub(crate) fn plain(number: usize) -> String {
-    format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{{"level":"info","data":"{number}"}}}}"#)
+pub(crate) fn plain(number: usize, more: usize) -> String {
+    let more = "x".repeat(more);
+    format!(
+        r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{{"level":"info","data":"{number}{more}"}}}}"#
+    )
 }
 
 pub(crate) fn cancel(id: &str) -> String {
