@@ -269,9 +269,9 @@ pub(crate) fn all() -> Vec<Scene> {
         },
         {
             let mut scene = Scene::new("more is unread than may be", &[LEGACY, Kind::Stateless]);
-            (scene.config.max_unread, scene.config.max_message) = (40_000, 0);
+            (scene.config.max_unread, scene.config.max_message) = (20_480, 0);
             let (plains, listens, reports) = (5, 1, 4);
-            Scene { depth: 5, plains, listens, reports, breaks: 2, returns: 2, more: 12_000, ..scene }
+            Scene { depth: 5, plains, listens, reports, breaks: 2, returns: 2, more: 7_000, ..scene }
         },
         {
             let mut scene = Scene::new("two sessions on one link", &[LEGACY, EARLIER]);
