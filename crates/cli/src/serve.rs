@@ -84,6 +84,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration::parse, allow_hyphen_values = true)]
     idle: Duration,
 
+    /// How long a client may be away from its session and come back: with no stream open, and without a word. Then what it
+    /// has in flight is cancelled, and its session is over. So long the end of a stream can be fetched, too
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration::parse, allow_hyphen_values = true)]
+    resume_within: Duration,
+
     /// The longest silence on an open stream; then a comment is sent, by which the hang-up of a client that vanished is
     /// noticed. So this is the longest time that its request goes on uncancelled (2026-07-28). The server at --upstream is
     /// asked after the same silence whether it is still there
@@ -343,8 +348,19 @@ async fn run_link(arguments: Rc<Arguments>, upstream: Option<Remote>, opened: Op
 const STATUS_WITHIN: Duration = Duration::from_secs(1);
 
 fn endpoint_config(arguments: &Arguments, access: Access, passes_authorization: bool) -> HttpServerConfig {
-    let Arguments { listen, path, host, behind_proxy, allow_origin, idle, keep_alive, max_sessions, link, .. } =
-        arguments;
+    let Arguments {
+        listen,
+        path,
+        host,
+        behind_proxy,
+        allow_origin,
+        idle,
+        resume_within,
+        keep_alive,
+        max_sessions,
+        link,
+        ..
+    } = arguments;
     let shared = arguments.is_shared();
     let loopback = || LOOPBACK.map(Into::into).to_vec();
     let hosts = match (listen.ip().is_loopback(), &**host) {
@@ -368,6 +384,7 @@ fn endpoint_config(arguments: &Arguments, access: Access, passes_authorization: 
         },
         sessions: if shared { Sessions::SharedLink } else { Sessions::OwnLink },
         idle: *idle,
+        resume_within: *resume_within,
         keep_alive: *keep_alive,
         max_sessions: *max_sessions,
         max_in_flight: link.max_in_flight,

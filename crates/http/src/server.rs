@@ -356,7 +356,7 @@ impl HttpServer {
             }
             match head.verb {
                 head::Verb::Post => self.handle_post(now, key, &head, body),
-                head::Verb::Get => self.handle_get(key, &head),
+                head::Verb::Get => self.handle_get(now, key, &head),
                 head::Verb::Delete => self.handle_delete(now, key, &head),
                 head::Verb::Options => {
                     self.allow_page(key);
@@ -656,7 +656,7 @@ impl HttpServer {
         self.pages.remove(&key);
         if let Some(session) = reply.session.and_then(|session| self.sessions.get_mut(&session)) {
             session.replies -= 1;
-            session.idle_since = now;
+            (session.idle_since, session.heard) = (now, now);
         }
         let stream = reply.stream.filter(|stream| self.streams.contains_key(stream))?;
         self.detach(stream);

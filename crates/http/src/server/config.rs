@@ -60,7 +60,9 @@ pub struct HttpServerConfig {
     pub keep_alive: Duration,
     /// How long a session lives on without a request in flight and without an open stream.
     pub idle: Duration,
-    /// How long the messages of a stream that has ended can still be fetched by a client that was away.
+    /// How long the messages of a stream that has ended can still be fetched by a client that was away. So long a client may
+    /// also have no stream open and say nothing while it has requests in flight; then its session is over, and they are
+    /// cancelled.
     pub resume_within: Duration,
     /// How long the server may take to say which era it speaks ([`Stateless::Ask`]), and for the handshake of a shared
     /// link ([`Sessions::SharedLink`]).

@@ -50,7 +50,7 @@ impl HttpServer {
         {
             return self.open_session(now, reply, &posted, request);
         }
-        let session = self.session(head)?;
+        let session = self.session(now, head)?;
         if head.version.is_some_and(|version| Dialect::by_name(&format!("mcp-{version}")).is_none()) {
             let text = "the MCP-Protocol-Version header names no revision that is known here";
             return Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text));
@@ -58,18 +58,21 @@ impl HttpServer {
         self.handle_in_session(now, reply, session, &posted)
     }
 
-    /// Finds the session that a request names. For everybody but its owner there is none.
-    pub(crate) fn session(&self, head: &Head<'_>) -> Result<SessionKey, Refusal> {
+    /// Finds the session that a request names, whose client is heard of. For everybody but its owner there is none.
+    pub(crate) fn session(&mut self, now: Instant, head: &Head<'_>) -> Result<SessionKey, Refusal> {
         let Some(id) = head.session else {
             let text = "no session: send initialize, and name the session it opens in the header Mcp-Session-Id";
             return Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text));
         };
-        let is_owners =
-            |key: &SessionKey| self.sessions.get(key).is_some_and(|session| session.owner == head.asker.owner);
-        self.session_ids.get(id).copied().filter(is_owners).ok_or_else(|| {
+        let known = self.session_ids.get(id).copied();
+        let session = known.and_then(|key| self.sessions.get_mut(&key));
+        let session = session.filter(|session| session.owner == head.asker.owner);
+        let (Some(key), Some(session)) = (known, session) else {
             let text = "the session has ended; send initialize for a new one";
-            Refusal::new(StatusCode::NOT_FOUND, error_code::INVALID_REQUEST, text)
-        })
+            return Err(Refusal::new(StatusCode::NOT_FOUND, error_code::INVALID_REQUEST, text));
+        };
+        session.heard = now;
+        Ok(key)
     }
 
     fn open_session(

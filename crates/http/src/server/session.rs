@@ -63,6 +63,8 @@ pub(crate) struct Session {
     pub(crate) kept: usize,
     /// Since when it has had nothing open and nothing in flight.
     pub(crate) idle_since: Instant,
+    /// When its client last said something, or was being answered.
+    pub(crate) heard: Instant,
 }
 
 impl Session {
@@ -93,6 +95,7 @@ impl Session {
             replies: 0,
             kept: 0,
             idle_since: now,
+            heard: now,
         }
     }
 
@@ -142,6 +145,7 @@ impl Session {
     pub(crate) fn hash_state(&self, now: Instant, state: &mut impl Hasher) {
         self.dialect().name.hash(state);
         (&self.id, &self.owner, &self.holder, self.next_stream, self.replies, now.since(self.idle_since)).hash(state);
+        now.since(self.heard).hash(state);
         self.streams.keys().for_each(|number| number.hash(state));
         self.subscriptions.hash(state);
     }
@@ -149,11 +153,11 @@ impl Session {
 
 impl HttpServer {
     /// A client wants to listen, or to go on where it was.
-    pub(crate) fn handle_get(&mut self, reply: ReplyKey, head: &Head<'_>) -> Result<(), Refusal> {
+    pub(crate) fn handle_get(&mut self, now: Instant, reply: ReplyKey, head: &Head<'_>) -> Result<(), Refusal> {
         if is_stateless(head) {
             return Err(not_allowed("this revision has no GET: send subscriptions/listen"));
         }
-        let session = self.session(head)?;
+        let session = self.session(now, head)?;
         let Some(last) = head.last_event else {
             self.listen(session, reply)?;
             self.report_reply(reply);
@@ -258,7 +262,7 @@ impl HttpServer {
         if is_stateless(head) {
             return Err(not_allowed("this revision has no sessions"));
         }
-        let session = self.session(head)?;
+        let session = self.session(now, head)?;
         self.end_session(now, session);
         if let Some(reply) = self.replies.get_mut(&reply) {
             reply.empty(StatusCode::NO_CONTENT);
@@ -344,14 +348,20 @@ impl HttpServer {
         }
     }
 
-    /// Looks after a session: forgets what nobody fetched, and ends it if it was idle for too long.
+    /// Looks after a session: forgets what nobody fetched, and ends it if it was idle for too long, or if its client has left
+    /// work behind and been away for too long to come back to it.
     pub(crate) fn keep_up(&mut self, now: Instant, key: SessionKey) {
         let Some(session) = self.sessions.get(&key) else { return };
-        let is_idle = session.replies == 0 && now.since(session.idle_since) >= self.config.idle;
-        if is_idle && !session.streams.values().any(|stream| self.is_waiting(*stream)) {
+        let within = self.config.resume_within;
+        let is_over = session.replies == 0
+            && if session.streams.values().any(|stream| self.is_waiting(*stream)) {
+                now.since(session.heard) >= within
+            } else {
+                now.since(session.idle_since) >= self.config.idle
+            };
+        if is_over {
             return self.end_session(now, key);
         }
-        let within = self.config.resume_within;
         while let Some(oldest) = self.sessions.get(&key).and_then(|session| session.ended.front())
             && self.streams.get(oldest).and_then(|stream| stream.ended).is_none_or(|ended| now.since(ended) >= within)
         {

@@ -363,3 +363,49 @@ async fn a_stream_begins_and_is_kept_alive_when_it_is_due() {
         assert!(near(stream_after + keep_alive * comments), "comment {comments} came after {:?}", begun.elapsed());
     }
 }
+
+/// A client that hangs up in a session may come back; when it has not for so long, its work is told to stop, and why. The
+/// clock is paused, and goes on when everything waits.
+#[tokio::test(start_paused = true)]
+async fn the_work_of_a_client_that_never_comes_back_is_told_that_it_has_gone() {
+    let endpoint = Endpoint::new(HttpServerConfig { stateless: Stateless::Served, ..HttpServerConfig::default() });
+    let (sender, mut marks) = tokio::sync::mpsc::unbounded_channel();
+    let served = endpoint.clone();
+    let describe = move || {
+        let (started, stopped) = (sender.clone(), sender.clone());
+        let work = move |_: Work, cx: Context| {
+            let (started, stopped) = (started.clone(), stopped.clone());
+            async move {
+                let _ = started.send("started".to_owned());
+                cx.cancelled().await;
+                let _ = stopped.send(format!("stopped: {:?}", cx.cause().map(|cause| cause.code)));
+                Err::<String, AnyError>("stopped".into())
+            }
+        };
+        Server::new("worker", "1.0").tool("work", "Works", work)
+    };
+    tokio::spawn(async move { served.serve(describe).await });
+    let post = |session: Option<&str>, body: String| {
+        let mut request = http::Request::post("/mcp").header("content-type", "application/json");
+        request = request.header("accept", "application/json, text/event-stream");
+        if let Some(session) = session {
+            request = request.header("mcp-session-id", session);
+        }
+        endpoint.respond(request.body(body).unwrap())
+    };
+    let params = r#"{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}"#;
+    let opened = post(None, format!(r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{params}}}"#)).await;
+    let session = opened.unwrap().headers()["mcp-session-id"].to_str().unwrap().to_owned();
+    let initialized = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+    assert_eq!(post(Some(&session), initialized.to_owned()).await.unwrap().status(), 202);
+    let params = r#"{"name":"work","arguments":{"name":"first"}}"#;
+    let call = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}"#);
+    // A stream that has begun.
+    let response = post(Some(&session), call).await.unwrap();
+    assert_eq!(marks.recv().await.unwrap(), "started");
+    drop(response);
+    let hour = Duration::from_secs(3600);
+    let told = tokio::time::timeout(hour, marks.recv()).await.unwrap().unwrap();
+    assert_eq!(told, "stopped: Some(Disconnect)");
+    assert_eq!(post(Some(&session), initialized.to_owned()).await.unwrap().status(), 404);
+}

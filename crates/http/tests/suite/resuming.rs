@@ -192,11 +192,15 @@ fn what_ended_can_be_fetched_for_a_while_and_no_longer() {
 }
 
 #[test]
-fn an_answer_that_took_long_can_be_fetched_although_the_session_was_quiet() {
+fn an_answer_that_took_long_can_be_fetched_by_one_who_asks_for_it_now_and_then() {
     let mut rig = Rig::with(HttpServerConfig { idle: Duration::from_secs(600), ..config() });
     let client = rig.session(LEGACY);
     let last = away(&mut rig, &client);
-    rig.pass(Duration::from_secs(3600));
+    for _ in 0..12 {
+        rig.pass(Duration::from_secs(299));
+        let key = rig.come_back(&client, &last);
+        rig.hang_up(key);
+    }
     rig.answer(client.link, "1", "done");
     rig.pass(Duration::from_secs(290));
     let key = rig.come_back(&client, &last);

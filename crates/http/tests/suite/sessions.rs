@@ -218,6 +218,118 @@ fn a_session_without_anything_open_ends_after_a_while() {
     rig.leaves_nothing();
 }
 
+/// How a client vanishes, and leaves a request behind.
+fn leaves_of(rig: &mut Rig, client: &Client, how: &str) {
+    let key = match how {
+        "with a batch" => rig.post_to(client, &format!("[{},{}]", call("1"), call("2"))),
+        _ => rig.post_to(client, &call_with_token("1", "7")),
+    };
+    rig.at(client.link);
+    match how {
+        "before its stream began" | "with a batch" => {}
+        "after its stream began" => rig.say(client.link, &progress("7", 1)),
+        "while it is asked something" => {
+            rig.say(client.link, r#"{"jsonrpc":"2.0","id":9,"method":"elicitation/create","params":{}}"#);
+        }
+        "and stops listening" => {
+            let listening = rig.listen(client);
+            rig.hang_up(listening);
+        }
+        "after it came back once" => {
+            rig.say(client.link, &progress("7", 1));
+            let last = rig.read(key).last_id().unwrap();
+            rig.hang_up(key);
+            let again = rig.come_back(client, &last);
+            rig.hang_up(again);
+        }
+        _ => panic!("{how}"),
+    }
+    rig.hang_up(key);
+}
+
+#[test]
+fn the_work_of_a_client_that_has_vanished_ends() {
+    for how in [
+        "before its stream began",
+        "after its stream began",
+        "with a batch",
+        "while it is asked something",
+        "and stops listening",
+        "after it came back once",
+    ] {
+        for revision in ["2025-03-26", "2025-06-18", LEGACY] {
+            if (how == "with a batch" && revision != "2025-03-26")
+                || (how == "after it came back once" && revision != LEGACY)
+            {
+                continue;
+            }
+            let mut rig = Rig::with(HttpServerConfig { resume_within: Duration::from_secs(300), ..config() });
+            let client = rig.session(revision);
+            leaves_of(&mut rig, &client, how);
+            rig.pass(Duration::from_secs(290));
+            // What its program says meanwhile is no sign of it.
+            rig.say(client.link, &progress("7", 2));
+            rig.say(client.link, &note("still there?"));
+            assert_eq!(rig.at(client.link), [""; 0], "{how}: it may come back");
+            rig.pass(Duration::from_secs(100));
+            assert_eq!(rig.at(client.link), ["end"], "{how}, {revision}");
+            let key = rig.post_to(&client, &call("3"));
+            assert_eq!(rig.read(key).status, 404, "{how}");
+            rig.leaves_nothing();
+        }
+    }
+}
+
+#[test]
+fn the_work_of_a_client_that_is_still_there_goes_on() {
+    let hours = |rig: &mut Rig, client: &Client, says: &dyn Fn(&mut Rig)| {
+        for _ in 0..30 {
+            rig.pass(Duration::from_secs(290));
+            says(rig);
+            assert!(rig.at(client.link).iter().all(|said| said != "end"));
+        }
+        rig.answer(client.link, "1", "done");
+    };
+    // It waits for the answer.
+    let mut rig = Rig::new();
+    let client = rig.session(LEGACY);
+    let waiting = rig.post_to(&client, &call("1"));
+    rig.at(client.link);
+    hours(&mut rig, &client, &|_| {});
+    assert_eq!(rig.read(waiting).messages(), [result_of("1", "done")]);
+    // It only listens, or says something, or asks for its stream now and then.
+    let ways: [fn(&mut Rig, &Client, &str); 4] = [
+        |rig, client, _| {
+            rig.listen(client);
+        },
+        |rig, client, _| {
+            let key = rig.post_to(client, &note("here"));
+            rig.read(key);
+        },
+        |rig, client, last| {
+            let key = rig.come_back(client, last);
+            rig.hang_up(key);
+        },
+        |rig, client, _| {
+            let key = rig.post_to(client, &cancel("99"));
+            rig.at(client.link);
+            rig.read(key);
+        },
+    ];
+    for way in ways {
+        let client = rig.session(LEGACY);
+        let key = rig.post_to(&client, &call_with_token("1", "7"));
+        rig.at(client.link);
+        rig.say(client.link, &progress("7", 1));
+        let last = rig.read(key).last_id().unwrap();
+        rig.hang_up(key);
+        hours(&mut rig, &client, &|rig| way(rig, &client, &last));
+        let key = rig.come_back(&client, &last);
+        assert_eq!(rig.read(key).messages().last(), Some(&result_of("1", "done")));
+    }
+    rig.leaves_nothing();
+}
+
 #[test]
 fn a_server_that_drains_takes_nothing_new_and_finishes_what_it_has() {
     let mut rig = Rig::new();

@@ -456,6 +456,23 @@ fn one_more_session_or_request_is_refused_before_it_costs_anything() {
     rig.end();
 }
 
+/// The program lives on, and so does what others have asked it.
+#[test]
+fn only_the_work_of_the_client_that_has_vanished_ends() {
+    let mut rig = Rig::with(shared());
+    let (link, first, second) = pair(&mut rig);
+    let (left, known) = calls(&mut rig, &first, "1");
+    let (kept, other) = calls(&mut rig, &second, "1");
+    rig.hang_up(left);
+    rig.pass(Duration::from_secs(400));
+    assert_eq!(rig.at(link), [format!("closed {known}")]);
+    rig.answer(link, &other, "done");
+    assert_eq!(rig.read(kept).messages(), [result_of("1", "done")]);
+    let key = rig.post_to(&first, &call("2"));
+    assert_eq!(rig.read(key).status, 404);
+    rig.end();
+}
+
 #[test]
 fn what_is_held_stays_below_what_the_settings_allow() {
     let narrow = HttpServerConfig {

@@ -210,7 +210,14 @@ mod tests {
     use super::*;
 
     fn open(directories: &[PathBuf]) -> Result<Admin, Vec<SocketError>> {
-        Admin::open(directories, std::time::Instant::now(), &["server".into()], Some(1), StreamFacts::default(), Mark::next())
+        Admin::open(
+            directories,
+            std::time::Instant::now(),
+            &["server".into()],
+            Some(1),
+            StreamFacts::default(),
+            Mark::next(),
+        )
     }
 
     /// There may be no `/run/user/UID`, and the directory in `/tmp` may belong to another user.

@@ -102,6 +102,20 @@ fn after_the_death_of_the_shared_server_the_next_request_starts_another() {
     assert_eq!(call.message(&head), result("7", "{}"));
 }
 
+/// Its client hangs up and never comes back (2025-11-25): its server is told to stop, and ends.
+#[test]
+fn the_work_of_a_client_that_never_comes_back_is_cancelled_and_its_session_is_over() {
+    let service = Service::start(PROGRAM, ["--resume-within", "200ms"]);
+    let mut session = service.open_session(LEGACY);
+    drop(ask(&service, &mut session, "1"));
+    let cancel = session.server.receive();
+    assert!(cancel.contains("notifications/cancelled") && cancel.contains(r#""requestId":1"#), "{cancel}");
+    session.server.expect_end();
+    session.server.exit(0);
+    let (_, head) = service.post(&session.headers(), &request("2", "ping"));
+    assert_eq!(head.status, 404);
+}
+
 /// It may be there later, and clients are told what is wrong meanwhile.
 #[test]
 fn a_command_that_cannot_start_is_named_at_once_and_the_service_goes_on() {

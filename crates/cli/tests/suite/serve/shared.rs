@@ -118,6 +118,25 @@ fn each_of_twenty_clients_cancels_its_own_call_and_no_other() {
     clients[7].mark(&service, &mut server);
 }
 
+/// One hangs up and never comes back; the server goes on for the other.
+#[test]
+fn the_work_of_a_client_that_never_comes_back_is_cancelled_and_nobody_elses() {
+    let service = Service::shared(PROGRAM, ["--resume-within", "200ms"]);
+    let opening = [open(&service), open(&service)];
+    let mut server = accept(&service);
+    let [stays, leaves] = opening.map(Client::of);
+    let (mut call, known) = stays.call(&service, &mut server, 0);
+    let (left, left_known) = leaves.call(&service, &mut server, 1);
+    drop(left);
+    let cancel = server.receive();
+    assert!(cancel.contains("notifications/cancelled") && cancel.contains(&left_known), "{cancel}");
+    server.send(&result(&known, "{}"));
+    let head = call.head();
+    assert_eq!(call.message(&head), result("1", "{}"));
+    let (_, head) = service.post(&leaves.headers(), &request("2", "ping"));
+    assert_eq!(head.status, 404);
+}
+
 #[test]
 fn the_end_of_one_session_stops_its_work_and_nobody_elses() {
     let service = serve();

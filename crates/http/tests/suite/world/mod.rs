@@ -12,7 +12,7 @@ mod text;
 
 use core::{hash::Hash, time::Duration};
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
 
@@ -169,15 +169,20 @@ impl HttpWorld {
         assert_eq!(answer.headers().get("mcp-session-id").map(http::HeaderValue::as_bytes), Some(session.as_bytes()));
         while self.server.poll_event().is_some() {}
         let link = if is_shared {
-            let joint = joint.unwrap_or_else(|| self.model.new_link(None, None, Some(link)));
-            self.model.new_session(client, session, joint)
+            let joint = joint.unwrap_or_else(|| self.model.new_link(self.now, None, None, Some(link)));
+            self.model.new_session(self.now, client, session, joint)
         } else {
-            self.model.new_link(Some(client), Some(session), Some(link))
+            self.model.new_link(self.now, Some(client), Some(session), Some(link))
         };
         self.model.clients[client].link = Some(link);
     }
 
     fn request(&mut self, client: usize, method: &Method, headers: &[(&str, &str)], body: &str) -> ReplyKey {
+        let session = headers.iter().find(|(name, _)| *name == "mcp-session-id").map(|(_, session)| *session);
+        let link = self.model.links.iter().position(|link| session.is_some() && link.session.as_deref() == session);
+        if let Some(link) = link {
+            self.model.links[link].heard = self.now;
+        }
         let from = ClientAddress([10, 0, 0, client as u8].into());
         let mut request = Request::builder().method(method).uri("/mcp").extension(from);
         if self.scene.config.passes_authorization {
@@ -229,6 +234,21 @@ impl HttpWorld {
         match source {
             Source::Ask(ask) => self.model.asks[ask].stream,
             Source::Stream(stream) => Some(stream),
+        }
+    }
+
+    /// The links with responses that are being given.
+    fn busy(&self) -> BTreeSet<usize> {
+        let streams =
+            self.replies.values().filter(|reply| !reply.is_finished).filter_map(|reply| self.stream_of(reply.source));
+        streams.map(|stream| self.model.streams[stream].link).collect()
+    }
+
+    /// A response has been given, or broke off.
+    fn note_done(&mut self, source: Source) {
+        if let Some(stream) = self.stream_of(source) {
+            let link = self.model.streams[stream].link;
+            self.model.links[link].heard = self.now;
         }
     }
 
@@ -382,6 +402,9 @@ impl HttpWorld {
                 self.model.handed_out(stream, data);
             }
         }
+        if is_finished {
+            self.note_done(source);
+        }
         if is_finished && let Some(stream) = stream {
             self.model.finished(usize::from(name), stream);
         }
@@ -442,6 +465,7 @@ impl HttpWorld {
     fn break_off(&mut self, name: u16) {
         let Some(reply) = self.replies.remove(&name) else { return };
         if !reply.is_finished {
+            self.note_done(reply.source);
             let ask = if let Source::Ask(ask) = reply.source { Some(ask) } else { None };
             self.model.hung_up(usize::from(name), ask, self.stream_of(reply.source));
             self.server.handle_hang_up(self.now, reply.key);
@@ -543,12 +567,14 @@ impl HttpWorld {
         let until = self.now + time;
         while let Some(due) = self.server.poll_timeout().filter(|due| *due <= until) {
             self.now = due.max(self.now);
-            self.model.passed(self.now);
+            let busy = self.busy();
+            self.model.passed(self.now, &busy);
             self.server.handle_timeout(self.now);
             self.drain()?;
         }
         self.now = until;
-        self.model.passed(until);
+        let busy = self.busy();
+        self.model.passed(until, &busy);
         Ok(())
     }
 
@@ -791,7 +817,8 @@ impl HttpWorld {
         for _ in 0..MOST_TIMERS {
             let Some(due) = self.server.poll_timeout() else { break };
             self.now = due.max(self.now);
-            self.model.passed(self.now);
+            let busy = self.busy();
+            self.model.passed(self.now, &busy);
             self.server.handle_timeout(self.now);
             self.drain()?;
         }

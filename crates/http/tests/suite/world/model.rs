@@ -5,7 +5,7 @@
 
 use core::hash::{Hash, Hasher};
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
 
@@ -67,6 +67,10 @@ pub(crate) struct Link {
     pub(crate) is_served: bool,
     /// Its program has ended, and another was started for the sessions that share it. Once; what comes then is in no hurry.
     pub(crate) has_restarted: bool,
+    /// When its session was opened.
+    opened: Instant,
+    /// When the client of its session last said something, or was being answered.
+    pub(crate) heard: Instant,
     pub(crate) expects: VecDeque<Expected>,
     /// Ids that were seen there, where each must be another.
     ids: Vec<String>,
@@ -224,7 +228,13 @@ impl Model {
         }
     }
 
-    pub(crate) fn new_link(&mut self, client: Option<usize>, session: Option<String>, key: Option<LinkKey>) -> usize {
+    pub(crate) fn new_link(
+        &mut self,
+        now: Instant,
+        client: Option<usize>,
+        session: Option<String>,
+        key: Option<LinkKey>,
+    ) -> usize {
         self.links.push(Link {
             client,
             joint: None,
@@ -234,6 +244,8 @@ impl Model {
             is_open: true,
             is_served: true,
             has_restarted: false,
+            opened: now,
+            heard: now,
             expects: VecDeque::new(),
             ids: Vec::new(),
             question: None,
@@ -243,8 +255,8 @@ impl Model {
     }
 
     /// Opens a session on the link of a program that sessions share.
-    pub(crate) fn new_session(&mut self, client: usize, session: String, joint: usize) -> usize {
-        let new = self.new_link(Some(client), Some(session), None);
+    pub(crate) fn new_session(&mut self, now: Instant, client: usize, session: String, joint: usize) -> usize {
+        let new = self.new_link(now, Some(client), Some(session), None);
         (self.links[new].joint, self.links[new].is_served) = (Some(joint), false);
         new
     }
@@ -276,12 +288,12 @@ impl Model {
         self.shared.values().copied().next()
     }
 
-    fn shared_link(&mut self, client: usize) -> usize {
+    fn shared_link(&mut self, now: Instant, client: usize) -> usize {
         let person = self.clients[client].person;
         if let Some(link) = self.shared.get(&person) {
             return *link;
         }
-        let link = self.new_link(None, None, None);
+        let link = self.new_link(now, None, None, None);
         self.links[link].person = person;
         self.shared.insert(person, link);
         link
@@ -309,10 +321,10 @@ impl Model {
         let is_modern = self.clients[client].kind == Kind::Stateless;
         let link = match (is_modern, self.era) {
             (true, Era::Legacy) => return Err(400),
-            (true, Era::Modern) => Some(self.shared_link(client)),
+            (true, Era::Modern) => Some(self.shared_link(now, client)),
             (true, Era::Asked(_)) => None,
             (true, Era::Unknown) => {
-                let link = self.shared_link(client);
+                let link = self.shared_link(now, client);
                 self.links[link].expects.push_back(Expected::Question);
                 self.era = Era::Asked(now);
                 None
@@ -728,7 +740,7 @@ impl Model {
         for ask in 0..self.asks.len() {
             let AskState::Held(reply) = self.asks[ask].state else { continue };
             if is_modern {
-                let link = self.shared_link(self.asks[ask].client);
+                let link = self.shared_link(now, self.asks[ask].client);
                 self.open(now, link, vec![ask], reply);
             } else {
                 self.asks[ask].state = AskState::Refused;
@@ -747,8 +759,26 @@ impl Model {
         }
     }
 
+    /// Sessions are over that have left work behind, and whose clients have been away for too long. `busy` are those with
+    /// responses that are being given.
+    fn end_those_left(&mut self, now: Instant, busy: &BTreeSet<usize>) {
+        let config = &self.scene.config;
+        let (within, often) = (config.resume_within, config.idle.min(config.resume_within) / 4);
+        for link in 0..self.links.len() {
+            let Link { client, session, is_open, opened, heard, .. } = &self.links[link];
+            let looks = now.since(*opened).as_nanos() / often.as_nanos();
+            let looked = *opened + often * u32::try_from(looks).unwrap_or(u32::MAX);
+            let is_left = *is_open && client.is_some() && session.is_some() && !busy.contains(&link);
+            let is_waited_for = |ask: &Ask| ask.link == Some(link) && ask.state == AskState::Waiting;
+            if is_left && looks > 0 && looked.since(*heard) >= within && self.asks.iter().any(is_waited_for) {
+                self.closed(now, link, true);
+            }
+        }
+    }
+
     /// Time has passed.
-    pub(crate) fn passed(&mut self, now: Instant) {
+    pub(crate) fn passed(&mut self, now: Instant, busy: &BTreeSet<usize>) {
+        self.end_those_left(now, busy);
         for at in 0..self.streams.len() {
             let has_primer = self.has_primer(self.streams[at].link);
             let stream = &mut self.streams[at];
@@ -940,6 +970,8 @@ impl Model {
             is_open,
             is_served,
             has_restarted,
+            opened,
+            heard,
             expects,
             ids,
             question,
@@ -947,6 +979,7 @@ impl Model {
         } in &self.links
         {
             (client, joint, person, is_open, is_served, has_restarted, expects, ids, question, plains).hash(state);
+            (now.since(*opened), now.since(*heard)).hash(state);
         }
         for stream in &self.streams {
             let Stream { link, asks, log, sent, got, last, reply, posted, ended, .. } = stream;
