@@ -25,6 +25,8 @@ pub enum SeededBug {
     AnswerToEachMember,
     /// An answer with a byte that is not UTF-8 is dropped, and its requester waits for ever (D43).
     UnreadableAnswerLost,
+    /// Of what stands on one line only the first is read, and the requester of the next waits for ever (D43).
+    GluedAnswerLost,
     /// Progress that still waits is written together with the answer of its request (D62).
     ProgressWithAnswer,
     /// A turn that a clock ended is heard of until its agent ends it, too (D34).

@@ -7,3 +7,4 @@ mod endpoint_storm;
 mod explore;
 mod floods;
 mod seeded_bugs;
+mod spoilt;

@@ -4,4 +4,5 @@
 mod endpoint;
 mod explore;
 mod floods;
+mod spoilt;
 mod storm;

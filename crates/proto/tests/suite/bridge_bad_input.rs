@@ -74,3 +74,34 @@ fn the_clients_own_handshake_ends_if_its_answer_cannot_be_read() {
         assert!(rig.at_client()[0].contains(r#""protocolVersion":"2025-06-18""#));
     }
 }
+
+// D43.
+#[test]
+fn a_spoilt_answer_of_a_server_of_the_other_era_ends_its_request_and_what_is_glued_is_read() {
+    let own = OWN[2];
+    let plain = result(own, r#"{"content":[]}"#);
+    let note = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}"#;
+    for (said, is_whole) in [
+        (format!("{{'jsonrpc': '2.0', 'id': {own}, 'result': {{'id': 1}}}}"), false),
+        (format!("{{jsonrpc: '2.0', id: {own}, result: [Object]}}"), false),
+        (format!(r#"{{"jsonrpc":"2.0","result":{{"a":]}}}},"id":{own}}}"#), false),
+        (format!("{plain}}}"), false),
+        (format!("\u{feff}{plain}"), true),
+        (format!("{note}{plain}"), true),
+        (format!("{plain} done"), true),
+    ] {
+        let mut rig = modern_before_legacy();
+        rig.from_server(&said);
+        let answers = rig.at_client();
+        let answer = answers.iter().filter(|answer| answer.contains(r#""id":1,"#)).collect::<Vec<_>>();
+        let [answer] = &*answer else { panic!("{said}: {answers:?}") };
+        assert_eq!(answer.contains("\"result\""), is_whole, "{said}: {answer}");
+        assert!(is_whole || answer.contains("-32603"), "{said}: {answer}");
+    }
+    // What it prints of a request of ours ends nothing.
+    let mut rig = modern_before_legacy();
+    rig.from_server(&format!("{{'jsonrpc': '2.0', 'id': {own}, 'method': 'tools/call', 'params': {{}}}}"));
+    assert_eq!((rig.at_client(), rig.at_server()), (vec![], vec![]));
+    rig.from_server(&plain);
+    assert_eq!(rig.at_client().len(), 1);
+}

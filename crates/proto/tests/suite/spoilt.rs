@@ -76,7 +76,7 @@ fn check_fate(rig: &mut RelayRig, answer: Answer, spoilt: &Spoilt) {
 
 // D43.
 #[test]
-fn a_spoilt_answer_ends_the_request_that_it_names_and_no_other() {
+pub(crate) fn a_spoilt_answer_ends_the_request_that_it_names_and_no_other() {
     let mut ways = std::collections::BTreeSet::new();
     for (dialect, framing) in [(&mcp::REVISION_2025_06_18, Framing::Line), (&lsp::LSP, Framing::Headers)] {
         for (answer, spoilt) in all() {
@@ -91,7 +91,7 @@ fn a_spoilt_answer_ends_the_request_that_it_names_and_no_other() {
 
 // D43.
 #[test]
-fn what_stands_behind_a_message_on_its_line_is_read_and_both_answers_arrive() {
+pub(crate) fn what_stands_behind_a_message_on_its_line_is_read_and_both_answers_arrive() {
     for between in ["", " ", "\t", "\r", " ok ", "\u{1b}[0m", "\u{feff}", " INFO: ", "{\"level\":1}", "[] ", " - "] {
         for (answer, spoilt) in all() {
             // What is spoilt so is taken for a part of what follows it, or follows nothing.
