@@ -1,13 +1,14 @@
 //! The turns in flight, by their session (D37).
 //!
 //! Every update of a session asks for its turn, so that is one look however many sessions there are. A session has one
-//! turn at a time; one that has more keeps their order.
+//! turn at a time; one that has more keeps their order. Sessions are the same when their values are, however they are
+//! spelled.
 
-use std::collections::VecDeque;
+use std::{borrow::Cow, collections::VecDeque};
 
 use hashbrown::{HashTable, hash_table::Entry};
 
-use crate::{hash::Seed, slab::Key};
+use crate::{hash::Seed, json, slab::Key};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Turns {
@@ -18,7 +19,7 @@ pub(crate) struct Turns {
 #[derive(Clone, Debug)]
 struct Session {
     hash: u64,
-    /// As JSON.
+    /// As JSON, in its [`one_spelling`].
     name: Box<[u8]>,
     /// Oldest first, and never empty.
     turns: VecDeque<Key>,
@@ -30,6 +31,7 @@ impl Turns {
     }
 
     pub(crate) fn insert(&mut self, session: &[u8], turn: Key) {
+        let session = &*one_spelling(session);
         let hash = self.seed.hash(session);
         match self.sessions.entry(hash, |known| *known.name == *session, |known| known.hash) {
             Entry::Occupied(mut known) => known.get_mut().turns.push_back(turn),
@@ -40,6 +42,7 @@ impl Turns {
     }
 
     pub(crate) fn remove(&mut self, session: &[u8], turn: Key) {
+        let session = &*one_spelling(session);
         let hash = self.seed.hash(session);
         let Ok(mut known) = self.sessions.find_entry(hash, |known| *known.name == *session) else { return };
         let turns = &mut known.get_mut().turns;
@@ -53,12 +56,14 @@ impl Turns {
 
     /// The turns of a session, oldest first.
     pub(crate) fn of(&self, session: &[u8]) -> impl DoubleEndedIterator<Item = Key> {
+        let session = &*one_spelling(session);
         let known = self.sessions.find(self.seed.hash(session), |known| *known.name == *session);
         known.into_iter().flat_map(|known| known.turns.iter().copied())
     }
 
     /// The turn of a session that so many are older than.
     pub(crate) fn nth(&self, session: &[u8], place: usize) -> Option<Key> {
+        let session = &*one_spelling(session);
         let known = self.sessions.find(self.seed.hash(session), |known| *known.name == *session)?;
         known.turns.get(place).copied()
     }
@@ -82,10 +87,45 @@ impl Turns {
     }
 }
 
+/// The one spelling of a session's id, which is given as JSON. What is no string is its own.
+pub(crate) fn one_spelling(session: &[u8]) -> Cow<'_, [u8]> {
+    match session.contains(&b'\\').then(|| json::text(session)).flatten() {
+        Some(text) => {
+            let mut name = Vec::with_capacity(session.len());
+            json::write_string(&mut name, &text);
+            Cow::Owned(name)
+        }
+        None => Cow::Borrowed(session),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::slab::Slab;
+
+    #[test]
+    fn a_session_has_one_spelling() {
+        let same: [&[&str]; 4] = [
+            &[r#""a/b""#, r#""a\/b""#, r#""\u0061\u002fb""#, r#""\u0061/b""#],
+            &[r#""\"""#, r#""\u0022""#],
+            &[r#""é""#, r#""\u00e9""#, r#""\u00E9""#],
+            &[r#""\n""#, r#""\u000a""#],
+        ];
+        for (at, spellings) in same.iter().enumerate() {
+            for spelling in *spellings {
+                assert_eq!(one_spelling(spelling.as_bytes()), one_spelling(spellings[0].as_bytes()), "{spelling}");
+                let others = same.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, others)| others[0]);
+                for other in others {
+                    assert_ne!(one_spelling(spelling.as_bytes()), one_spelling(other.as_bytes()));
+                }
+            }
+        }
+        // What has no value that can be written is its own.
+        for session in [r#""\ud800""#, r#""\ud801""#, "5", "{}", r#"{"a":"\/"}"#, r#""\x""#] {
+            assert_eq!(one_spelling(session.as_bytes()), session.as_bytes());
+        }
+    }
 
     #[test]
     fn the_turns_of_a_session_keep_their_order_whichever_ends() {

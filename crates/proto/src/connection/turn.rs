@@ -13,23 +13,20 @@ use super::{
 };
 use crate::{
     cause::{Cause, CauseCode},
-    id::RequestId,
     json,
     link::Verdict,
     side::Side,
     slab::Key,
     time::Instant,
     timer_queue::NEVER,
+    turns::one_spelling,
 };
 
 /// The name under which [`Turns`](crate::turns::Turns) find the requests that play a part in a session: the part, and the
 /// one spelling of the session's id, which is given as JSON.
 pub(super) fn name(part: Part, session: &[u8]) -> Vec<u8> {
     let mut name = vec![part as u8];
-    match RequestId::from_json(session) {
-        Some(id) => id.write(&mut name),
-        None => name.extend_from_slice(session),
-    }
+    name.extend_from_slice(&one_spelling(session));
     name
 }
 

@@ -109,6 +109,28 @@ fn a_permission_request_of_a_cancelled_turn_is_answered_at_once() {
 
 // D37.
 #[test]
+fn a_session_is_its_value_and_not_its_spelling() {
+    for (ours, theirs) in
+        [("a/b", r"a\/b"), (r"\u0061", "a"), ("é", r"\u00E9"), (r"\u00e9", r"\u00E9"), (r"\n", r"\u000a")]
+    {
+        // The permission request of a turn in another spelling is closed with it, and one that crosses its cancel.
+        let mut rig = client(&acp::V1);
+        let key = prompt(&mut rig, ours);
+        rig.say();
+        serve(&mut rig, "7", "session/request_permission", theirs);
+        rig.cancel(key);
+        rig.hear(&[&request("8", "session/request_permission", theirs)]);
+        let said = rig.say();
+        assert!(said.contains(&permission_cancelled("7")) && said.contains(&permission_cancelled("8")), "{said:?}");
+        // A turn is cancelled in another spelling.
+        let mut rig = server(&acp::V1);
+        let key = serve(&mut rig, "1", "session/prompt", ours);
+        rig.hear(&[&format!(r#"{{"jsonrpc":"2.0","method":"session/cancel","params":{}}}"#, params(theirs))]);
+        assert_eq!(rig.fired(), [(key, CauseCode::Caller)], "{ours} {theirs}");
+    }
+}
+
+#[test]
 fn a_caller_that_writes_session_cancel_by_hand_writes_the_only_one() {
     let mut rig = client(&acp::V1);
     let key = prompt(&mut rig, "a");
