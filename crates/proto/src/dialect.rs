@@ -252,6 +252,9 @@ pub struct TurnForm {
     pub permission: &'static str,
     /// How long a cancelled turn may take before a relay ends it for a client that waits (D34).
     pub limit: Duration,
+    /// How long a client that has cancelled the turn itself may leave the agent's questions of that session unanswered,
+    /// before a relay does that (D37); `None` where it is the agent that says which of them are over (ACP-53).
+    pub cards: Option<Duration>,
 }
 
 impl TurnForm {

@@ -104,6 +104,8 @@ struct Core {
     timers: TimerQueue<Timer>,
     /// The client's turns in flight (D37), and its loads of sessions (D16).
     turns: Turns,
+    /// The agent's cards in flight: what it asks a person within a session (D37).
+    cards: Turns,
     /// Sessions whose cancelled turn we answered while the agent had not (ACP-08).
     muted: Vec<(Box<[u8]>, Key)>,
     /// What each side calls itself.
@@ -133,8 +135,10 @@ struct Step<'a> {
 enum Followup {
     /// A question to this side is over: with the last, the response clocks of its requests go on.
     QuestionOver(Side),
-    /// We cancelled the turn of this session: its permission requests end with it.
-    TurnCancelled(Box<[u8]>, &'static TurnForm, CauseCode),
+    /// We cancelled the turn of this session: its cards end with it.
+    TurnCancelled(Box<[u8]>, CauseCode),
+    /// The cancelled turn of this session is over: cards whose time runs end with it.
+    TurnOver(Box<[u8]>),
     /// The handle that answered this request reaches nobody.
     Orphaned(RequestKey),
     /// This is what came of our request to cancel a task, which that request became.
@@ -150,6 +154,8 @@ enum Timer {
     Clocks(RequestKey),
     /// The grace of a cancelled request (D34).
     Grace(RequestKey),
+    /// The time of a card whose turn the client has stopped (D37).
+    Card(RequestKey),
     /// What came late of a cancelled request's work may have been the last of it.
     Quiet(RequestKey),
     /// The oldest early cancel (D9).
@@ -184,6 +190,7 @@ impl Relay {
                 questions: Sides::from_fn(|_| Standstill::new()),
                 timers: TimerQueue::new(),
                 turns: Turns::new(seed),
+                cards: Turns::new(seed),
                 muted: Vec::new(),
                 implementations: Sides::default(),
                 reports: Reports { emit: config.emit, ..Reports::default() },
@@ -311,7 +318,8 @@ impl Relay {
         for followup in followups.drain(..) {
             match followup {
                 Followup::QuestionOver(side) => self.question_over(now, side),
-                Followup::TurnCancelled(session, turn, root) => self.close_permissions(now, turn, &session, root),
+                Followup::TurnCancelled(session, root) => self.close_cards(now, &session, root, |_| true),
+                Followup::TurnOver(session) => self.close_cards(now, &session, CauseCode::Caller, Exchange::is_closing),
                 Followup::Orphaned(request) => self.cancel_orphan(now, request),
                 Followup::TaskCancelled(request, task, outcome) => self.report_orphan(request, &task, outcome),
                 Followup::Late(request, answer) => self.step(now, request, |step| {

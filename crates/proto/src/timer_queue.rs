@@ -31,6 +31,12 @@ pub(crate) struct TimerKey {
     place: u64,
 }
 
+impl Default for TimerKey {
+    fn default() -> Self {
+        Self::NOT
+    }
+}
+
 impl TimerKey {
     /// Not armed.
     pub(crate) const NOT: Self = Self { at: NEVER, place: u64::MAX };

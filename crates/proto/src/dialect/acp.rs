@@ -56,6 +56,7 @@ pub const V2_DRAFT: Dialect = Dialect {
     name: "acp-v2-draft",
     null_ids: false,
     sticky: false, // ACP-03: unknown ids are ignored, a MUST
+    turn: Some(&TurnForm { cards: None, ..TURN }),
     ..V1
 };
 
@@ -103,7 +104,8 @@ const TURN: TurnForm = TurnForm {
     ],
     loads: &["session/load", "session/resume"],
     permission: "session/request_permission",
-    limit: Duration::from_secs(30), // D34
+    limit: Duration::from_secs(30),      // D34
+    cards: Some(Duration::from_secs(1)), // D37
 };
 
 const PROMPT: CancelResult = CancelResult {

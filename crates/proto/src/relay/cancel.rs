@@ -275,7 +275,7 @@ impl Step<'_> {
         self.core.reports.tally.begun(&receipt);
         let cancel = Cancelling { receipt, frame, grace: TimerKey::NOT, stuck: false, works_on: false };
         self.exchange.cancel = Some(Box::new(cancel));
-        self.stop_clocks();
+        self.stop_limits();
         self.mark_changed();
     }
 
@@ -303,8 +303,8 @@ impl Step<'_> {
         // What is written in an array cannot be passed.
         let is_in_array = self.exchange.up == Up::Queued(None);
         let ticket = if is_in_array { outbox.push(tag, write) } else { outbox.push_urgent(tag, write) };
-        if let Some((turn, session)) = turn {
-            self.core.followups.push(Followup::TurnCancelled(session.into(), turn, cause.code));
+        if let Some((_, session)) = turn {
+            self.core.followups.push(Followup::TurnCancelled(session.into(), cause.code));
         }
         ticket
     }

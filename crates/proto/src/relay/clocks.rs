@@ -24,6 +24,7 @@ impl Relay {
             match timer {
                 Timer::Clocks(request) => self.clocks_due(now, request),
                 Timer::Grace(request) => self.step(now, request, |step| step.grace_due()),
+                Timer::Card(request) => self.step(now, request, |step| step.card_due()),
                 Timer::Quiet(request) => self.step(now, request, |step| step.quiet_due()),
                 Timer::EarlyCancels(side) => self.early_cancels_due(now, side),
                 Timer::Tombstones => {
@@ -107,9 +108,17 @@ impl Step<'_> {
         }
     }
 
-    /// Stops the clocks of a request that has been answered or cancelled.
+    /// Stops the clocks of a request that has been answered, and the time of a card.
     #[inline]
     pub(super) fn stop_clocks(&mut self) {
+        self.stop_limits();
+        if let Some(rare) = self.exchange.rare.as_deref_mut() {
+            self.core.timers.stop(&mut rare.card);
+        }
+    }
+
+    /// Stops the clocks of a request that has been cancelled: it has a grace now. The time of a card runs on.
+    pub(super) fn stop_limits(&mut self) {
         if let Some(clocks) = self.exchange.clocks.take() {
             self.core.timers.disarm(clocks.timer);
         }

@@ -110,8 +110,11 @@ pub(super) struct Rare {
     pub(super) is_question: bool,
     /// It opens the session.
     pub(super) is_handshake: bool,
-    /// The session of a turn, a permission request (D37) or a load (D16), as JSON.
+    /// The session of a turn, a card (D37) or a load (D16), as JSON.
     pub(super) session: Option<Box<[u8]>>,
+    /// When the card is closed, once the client has stopped its turn (D37). No clock of the request: it runs on when
+    /// those have stopped.
+    pub(super) card: TimerKey,
     /// The token under which the requester asked for partial results (LSP-04).
     pub(super) partial: Option<RequestId>,
     /// Notifications about the request that wait to be written, in the order in which they leave: taken back where
@@ -244,7 +247,7 @@ impl Exchange {
         !matches!(self.task(), Some(TaskPart::Cancels(..)))
     }
 
-    /// The session of a turn, a permission request (D37) or a load (D16), as JSON.
+    /// The session of a turn, a card (D37) or a load (D16), as JSON.
     pub(super) fn session(&self) -> Option<&[u8]> {
         self.rare.as_deref()?.session.as_deref()
     }
@@ -276,6 +279,11 @@ impl Exchange {
     /// Whether a person answers it.
     pub(super) fn is_question(&self) -> bool {
         self.rare.as_deref().is_some_and(|rare| rare.is_question)
+    }
+
+    /// Whether it is a card whose time runs, since the client has stopped its turn (D37).
+    pub(super) fn is_closing(&self) -> bool {
+        self.rare.as_deref().is_some_and(|rare| rare.card.is_armed())
     }
 
     /// Whether it opens the session.

@@ -35,17 +35,21 @@ impl Relay {
                     );
                 }
                 assert!(
-                    exchange.clocks.is_none() || exchange.down == Down::Waiting,
+                    (exchange.clocks.is_none() && !exchange.is_closing()) || exchange.down == Down::Waiting,
                     "invariant 6: a clock runs for {request:?}, which is over"
                 );
             }
-            for (key, exchange) in table.iter().filter(|_| side == Side::Client) {
+            for (key, exchange) in table.iter() {
                 let Some(session) = exchange.session() else { continue };
                 let method = self.core.methods.name(exchange.method);
                 let is_in_updates = exchange.dialect.turn.is_some_and(|turn| turn.is_in_updates(method));
-                let known = self.core.turns.of(session).any(|turn| turn == key);
-                let due = is_in_updates && exchange.is_live();
-                assert_eq!(known, due, "invariant 6: a turn or load is known while it is in flight");
+                let (of_session, is_part) = match side {
+                    Side::Client => (&self.core.turns, is_in_updates),
+                    Side::Server => (&self.core.cards, exchange.is_question()),
+                };
+                let known = of_session.of(session).any(|part| part == key);
+                let due = is_part && exchange.is_live();
+                assert_eq!(known, due, "invariant 6: a turn, load or card is known while it is in flight");
             }
             let questions = table.iter().filter(|(_, ex)| ex.is_question() && ex.is_live()).count();
             assert_eq!(
@@ -110,9 +114,14 @@ impl Relay {
                 (key.index(), &ex.id, &ex.renamed, &ex.token, ex.partial(), ex.session(), ex.method).hash(state);
                 (ex.dialect.name, ex.upstream_dialect.name, ex.is_handshake(), ex.is_task, ex.replaced).hash(state);
                 ex.rare.as_deref().map_or(0, |rare| rare.duplicates).hash(state);
-                if let (Side::Client, Some(session)) = (side, ex.session()) {
-                    self.core.turns.of(session).position(|turn| turn == key).hash(state);
+                if let Some(session) = ex.session() {
+                    let of_session = match side {
+                        Side::Client => &self.core.turns,
+                        Side::Server => &self.core.cards,
+                    };
+                    of_session.of(session).position(|part| part == key).hash(state);
                 }
+                ex.rare.as_deref().and_then(|rare| left(rare.card)).hash(state);
                 match ex.task() {
                     Some(TaskPart::Became(task)) => (1_u8, task).hash(state),
                     Some(TaskPart::Cancels(of, task)) => (2_u8, of.from, of.key.index(), task).hash(state),
@@ -135,8 +144,8 @@ impl Relay {
                 if let Some(cancel) = &ex.cancel {
                     let receipt = &cancel.receipt;
                     (receipt.cause.code, core::mem::discriminant(&receipt.outcome)).hash(state);
-                    let waits = receipt.outcome == Outcome::Asked && cancel.frame.is_some();
-                    (receipt.written.is_some(), waits, cancel.stuck, cancel.works_on).hash(state);
+                    // Whether we have written it tells what becomes of a card, too.
+                    (receipt.written.is_some(), cancel.frame.is_some(), cancel.stuck, cancel.works_on).hash(state);
                     left(cancel.grace).hash(state);
                     let late = ex.rare.as_deref().filter(|_| cancel.works_on).map(|rare| now.since(rare.late.at));
                     late.hash(state);
@@ -164,13 +173,14 @@ impl Relay {
     }
 
     /// How many entries all tables hold: requests in flight and remembered, their indexes, early cancels,
-    /// turns, muted sessions, timers. Zero once everything is over and the longest timer has passed (invariant 6).
+    /// turns, cards, muted sessions, timers. Zero once everything is over and the longest timer has passed (invariant 6).
     #[must_use]
     pub fn residue(&self) -> usize {
         let tables: usize =
             Side::BOTH.into_iter().map(|side| self.tables[side].residue() + self.early_cancels[side].len()).sum();
         let bridge = self.bridge.as_ref().map_or(0, |bridge| bridge.residue());
-        tables + bridge + self.core.turns.len() + self.core.muted.len() + self.core.timers.len() + self.bundles.len()
+        let sessions = self.core.turns.len() + self.core.cards.len() + self.core.muted.len();
+        tables + bridge + sessions + self.core.timers.len() + self.bundles.len()
     }
 }
 

@@ -66,7 +66,8 @@ impl Relay {
         let is_question = dialect.clocks.is_question(method);
         let turn = dialect.turn;
         let in_turns = from == Side::Client && turn.is_some_and(|turn| turn.is_in_updates(method));
-        let session = params.session_id.filter(|_| in_turns || turn.is_some_and(|turn| method == turn.permission));
+        let is_card = from == Side::Server && turn.is_some() && is_question;
+        let session = params.session_id.filter(|_| in_turns || is_card);
         let has_rare = session.is_some() || parent.is_some() || partial.is_some() || is_question || is_handshake;
         let early = self.early_cancels[from].claim(&id);
         let core = &mut self.core;
@@ -86,10 +87,12 @@ impl Relay {
         if is_question {
             self.core.questions[from.other()].hold(now);
         }
-        if let Some(session) = session.filter(|_| in_turns) {
-            self.core.turns.insert(session, request_key.key);
+        if let Some(session) = session {
+            let core = &mut self.core;
+            let of_session = if in_turns { &mut core.turns } else { &mut core.cards };
+            of_session.insert(session, request_key.key);
         }
-        if !self.with(now, request_key, |step| step.open(early.as_ref()))? {
+        if !self.with(now, request_key, |step| step.open(early.as_ref()))? || !self.open_card(now, request_key) {
             return None;
         }
         let splice = renamed.map(|id| (request.id_span.clone(), id));

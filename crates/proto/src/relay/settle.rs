@@ -50,8 +50,16 @@ impl Step<'_> {
         }
         self.retire(how);
         let Self { now, request, exchange, core, .. } = self;
-        if let (Side::Client, Some(session)) = (request.from, exchange.session()) {
-            core.turns.remove(session, request.key);
+        if let Some(session) = exchange.session() {
+            match request.from {
+                Side::Client => {
+                    core.turns.remove(session, request.key);
+                    if exchange.cancel.is_some() && core.is_turn(exchange) {
+                        core.followups.push(Followup::TurnOver(session.into()));
+                    }
+                }
+                Side::Server => core.cards.remove(session, request.key),
+            }
         }
         if let Some(rare) = exchange.rare.as_deref_mut() {
             let notices = core::mem::take(&mut rare.notices);

@@ -1,7 +1,7 @@
 //! The turn of an ACP session, as a relay sees it (D37, ACP-08).
 
 use super::{
-    Relay, Step,
+    Followup, Relay, Step, Timer,
     exchange::{Exchange, Up},
     link::{Part, Passed, Tag},
 };
@@ -16,11 +16,16 @@ use crate::{
     side::Side,
     slab::Key,
     time::Instant,
+    timer_queue::TimerKey,
+    turns::one_spelling,
 };
 
 impl Relay {
     /// The client cancels a session's turn: it passes, and counts as a cancel of the prompt.
     pub(super) fn handle_turn_cancel(&mut self, now: Instant, session: Option<&[u8]>) -> Passed {
+        for card in session.map(|session| self.open_cards(session, |_| true)).unwrap_or_default() {
+            self.step(now, card, |step| step.let_close());
+        }
         let request = session.and_then(|session| self.open_prompt(session));
         let passed = request.and_then(|request| self.with(now, request, |step| step.cancel_turn()));
         passed.unwrap_or(Passed::PLAIN)
@@ -54,31 +59,66 @@ impl Relay {
 
     /// The turn that this update belongs to, if we have answered that for the agent, which has not.
     fn muted_turn(&self, turn: &TurnForm, session: &[u8], params: Option<&[u8]>) -> Option<RequestKey> {
-        let of = |key| self.tables.client.get(key);
-        let mut muted = self.core.muted.iter().filter(|(muted, _)| **muted == *session).map(|(_, key)| *key);
-        let key = muted.find(|key| of(*key).is_some_and(Exchange::is_open_upstream))?;
+        let muted = self.muted(session)?;
         let kind = params.and_then(|params| json::lookup(params, turn.kind)).and_then(json::text);
         let is_beside = kind.is_some_and(|kind| turn.beside.contains(&&*kind));
         // What comes while the session is loaded is its history.
+        let of = |key| self.tables.client.get(key);
         let is_load = |key| of(key).is_some_and(|request| request.is_waiting() && !self.core.is_turn(request));
         let is_another = is_beside || self.core.turns.of(session).any(is_load);
-        (!is_another).then_some(RequestKey { from: Side::Client, key })
+        (!is_another).then_some(muted)
     }
 
-    /// Our side cancelled a turn: every permission request of the session is answered "cancelled" to the agent, and
-    /// cancelled at the client.
-    pub(super) fn close_permissions(&mut self, now: Instant, turn: &TurnForm, session: &[u8], root: CauseCode) {
-        let methods = &self.core.methods;
-        let is_open = |ex: &Exchange| {
-            ex.is_waiting() && ex.session() == Some(session) && methods.name(ex.method) == turn.permission
-        };
-        for key in self.tables[Side::Server].by_age(is_open) {
-            self.step(now, RequestKey { from: Side::Server, key }, |step| {
-                step.cancel_upstream(Cause::parent(root));
-                step.answer_cancelled();
-                step.report_decided();
-            });
+    /// Takes in a request that has just been opened, if it is a card. Whether it is shown: not when we have cancelled its
+    /// turn, or answered that for the agent. One of a turn that the client has stopped has its own time.
+    pub(super) fn open_card(&mut self, now: Instant, request: RequestKey) -> bool {
+        let Some(session) = self.card_session(request) else { return true };
+        let muted = self.muted(session);
+        let turn = muted.or_else(|| self.open_prompt(session));
+        let Some(cancel) = turn.and_then(|turn| self.exchange(turn)?.cancel.as_deref()) else { return true };
+        if muted.is_none() && cancel.frame.is_none() {
+            self.step(now, request, |step| step.let_close());
+            return true;
         }
+        let root = cancel.receipt.cause.code;
+        self.step(now, request, |step| step.close_card(root));
+        false
+    }
+
+    /// Closes those of the waiting cards of a session that `is_due` chooses.
+    pub(super) fn close_cards(
+        &mut self,
+        now: Instant,
+        session: &[u8],
+        root: CauseCode,
+        is_due: impl Fn(&Exchange) -> bool,
+    ) {
+        for card in self.open_cards(session, is_due) {
+            self.step(now, card, |step| step.close_card(root));
+        }
+    }
+
+    /// Those of the waiting cards of a session that `wanted` chooses, oldest first.
+    fn open_cards(&self, session: &[u8], wanted: impl Fn(&Exchange) -> bool) -> Vec<RequestKey> {
+        let is_open = |ex: &Exchange| ex.is_waiting() && wanted(ex);
+        let cards = self.core.cards.of(session);
+        let cards = cards.filter(|key| self.tables.server.get(*key).is_some_and(is_open));
+        cards.map(|key| RequestKey { from: Side::Server, key }).collect()
+    }
+
+    /// The session of a card that waits and that its client has to close by itself; `None` for any other request.
+    fn card_session(&self, request: RequestKey) -> Option<&[u8]> {
+        let exchange = self.exchange(request).filter(|exchange| exchange.is_question() && exchange.is_waiting())?;
+        exchange.dialect.turn.filter(|turn| request.from == Side::Server && turn.cards.is_some())?;
+        exchange.session()
+    }
+
+    /// The turn of this session that we have answered for the agent, and that it has not ended.
+    fn muted(&self, session: &[u8]) -> Option<RequestKey> {
+        let session = &*one_spelling(session);
+        let is_open = |key| self.tables.client.get(key).is_some_and(Exchange::is_open_upstream);
+        let mut muted = self.core.muted.iter().filter(|(muted, _)| **muted == *session).map(|(_, key)| *key);
+        muted.find(|key| is_open(*key)).map(|key| RequestKey { from: Side::Client, key })
     }
 
     /// The prompt of this session that waits for its answer.
@@ -109,7 +149,34 @@ impl Step<'_> {
             && self.exchange.is_open_upstream()
             && let Some(session) = self.exchange.session()
         {
-            self.core.muted.push((session.into(), self.request.key));
+            self.core.muted.push((one_spelling(session).into(), self.request.key));
+            self.core.followups.push(Followup::TurnOver(session.into()));
+        }
+    }
+
+    /// The client has stopped the turn of the card, and so has to answer it: for that it has a time, which nothing moves.
+    fn let_close(&mut self) {
+        let Some(patience) = self.exchange.dialect.turn.and_then(|turn| turn.cards) else { return };
+        if !self.exchange.is_closing() {
+            self.exchange.rare().card = self.core.timers.arm(self.now + patience, Timer::Card(self.request));
+        }
+    }
+
+    pub(super) fn card_due(&mut self) {
+        self.exchange.rare().card = TimerKey::NOT;
+        if self.exchange.is_waiting() {
+            self.close_card(CauseCode::Caller);
+        }
+    }
+
+    /// Answers a card "cancelled" for the client, and cancels it there.
+    fn close_card(&mut self, root: CauseCode) {
+        let was_cancelled = self.exchange.cancel.is_some();
+        self.cancel_upstream(Cause::parent(root));
+        self.answer_cancelled();
+        // Who cancelled it first stays the one who did.
+        if !was_cancelled {
+            self.report_decided();
         }
     }
 }

@@ -38,6 +38,7 @@ mod relay_acp;
 mod relay_bad_input;
 mod relay_batch;
 mod relay_cancel;
+mod relay_cards;
 mod relay_clocks;
 mod relay_gone;
 mod relay_ids;

@@ -51,6 +51,14 @@ pub struct Ask {
     pub over_at: Option<Instant>,
     /// When the clock of the relay runs out.
     pub deadline: Option<Instant>,
+    /// A card: when the machine answers it for the client, which has stopped its turn (D37).
+    pub card: Option<Instant>,
+    /// A turn: the machine has written its cancel (D37).
+    pub stopped_by_us: bool,
+    /// A cancelled turn that we have not stopped: when the machine answers it for the agent (D34).
+    pub turn_ends: Option<Instant>,
+    /// A turn: the machine has answered it for the agent (D34).
+    pub muted: bool,
 }
 
 impl Ask {
@@ -79,6 +87,10 @@ impl Ask {
             task_cancels: 0,
             over_at: None,
             deadline: None,
+            card: None,
+            stopped_by_us: false,
+            turn_ends: None,
+            muted: false,
         }
     }
 
@@ -119,10 +131,15 @@ impl Ask {
             task_cancels,
             over_at,
             deadline,
+            card,
+            stopped_by_us,
+            turn_ends,
+            muted,
         } = self;
         (from, id, method.name, seen, cancels_seen, answers_said, task_cancels).hash(state);
         (unsaid, refused, cancelled, ended_here, gone, withdrawn, cancel_due, disarmed).hash(state);
-        (heard, heard_theirs, answered_in_time).hash(state);
-        (over_at.map(|at| now.since(at)), deadline.map(|at| at.since(now))).hash(state);
+        (heard, heard_theirs, answered_in_time, stopped_by_us, muted).hash(state);
+        over_at.map(|at| now.since(at)).hash(state);
+        [deadline, card, turn_ends].map(|due| due.map(|at| at.since(now))).hash(state);
     }
 }

@@ -53,6 +53,8 @@ pub struct RelayModel {
     pub turn_cancels_said: usize,
     /// Updates of the turn said so far.
     pub updates: usize,
+    /// The answer of a cancelled turn is in what is being read.
+    turn_over: bool,
 }
 
 /// Something that passes in order.
@@ -90,6 +92,7 @@ impl RelayModel {
             turn_cancels: Vec::new(),
             turn_cancels_said: 0,
             updates: 0,
+            turn_over: false,
         }
     }
 
@@ -116,7 +119,11 @@ impl RelayModel {
         } else if self.write_closed[to] {
             ask.gone = true;
             ask.over_at = (from == Side::Server).then_some(now);
+        } else if self.is_over_already(now, &ask) {
+            ask.ended_here = true;
+            ask.withdrawn = true;
         } else {
+            ask.card = self.is_stopped(&ask).then(|| now + CARD);
             ask.deadline = self.scene.clock.filter(|_| from == Side::Client).map(|limit| now + limit);
             self.owed[to].push_back(Owed::Request(generation));
         }
@@ -155,6 +162,7 @@ impl RelayModel {
             self.give_up(at, begun);
         }
         self.asks[at].cancelled = true;
+        self.leave_to_grace(now, at);
         if silent {
             self.asks[at].over_at = Some(now);
         }
@@ -182,7 +190,7 @@ impl RelayModel {
         let forgotten = self.is_forgotten(now, &self.asks[at]) || self.write_closed[self.asks[at].from];
         let ask = &mut self.asks[at];
         ask.answers_said += 1;
-        ask.deadline = None;
+        (ask.deadline, ask.card, ask.turn_ends) = (None, None, None);
         if ask.answers_said > 1 {
             return;
         }
@@ -196,6 +204,8 @@ impl RelayModel {
             let ask = &mut self.asks[at];
             if self.write_closed[to] {
                 ask.over_at = Some(now);
+                self.turn_is_over(at);
+                self.end_turn(begun);
             } else {
                 self.owed[to].push_back(Owed::Answer(at));
             }
@@ -229,13 +239,17 @@ impl RelayModel {
         }
     }
 
-    /// The client cancels the turn: that passes, and cancels its prompt (D37).
-    pub fn said_turn_cancel(&mut self, number: usize) {
+    /// The client cancels the turn: that passes, cancels its prompt, and gives its cards their time, once (D37).
+    pub fn said_turn_cancel(&mut self, now: Instant, number: usize) {
+        for card in self.asks.iter_mut().filter(|ask| is_card(ask) && ask.waits()) {
+            card.card.get_or_insert(now + CARD);
+        }
         let open = |ask: &Ask| ask.from == Side::Client && ask.method == PROMPT && ask.waits();
         let prompt = self.asks.iter().rposition(open).filter(|&at| !self.asks[at].cancelled);
         if let Some(at) = prompt {
             self.asks[at].cancelled = true;
             self.asks[at].deadline = None;
+            self.asks[at].turn_ends = Some(now + TURN);
         }
         if !self.write_closed.server {
             self.turn_cancels.push((number, prompt));
@@ -285,6 +299,8 @@ impl RelayModel {
             self.asks[at].cancelled = true;
         } else {
             self.asks[at].ended_here = true;
+            self.mute(at, begun);
+            self.lose_answers(begun);
         }
         Some(true)
     }
@@ -298,8 +314,14 @@ impl RelayModel {
                 }
                 self.asks[at].deadline = None;
                 self.asks[at].ended_here = true;
+                self.mute(at, begun);
+            }
+            if self.asks[at].turn_ends.is_some_and(|due| due <= now) && self.asks[at].waits() {
+                self.asks[at].turn_ends = None;
+                self.mute(at, begun);
             }
         }
+        self.close_cards(begun, |ask| ask.card.is_some_and(|due| due <= now));
     }
 
     /// `side` has gone away: what it asked is given up, and one that wants silence has it (D27).
@@ -313,8 +335,10 @@ impl RelayModel {
                 self.give_up(at, begun);
                 self.asks[at].cancelled = true;
                 self.asks[at].over_at = self.dialect(side).is_silent().then_some(now);
+                self.leave_to_grace(now, at);
             }
         }
+        self.lose_answers(begun);
     }
 
     /// `side` sends nothing more.
@@ -352,7 +376,10 @@ impl RelayModel {
         }
         for owed in core::mem::take(&mut self.owed[side]) {
             match owed {
-                Owed::Answer(at) => self.asks[at].over_at = Some(now),
+                Owed::Answer(at) => {
+                    self.asks[at].over_at = Some(now);
+                    self.turn_is_over(at);
+                }
                 Owed::Request(_) | Owed::Progress(_) | Owed::Plain(_) | Owed::Update(..) => {}
             }
         }
@@ -361,6 +388,14 @@ impl RelayModel {
                 ask.cancel_due = false;
             }
         }
+        if side == Side::Client {
+            self.lose_answers(&|_| None);
+        }
+    }
+
+    /// Everything that left in one write has been heard.
+    pub fn heard_all(&mut self, begun: &Begun<'_>) {
+        self.end_turn(begun);
     }
 
     /// A whole frame has reached `to`.
@@ -534,6 +569,7 @@ impl RelayModel {
         }
         self.take(to, Owed::Answer(generation))?;
         self.asks[generation].heard = true;
+        self.turn_is_over(generation);
         self.asks[generation].heard_theirs = true;
         self.asks[generation].over_at = Some(now);
         same(frame, &expected)
@@ -580,6 +616,8 @@ impl RelayModel {
             return broken(format!("request {at} is answered for the other side without a reason: {frame}"));
         }
         self.asks[at].heard = true;
+        self.asks[at].muted |= self.asks[at].method == PROMPT && self.is_open_upstream(at);
+        self.turn_is_over(at);
         self.asks[at].over_at = Some(now);
         Ok(())
     }
@@ -625,6 +663,9 @@ impl RelayModel {
             if orphan && !ask.heard_theirs && ask.task_cancels == 0 && !self.write_closed[to] && !self.ended[to] {
                 return broken(format!("the task of request {at} is nobody's and goes on (D38)"));
             }
+            if ask.card.is_some() && ask.waits() {
+                return broken(format!("card {at} outlives the client's stop of its turn (D37)"));
+            }
             if ask.cancel_due && ask.seen.is_some() && ask.answers_said == 0 {
                 return broken(format!("the cancel of request {at} never reaches the other side"));
             }
@@ -649,10 +690,11 @@ impl RelayModel {
             turn_cancels,
             turn_cancels_said,
             updates,
+            turn_over,
         } = self;
         asks.iter().for_each(|ask| ask.hash_state(now, state));
         (owed, refusals, finishing, away, ended, write_closed).hash(state);
-        (plains, nameless, turn_cancels, turn_cancels_said, updates).hash(state);
+        (plains, nameless, turn_cancels, turn_cancels_said, updates, turn_over).hash(state);
         held.iter().for_each(|(side, id, until)| (side, id, until.since(now)).hash(state));
     }
 
@@ -677,20 +719,89 @@ impl RelayModel {
         }
         ask.cancel_due = self.scene.may_cancel(from, to, method);
         if method == PROMPT {
-            self.close_permissions(begun);
+            self.asks[at].stopped_by_us = true;
+            self.close_cards(begun, |_| true);
         }
     }
 
-    /// Our side cancels the turn: what the agent has asked within it is answered for the client (ACP-08).
-    fn close_permissions(&mut self, begun: &Begun<'_>) {
+    /// Cards that the agent has shown in the turn are answered for the client (ACP-08, D37).
+    fn close_cards(&mut self, begun: &Begun<'_>, wanted: impl Fn(&Ask) -> bool) {
         for at in 0..self.asks.len() {
             let ask = &self.asks[at];
-            if ask.from == Side::Server && ask.method == PERMISSION && ask.waits() {
+            if is_card(ask) && ask.waits() && wanted(ask) {
                 if !ask.cancelled {
                     self.give_up(at, begun);
                 }
                 self.asks[at].ended_here = true;
+                self.asks[at].card = None;
             }
+        }
+    }
+
+    /// Whether a new request is a card that nobody is shown: we have stopped its turn, or answered that for the agent.
+    fn is_over_already(&self, now: Instant, ask: &Ask) -> bool {
+        let is_muted =
+            |at: usize| self.asks[at].muted && self.is_open_upstream(at) && !self.is_forgotten(now, &self.asks[at]);
+        let stopped = self.open_prompt().is_some_and(|turn| turn.cancelled && turn.stopped_by_us);
+        is_card(ask) && (stopped || (0..self.asks.len()).any(is_muted))
+    }
+
+    /// Whether it is a card of a turn that is cancelled.
+    fn is_stopped(&self, ask: &Ask) -> bool {
+        is_card(ask) && self.open_prompt().is_some_and(|turn| turn.cancelled)
+    }
+
+    /// The turn that waits for its answer.
+    fn open_prompt(&self) -> Option<&Ask> {
+        self.asks.iter().rfind(|ask| ask.from == Side::Client && ask.method == PROMPT && ask.waits())
+    }
+
+    /// Whether the other side may still answer a request.
+    fn is_open_upstream(&self, at: usize) -> bool {
+        let ask = &self.asks[at];
+        let is_lost = ask.seen.is_none() && self.write_closed[ask.from.other()];
+        !ask.withdrawn && !ask.gone && ask.answers_said == 0 && !is_lost
+    }
+
+    /// A turn was cancelled that the agent could not be told of: the machine waits for its answer no longer than for
+    /// another's.
+    fn leave_to_grace(&mut self, now: Instant, at: usize) {
+        if self.asks[at].method == PROMPT && !self.asks[at].stopped_by_us && self.is_open_upstream(at) {
+            self.asks[at].turn_ends = Some(now + self.scene.config.grace);
+        }
+    }
+
+    /// The machine answers a turn for the agent, which may still answer it.
+    fn mute(&mut self, at: usize, begun: &Begun<'_>) {
+        if self.asks[at].method == PROMPT && self.is_open_upstream(at) {
+            self.asks[at].muted = true;
+            self.turn_is_over(at);
+            self.end_turn(begun);
+        }
+    }
+
+    /// If this is a cancelled turn, the cards whose time runs end with it.
+    fn turn_is_over(&mut self, at: usize) {
+        let ask = &self.asks[at];
+        self.turn_over |= ask.method == PROMPT && (ask.cancelled || ask.ended_here);
+    }
+
+    /// Answers of ours to a client that can no longer be written to are lost, and so their turns are over.
+    fn lose_answers(&mut self, begun: &Begun<'_>) {
+        if !self.write_closed.client {
+            return;
+        }
+        for at in 0..self.asks.len() {
+            if self.asks[at].is_live() && !self.asks[at].waits() {
+                self.turn_is_over(at);
+            }
+        }
+        self.end_turn(begun);
+    }
+
+    fn end_turn(&mut self, begun: &Begun<'_>) {
+        if core::mem::take(&mut self.turn_over) {
+            self.close_cards(begun, |ask| ask.card.is_some());
         }
     }
 
@@ -748,6 +859,16 @@ impl RelayModel {
         self.scene.dialects[side]
     }
 }
+
+fn is_card(ask: &Ask) -> bool {
+    ask.from == Side::Server && ask.method == PERMISSION
+}
+
+/// How long a client may leave a card unanswered once it has stopped the turn (D37).
+const CARD: Duration = Duration::from_secs(1);
+
+/// How long an agent may leave a cancelled turn unanswered (D34).
+const TURN: Duration = Duration::from_secs(30);
 
 /// How long a cancel waits for its request (D9).
 const STICKY: Duration = Duration::from_millis(250);

@@ -166,7 +166,7 @@ impl RelayWorld {
             Said::Answer(at) => model.said_answer(*now, from, at, &begun),
             Said::Progress(at) => model.said_progress(*now, at),
             Said::Plain(number) => model.said_plain(from, number),
-            Said::TurnCancel(number) => model.said_turn_cancel(number),
+            Said::TurnCancel(number) => model.said_turn_cancel(*now, number),
             Said::Update(number) => model.said_update(*now, number),
             Said::Acknowledged => {}
             Said::Garbage => model.said_garbage(from),
@@ -205,6 +205,8 @@ impl RelayWorld {
                 self.send(to, Said::Acknowledged, &text::acknowledged(id));
             }
         }
+        let Self { relay, hops, model, .. } = self;
+        model.heard_all(&|side| hops[side].begun(relay.pending(side)));
         Ok(())
     }
 

@@ -15,6 +15,9 @@ pub const SILENT: &str = "silent, silent (MCP legacy)";
 /// The scene in which two sides that demand answers are joined.
 pub const ANSWERED: &str = "answered, answered (ACP v1)";
 
+/// The scene of an agent's turns and its cards.
+pub const TURNS: &str = "turns (ACP v1)";
+
 /// The scene in which answers may hold bytes that are not UTF-8.
 pub const MANGLED: &str = "mangled answers (MCP legacy)";
 
@@ -44,7 +47,7 @@ pub fn relay() -> Vec<Scene> {
             operator: true,
             methods: Sides { client: &[PROMPT], server: &[PERMISSION] },
             plains: 0,
-            ..Scene::new("turns (ACP v1)", &acp::V1, &acp::V1)
+            ..Scene::new(TURNS, &acp::V1, &acp::V1)
         },
         Scene {
             tasks: true,

@@ -5,6 +5,7 @@ use crate::{
     cause::{Cause, CauseCode},
     dialect::{CancelForm, acp, lsp},
     framing::Framing,
+    hash::Seed,
     id::RequestId,
     link::Clock,
     outbox::Ticket,
@@ -18,6 +19,7 @@ use crate::{
     standstill::Standstill,
     table::Ring,
     timer_queue::{TimerKey, TimerQueue},
+    turns::Turns,
 };
 
 const SECOND: core::time::Duration = core::time::Duration::from_secs(1);
@@ -73,8 +75,12 @@ fn request(relay: &mut Relay, id: i64) -> &mut Exchange {
     relay.tables[Side::Client].get_mut(key).expect("it is in flight or remembered")
 }
 
+fn question_key(relay: &Relay) -> Key {
+    relay.tables[Side::Server].by_requester(&RequestId::integer(7)).expect("it is in flight")
+}
+
 fn question(relay: &mut Relay) -> &mut Exchange {
-    let key = relay.tables[Side::Server].by_requester(&RequestId::integer(7)).expect("it is in flight");
+    let key = question_key(relay);
     relay.tables[Side::Server].get_mut(key).expect("it is in flight")
 }
 
@@ -135,19 +141,26 @@ fn every_check_of_the_relay_can_fail() {
                 request(relay, 4).down = Down::Answering(Some(void(relay)), Settled::Answered);
             }),
             ("a clock runs for", |relay| request(relay, 1).down = Down::Answering(None, Settled::Answered)),
-            ("a turn or load is known while it is in flight", |relay| {
+            ("a turn, load or card is known while it is in flight", |relay| {
                 let key = key(relay, 1);
                 relay.core.turns.remove(b"\"s\"", key);
             }),
-            ("a turn or load is known while it is in flight", |relay| {
+            ("a turn, load or card is known while it is in flight", |relay| {
                 let key = key(relay, 1);
                 request(relay, 1).clocks = None;
                 retire(relay, key, now());
             }),
-            ("a turn or load is known while it is in flight", |relay| {
+            ("a turn, load or card is known while it is in flight", |relay| {
                 let key = key(relay, 4);
                 request(relay, 4).rare().session = Some(b"\"s\"".as_slice().into());
                 relay.core.turns.insert(b"\"s\"", key);
+            }),
+            ("a turn, load or card is known while it is in flight", |relay| {
+                relay.core.cards = Turns::new(Seed::new(0))
+            }),
+            ("a clock runs for", |relay| {
+                question(relay).rare().card = due(now() + SECOND);
+                question(relay).down = Down::Answering(None, Settled::Answered);
             }),
             ("a clock stands still for nothing", |relay| relay.core.questions[Side::Client].hold(now())),
             ("a clock stands still for nothing", |relay| question(relay).rare = None),
@@ -180,6 +193,7 @@ fn with_everything(settled: [(i64, Instant); 2]) -> Relay {
         exchange.token = Some(RequestId::integer(1));
         let rare = exchange.rare.get_or_insert_default();
         rare.partial = Some(RequestId::integer(2));
+        rare.card = due(now() + 2 * SECOND);
         rare.task = Some(TaskPart::Became(b"\"t\"".as_slice().into()));
         let cancel = exchange.cancel.get_or_insert_with(|| Box::new(asked()));
         (cancel.grace, cancel.works_on) = (due(now() + 5 * SECOND), true);
@@ -294,6 +308,13 @@ fn every_change_of_the_relay_shows_in_its_hash() {
                 relay.core.turns.remove(b"\"s\"", key);
                 [other, key].into_iter().for_each(|key| relay.core.turns.insert(b"\"s\"", key));
             }),
+            ("the order of a session's cards", |relay| {
+                let (own, other) = (question_key(relay), key(relay, 2));
+                relay.core.cards.remove(b"\"s\"", own);
+                [other, own].into_iter().for_each(|key| relay.core.cards.insert(b"\"s\"", key));
+            }),
+            ("when its card is closed", |relay| rare(relay, |rare| rare.card = due(now() + SECOND))),
+            ("that its card is closed some time", |relay| rare(relay, |rare| rare.card = TimerKey::NOT)),
             ("the task that it became", |relay| {
                 question(relay).rare.get_or_insert_default().task = Some(TaskPart::Became(b"\"v\"".as_slice().into()));
             }),
