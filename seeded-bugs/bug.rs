@@ -31,6 +31,8 @@ pub enum SeededBug {
     ProgressWithAnswer,
     /// A turn that a clock ended is heard of until its agent ends it, too (D34).
     TurnHeardAfterTimeout,
+    /// A card waits on after the client has stopped its turn, and a late "Allow" reaches the agent (D37).
+    CardOutlivesStop,
 }
 
 thread_local! {

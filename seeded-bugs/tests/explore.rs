@@ -9,7 +9,7 @@ use rescind_testkit::sim::{
 };
 
 /// In which scene of a relay each bug shows, and after how many events.
-const IN_A_RELAY: [(SeededBug, &str, usize); 9] = [
+const IN_A_RELAY: [(SeededBug, &str, usize); 10] = [
     (SeededBug::CancelBeforeRequest, scenes::SILENT, 2),
     (SeededBug::DoubleAnswer, scenes::ANSWERED, 5),
     (SeededBug::LeakedTombstone, scenes::SILENT, 1),
@@ -19,6 +19,7 @@ const IN_A_RELAY: [(SeededBug, &str, usize); 9] = [
     (SeededBug::UnreadableAnswerLost, scenes::MANGLED, 3),
     (SeededBug::ProgressWithAnswer, scenes::SILENT, 4),
     (SeededBug::TurnHeardAfterTimeout, scenes::TIMED_TURNS, 5),
+    (SeededBug::CardOutlivesStop, scenes::TURNS, 2),
 ];
 
 /// In which scene of an endpoint each bug shows, and after how many events.
