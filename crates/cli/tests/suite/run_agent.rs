@@ -1,7 +1,10 @@
 //! Cancels of agents and language servers through `rescind run`, where every request is answered. Case numbers are
 //! those of the field's collected behaviours.
 
+use std::fs;
+
 use rescind_testkit::puppet::{Framing, Rig};
+use serde_json::Value;
 
 use crate::shim::{
     PROGRAM, error_of,
@@ -176,6 +179,51 @@ fn signing_in_has_no_timeout_unless_one_names_it() {
     rig.server.expect(&cancel_request("2"));
     assert_eq!(error_of(&rig.client.receive(), "2")["code"], -31001);
     pass_to_client(&mut rig, &result("1", "{}"));
+}
+
+/// Twenty-seven tools wait for a person, who stops the turn, and then presses "Allow" on each card that the client still
+/// shows (D37). The tools are the agent's: what has run lies in a folder.
+#[test]
+fn a_late_allow_after_the_clients_own_stop_runs_no_tool() {
+    let tools = tempfile::tempdir().expect("a temporary folder is made");
+    // As agents do: it runs what was allowed, and nothing else.
+    let act = |answer: &str| {
+        let answer: Value = serde_json::from_str(answer).expect("the answer is JSON");
+        if answer["result"]["outcome"]["outcome"] == "selected" {
+            fs::write(tools.path().join(answer["id"].to_string()), "ran").expect("the tool runs");
+        }
+    };
+    let has_run = || fs::read_dir(tools.path()).expect("the folder is there").count();
+    let allow = |id: &str| result(id, r#"{"outcome":{"outcome":"selected","optionId":"allow"}}"#);
+    let session = r#"{"sessionId":"s"}"#;
+
+    let mut rig = acp(&[]);
+    pass_to_server(&mut rig, &request_with("1", "session/prompt", r#"{"sessionId":"s","prompt":[]}"#));
+    // One is allowed in time, so that it is seen that tools run.
+    pass_to_client(&mut rig, &request_with("100", "session/request_permission", session));
+    rig.client.send(&allow("100"));
+    act(&rig.server.receive());
+    assert_eq!(has_run(), 1);
+
+    let cards: Vec<String> = (101..128).map(|id| id.to_string()).collect();
+    for id in &cards {
+        pass_to_client(&mut rig, &request_with(id, "session/request_permission", session));
+    }
+    pass_to_server(&mut rig, &notification("session/cancel", session));
+    for id in &cards {
+        let answer = rig.server.receive();
+        act(&answer);
+        assert_eq!(answer, result(id, r#"{"outcome":{"outcome":"cancelled"}}"#));
+    }
+    for id in &cards {
+        rig.client.expect(&cancel_request(id));
+    }
+    for id in &cards {
+        rig.client.send(&allow(id));
+    }
+    rig.expect_server_hears_nothing();
+    assert_eq!(has_run(), 1, "a tool ran that nobody waits for");
+    pass_to_client(&mut rig, &result("1", r#"{"stopReason":"cancelled"}"#));
 }
 
 /// D3: a peer that uses the older spelling is spoken to in it.
