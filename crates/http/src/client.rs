@@ -53,6 +53,7 @@ use rescind_proto::{
 };
 
 pub use config::{HttpClientConfig, HttpConfigError};
+pub use inbox::LocalMessage;
 
 use fetch::{Fetch, OneWay, OneWayKind, Phase, Reader, Role};
 use headers::{Origin, Target};
@@ -328,8 +329,8 @@ impl HttpClient {
         true
     }
 
-    /// The next message for the local client: JSON without a line break.
-    pub fn poll_message(&mut self) -> Option<Vec<u8>> {
+    /// The next message for the local client.
+    pub fn poll_message(&mut self) -> Option<LocalMessage> {
         let (message, answered) = self.inbox.pop()?;
         if let Some((id, stream)) = answered
             && self.calls.get(&id) == Some(&stream)

@@ -62,6 +62,7 @@ use crate::{
     framing::Decoder,
     hash::Seed,
     id::RequestId,
+    link::Unanswered,
     slab::Key,
     table::Bounds,
     time::Instant,
@@ -196,6 +197,12 @@ impl Connection {
     /// drivers that look at messages before the engine does.
     pub fn handle_message(&mut self, now: Instant, body: &[u8]) {
         self.receive(now, |this| this.receive_body(body));
+    }
+
+    /// Handles the answer to a request of ours that its transport gives in place of the peer: a whole message, an error as
+    /// a rule, and why. A request that is over takes it as any other answer.
+    pub fn handle_unanswered(&mut self, now: Instant, answer: &[u8], why: &Unanswered) {
+        self.receive(now, |this| this.receive_unanswered(answer, why));
     }
 
     /// Handles the news that the first `bytes` of [`pending`](Self::pending) were written.

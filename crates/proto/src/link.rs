@@ -9,6 +9,7 @@ mod late;
 mod notice;
 mod rejected;
 mod request_key;
+mod unanswered;
 
 pub use clock::Clock;
 pub use connected::Connected;
@@ -18,3 +19,4 @@ pub use late::LateKind;
 pub use notice::{CancelNotice, Verdict};
 pub use rejected::Rejected;
 pub use request_key::{InvalidKey, RequestKey};
+pub use unanswered::{Fault, TransportError, Unanswered};

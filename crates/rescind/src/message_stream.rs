@@ -8,7 +8,7 @@ use std::{
 
 use bytes::Bytes;
 use rescind_proto::id::RequestId;
-pub use rescind_proto::link::{CancelFate, Connected};
+pub use rescind_proto::link::{CancelFate, Connected, Unanswered};
 #[cfg(feature = "peer")]
 use rescind_proto::{connection::Connection, time::Instant};
 
@@ -89,6 +89,13 @@ pub enum Arrival {
     Garbage(Bytes),
     /// The peer has closed what the answer to its request would travel on, which cancels that request (MCP-H03).
     StreamClosed(RequestId),
+    /// An error that answers a request of this side, in place of the peer, which gives no answer that can be used.
+    Unanswered {
+        /// The whole message.
+        answer: Bytes,
+        /// What is known of it besides.
+        why: Unanswered,
+    },
     /// What follows belongs to these. At first it belongs to nobody.
     Credentials(Credentials),
 }
@@ -129,7 +136,7 @@ impl Arrival {
     #[cfg(feature = "peer")]
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
-            Self::Message(bytes) | Self::Garbage(bytes) => bytes,
+            Self::Message(bytes) | Self::Garbage(bytes) | Self::Unanswered { answer: bytes, .. } => bytes,
             Self::StreamClosed(_) | Self::Credentials(_) => &[],
         }
     }
@@ -140,6 +147,7 @@ impl Arrival {
             Self::Message(body) => conn.handle_message(now, body),
             Self::Garbage(bytes) => conn.handle_garbage(now, bytes),
             Self::StreamClosed(id) => conn.handle_stream_closed(now, id),
+            Self::Unanswered { answer, why } => conn.handle_unanswered(now, answer, why),
             // Nobody asks yet.
             Self::Credentials(_) => {}
         }

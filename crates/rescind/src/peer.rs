@@ -84,7 +84,7 @@ pub use rescind_proto::{
     error_code,
     framing::Framing,
     id::RequestId,
-    link::{CancelNotice, Clock, Verdict},
+    link::{CancelNotice, Clock, Fault, TransportError, Verdict},
     receipt::{Answer, Ending, Outcome, Receipt},
     rule::{Rule, Violations},
 };

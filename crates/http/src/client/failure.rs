@@ -1,7 +1,13 @@
 //! What is said for a server that did not answer.
 
 use http::StatusCode;
-use rescind_proto::{error_code, id::RequestId, json, message};
+use rescind_proto::{
+    error_code,
+    id::RequestId,
+    json,
+    link::{Fault, Rejected, TransportError, Unanswered},
+    message,
+};
 
 use super::words::Challenge;
 
@@ -17,21 +23,48 @@ pub(crate) struct Failure {
     retry_after: Option<Box<str>>,
     /// Whether the server may have carried out the request; `None` where that is not the question.
     may_have_run: Option<bool>,
+    why: Why,
+}
+
+/// What a caller in this process is told apart.
+#[derive(Clone, Copy, Debug)]
+enum Why {
+    Fault(Fault),
+    Unreadable(Rejected),
 }
 
 impl Failure {
     /// The request did not reach the server, or was refused.
-    pub(crate) fn not_run(text: impl Into<String>) -> Self {
-        Self { may_have_run: Some(false), ..Self::new(error_code::UPSTREAM_GONE, text) }
+    pub(crate) fn not_run(fault: Fault, text: impl Into<String>) -> Self {
+        Self { may_have_run: Some(false), ..Self::new(error_code::UPSTREAM_GONE, Why::Fault(fault), text) }
     }
 
     /// It is not known what became of the request.
-    pub(crate) fn unknown(text: impl Into<String>) -> Self {
-        Self { may_have_run: Some(true), ..Self::new(error_code::UPSTREAM_GONE, text) }
+    pub(crate) fn unknown(fault: Fault, text: impl Into<String>) -> Self {
+        Self { may_have_run: Some(true), ..Self::new(error_code::UPSTREAM_GONE, Why::Fault(fault), text) }
     }
 
-    pub(crate) fn new(code: i32, text: impl Into<String>) -> Self {
-        Self { code, text: text.into(), status: None, challenge: None, retry_after: None, may_have_run: None }
+    /// The local client may not send the request.
+    pub(crate) fn of_caller(code: i32, text: impl Into<String>) -> Self {
+        Self::new(code, Why::Fault(Fault::Caller), text)
+    }
+
+    /// The server has answered, and its answer cannot be passed on.
+    pub(crate) fn unreadable(code: i32, why: Rejected, text: impl Into<String>) -> Self {
+        Self::new(code, Why::Unreadable(why), text)
+    }
+
+    fn new(code: i32, why: Why, text: impl Into<String>) -> Self {
+        Self { code, text: text.into(), status: None, challenge: None, retry_after: None, may_have_run: None, why }
+    }
+
+    /// The same, of a request that waited for what has failed.
+    pub(crate) fn into_not_run(self, text: String) -> Self {
+        let why = match self.why {
+            Why::Unreadable(_) => Why::Fault(Fault::Server),
+            fault @ Why::Fault(_) => fault,
+        };
+        Self { may_have_run: Some(false), code: error_code::UPSTREAM_GONE, text, why, ..self }
     }
 
     pub(crate) fn with_status(self, status: StatusCode) -> Self {
@@ -48,6 +81,18 @@ impl Failure {
 
     pub(crate) fn text(&self) -> &str {
         &self.text
+    }
+
+    /// The same for a caller in this process.
+    pub(crate) fn unanswered(&self) -> Unanswered {
+        let fault = match self.why {
+            Why::Unreadable(why) => return Unanswered::Unreadable(why),
+            Why::Fault(fault) => fault,
+        };
+        let mut error = TransportError::new(fault, self.may_have_run.unwrap_or_default(), &*self.text);
+        error.status = self.status.map(|status| status.as_u16());
+        (error.challenge, error.retry_after) = (self.challenge.clone(), self.retry_after.clone());
+        Unanswered::Failed(Box::new(error))
     }
 
     /// The error that answers a request.

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use rescind_proto::id::RequestId;
+use rescind_proto::{id::RequestId, link::Unanswered};
 
-use super::StreamKey;
+use super::{StreamKey, failure::Failure};
 
 /// A queue of messages.
 #[derive(Clone, Debug, Default)]
@@ -20,10 +20,20 @@ pub(crate) struct Inbox {
 /// A request in flight that a message answers, and its stream.
 pub(crate) type Answered = (RequestId, StreamKey);
 
+/// A message for the local client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LocalMessage {
+    /// JSON without a line break.
+    pub json: Vec<u8>,
+    /// Why it answers a request in place of the server; `None` for what the server has said.
+    pub unanswered: Option<Unanswered>,
+}
+
 /// A message, and where it comes from.
 #[derive(Clone, Debug)]
 struct Said {
     message: Vec<u8>,
+    unanswered: Option<Unanswered>,
     /// The stream whose end withdraws it.
     stream: Option<StreamKey>,
     answers: Option<Answered>,
@@ -52,17 +62,33 @@ impl Inbox {
     }
 
     /// Adds a message. Line breaks in it, which can only stand between the tokens of JSON, become spaces.
-    pub(crate) fn push(&mut self, mut message: Vec<u8>, stream: Option<StreamKey>, answers: Option<Answered>) {
-        for byte in &mut message {
+    pub(crate) fn push(&mut self, message: Vec<u8>, stream: Option<StreamKey>, answers: Option<Answered>) {
+        self.push_said(Said { message, unanswered: None, stream, answers, is_question: false });
+    }
+
+    /// Adds the answer to this request that stands for one of the server.
+    pub(crate) fn push_failure(
+        &mut self,
+        failure: &Failure,
+        id: &RequestId,
+        stream: Option<StreamKey>,
+        answers: Option<Answered>,
+    ) {
+        let (message, unanswered) = (failure.answer(id), Some(failure.unanswered()));
+        self.push_said(Said { message, unanswered, stream, answers, is_question: false });
+    }
+
+    fn push_said(&mut self, mut said: Said) {
+        for byte in &mut said.message {
             if matches!(*byte, b'\n' | b'\r') {
                 *byte = b' ';
             }
         }
-        self.bytes += message.len();
-        if let Some(stream) = stream {
+        self.bytes += said.message.len();
+        if let Some(stream) = said.stream {
             *self.counts.entry(stream).or_default() += 1;
         }
-        self.queue.push_back(Said { message, stream, answers, is_question: false });
+        self.queue.push_back(said);
     }
 
     /// Adds a question of the server.
@@ -73,12 +99,12 @@ impl Inbox {
     }
 
     /// Takes the oldest message, with the request that it answers.
-    pub(crate) fn pop(&mut self) -> Option<(Vec<u8>, Option<Answered>)> {
+    pub(crate) fn pop(&mut self) -> Option<(LocalMessage, Option<Answered>)> {
         let said = self.queue.pop_front();
         if self.queue.is_empty() {
             self.queue = VecDeque::new();
         }
-        let Said { message, stream, answers, is_question } = said?;
+        let Said { message, unanswered, stream, answers, is_question } = said?;
         self.bytes -= message.len();
         self.questions -= usize::from(is_question);
         if let Some(stream) = stream
@@ -89,7 +115,7 @@ impl Inbox {
                 self.counts.remove(&stream);
             }
         }
-        Some((message, answers))
+        Some((LocalMessage { json: message, unanswered }, answers))
     }
 
     /// Whether messages of this stream wait that its end withdraws.

@@ -7,6 +7,7 @@ use rescind_proto::{
     id::RequestId,
     json,
     kind::MessageKind,
+    link::Rejected,
     message as wire,
     time::Instant,
 };
@@ -105,7 +106,7 @@ impl HttpClient {
         let Some((key, at, _)) = self.find_call(key, response) else { return };
         let id = self.streams.get(&key).map(|stream| stream.waiting[at].id.clone());
         let text = format!("the server's answer is not one of JSON-RPC 2.0: {}", words::excerpt(message));
-        self.fail_call(now, key, id.as_ref(), &Failure::new(error_code::INTERNAL_ERROR, text));
+        self.fail_call(now, key, id.as_ref(), &unreadable(text));
     }
 
     /// A question or a notification without the version of JSON-RPC is not passed on: clients would not read it.
@@ -141,8 +142,7 @@ impl HttpClient {
         let is_named = id.as_ref().is_some_and(|id| self.streams.get(&key).is_some_and(|it| it.position(id).is_some()));
         if kind == MessageKind::Response || kind == MessageKind::Unknown && is_named {
             let text = format!("the answer of the server cannot be read: {}", words::excerpt(message));
-            let failure = Failure::new(error_code::INTERNAL_ERROR, text);
-            self.fail_call(now, key, id.as_ref(), &failure);
+            self.fail_call(now, key, id.as_ref(), &unreadable(text));
         }
     }
 
@@ -181,10 +181,10 @@ impl HttpClient {
         if stream.purpose != Purpose::Calls || stream.waiting.len() == 1 && self.is_handshake(key) {
             return self.fail_stream(now, key, failure);
         }
-        let answer = failure.answer(&stream.waiting[at].id);
+        let id = stream.waiting[at].id.clone();
         let tag = stream.is_stateless().then_some(key);
         let answers = self.settle_call(now, key, at);
-        self.inbox.push(answer, tag, answers);
+        self.inbox.push_failure(failure, &id, tag, answers);
     }
 
     fn receive_answer(
@@ -332,6 +332,11 @@ impl HttpClient {
         }
         true
     }
+}
+
+/// The end of a request whose answer cannot be read.
+fn unreadable(text: String) -> Failure {
+    Failure::unreadable(error_code::INTERNAL_ERROR, Rejected::NotJson, text)
 }
 
 /// A message with another id.

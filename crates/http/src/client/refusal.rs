@@ -8,6 +8,7 @@ use http::StatusCode;
 use rescind_proto::{
     error_code,
     frame::{self, Frame, Mend, ResponseId},
+    link::Fault,
     time::Instant,
 };
 
@@ -53,21 +54,24 @@ impl HttpClient {
             return self.arm_stream(key, Some(now + delay));
         }
         let origin = &self.origin;
-        let what = match how {
-            Interruption::Ended => format!("{origin} ended its response without an answer"),
+        let (fault, status, what) = match how {
+            Interruption::Ended => (Fault::Server, None, format!("{origin} ended its response without an answer")),
             Interruption::Broken(why) | Interruption::Unreached(why) => {
-                format!("the connection to {origin} broke before the answer came ({why})")
+                (Fault::Transport, None, format!("the connection to {origin} broke before the answer came ({why})"))
             }
             Interruption::Refused(status) => {
-                format!(
-                    "the connection to {origin} ended before the answer came, and then it said {}",
-                    words::status(status)
-                )
+                let is_for_token = status == StatusCode::UNAUTHORIZED;
+                let fault = if is_for_token { Fault::Authorization } else { Fault::Server };
+                let named = words::status(status);
+                let what = format!("the connection to {origin} ended before the answer came, and then it said {named}");
+                (fault, Some(status), what)
             }
         };
         let tried = if goes_on { ", and could not be resumed" } else { "" };
         let text = format!("{what}{tried}; the request may have been carried out");
-        self.fail_stream(now, key, &Failure::unknown(text));
+        let failure = Failure::unknown(fault, text);
+        let failure = status.into_iter().fold(failure, Failure::with_status);
+        self.fail_stream(now, key, &failure);
     }
 
     fn retry_of(&self, key: StreamKey) -> Option<Duration> {
@@ -94,7 +98,7 @@ impl HttpClient {
             Stage::Away => self.start_get(key),
             _ if stream.is_waited_for() => {
                 let text = "the session ended on the server before it answered; the request may have been carried out";
-                self.fail_stream(now, key, &Failure::unknown(text));
+                self.fail_stream(now, key, &Failure::unknown(Fault::Server, text));
             }
             Stage::Held(_)
             | Stage::Posting(_)
@@ -120,7 +124,7 @@ impl HttpClient {
         match stream.purpose {
             Purpose::Calls => {}
             Purpose::Listen => return drop(self.forget_stream(key)),
-            Purpose::Reopen => return self.reopen_failed(now, key, failure.text()),
+            Purpose::Reopen => return self.reopen_failed(now, key, failure.text(), Some(failure)),
             Purpose::Survey { call, .. } => return self.end_survey(now, key, call, false),
         }
         let mut was_handshake = false;
@@ -128,7 +132,7 @@ impl HttpClient {
         for waiting in stream.waiting.iter_mut().filter(|waiting| waiting.state == CallState::InFlight) {
             was_handshake |= waiting.kind == CallKind::Handshake;
             waiting.state = CallState::Answered { until: now };
-            self.inbox.push(failure.answer(&waiting.id), tag, Some((waiting.id.clone(), key)));
+            self.inbox.push_failure(failure, &waiting.id, tag, Some((waiting.id.clone(), key)));
         }
         self.forget_stream(key);
         if was_handshake && self.session.state == SessionState::Opening(key) {
@@ -243,7 +247,8 @@ impl HttpClient {
             text.push_str(&said);
         }
         let may_have_run = status.is_success() || status.is_server_error();
-        let failure = if may_have_run { Failure::unknown(text) } else { Failure::not_run(text) };
+        let fault = if refusal.wants_authorization() { Fault::Authorization } else { Fault::Server };
+        let failure = if may_have_run { Failure::unknown(fault, text) } else { Failure::not_run(fault, text) };
         self.fail_stream(
             now,
             key,

@@ -4,6 +4,7 @@ use http::{HeaderMap, StatusCode, header, response::Parts};
 use rescind_proto::{
     error_code,
     frame::{self, Frame},
+    link::{Fault, Rejected},
     time::Instant,
 };
 
@@ -137,9 +138,9 @@ impl HttpClient {
             (Role::Post(stream), _) => {
                 let failure = if was_written {
                     let text = format!("{origin} did not answer ({why}); the request may have been carried out");
-                    Failure::unknown(text)
+                    Failure::unknown(Fault::Transport, text)
                 } else {
-                    Failure::not_run(format!("cannot reach {origin}: {why}"))
+                    Failure::not_run(Fault::Transport, format!("cannot reach {origin}: {why}"))
                 };
                 self.handle_post_failed(now, stream, &failure, &why);
             }
@@ -334,7 +335,7 @@ impl HttpClient {
             self.origin,
             words::status(status)
         );
-        self.fail_stream(now, key, &Failure::unknown(text).with_status(status));
+        self.fail_stream(now, key, &Failure::unknown(Fault::Server, text).with_status(status));
     }
 
     fn handle_too_large(&mut self, now: Instant, key: FetchKey) {
@@ -345,7 +346,7 @@ impl HttpClient {
 
     pub(crate) fn too_large(&self) -> Failure {
         let text = format!("the answer is longer than the limit of {} bytes", self.config.max_message);
-        Failure::new(error_code::TOO_LARGE, text)
+        Failure::unreadable(error_code::TOO_LARGE, Rejected::TooLarge, text)
     }
 
     /// A whole body was read.
@@ -421,7 +422,7 @@ impl HttpClient {
                 self.origin,
                 words::status(refusal.status)
             );
-            return self.fail_stream(now, stream, &Failure::not_run(text).with_status(refusal.status));
+            return self.fail_stream(now, stream, &Failure::not_run(Fault::Server, text).with_status(refusal.status));
         }
         self.decide_for_good(now, stream, &refusal);
     }

@@ -56,19 +56,20 @@ impl HttpClient {
             && !self.calls.contains_key(id)
         {
             let text = format!("not a request: {}", reason.as_str());
-            self.inbox.push(Failure::new(error_code::INVALID_REQUEST, text).answer(id), None, None);
+            let failure = Failure::of_caller(error_code::INVALID_REQUEST, text);
+            self.inbox.push_failure(&failure, id, None, None);
         }
     }
 
     fn handle_request(&mut self, now: Instant, message: &[u8], request: &Request<'_>) {
         if let Err(failure) = self.check_room(std::slice::from_ref(&request.id), message.len()) {
-            return self.inbox.push(failure.answer(&request.id), None, None);
+            return self.inbox.push_failure(&failure, &request.id, None, None);
         }
         let dialect = self.negotiation.of_request(Side::Client, Framing::Line, Negotiation::named(request.params.meta));
         let is_stateless = matches!(dialect.http, Some(HttpForm { sessions: false, .. }));
         if is_stateless && HeaderValue::from_str(&request.method).is_err() {
-            let failure = Failure::new(error_code::INVALID_REQUEST, "a header cannot hold the method's name");
-            return self.inbox.push(failure.answer(&request.id), None, None);
+            let failure = Failure::of_caller(error_code::INVALID_REQUEST, "a header cannot hold the method's name");
+            return self.inbox.push_failure(&failure, &request.id, None, None);
         }
         let is_handshake = dialect.handshake == Some(&*request.method) && !is_stateless;
         let body = Bytes::copy_from_slice(message);
@@ -131,12 +132,12 @@ impl HttpClient {
     /// Whether these requests may be sent.
     fn check_room(&self, ids: &[RequestId], bytes: usize) -> Result<(), Failure> {
         if ids.iter().any(RequestId::is_null) {
-            return Err(Failure::new(error_code::INVALID_REQUEST, "a request id must not be null"));
+            return Err(Failure::of_caller(error_code::INVALID_REQUEST, "a request id must not be null"));
         }
         if ids.iter().any(|id| self.calls.contains_key(id)) {
-            return Err(Failure::new(error_code::INVALID_REQUEST, "another request in flight has this id"));
+            return Err(Failure::of_caller(error_code::INVALID_REQUEST, "another request in flight has this id"));
         }
-        let overloaded = |what| Err(Failure::new(error_code::OVERLOADED, what));
+        let overloaded = |what| Err(Failure::of_caller(error_code::OVERLOADED, what));
         if self.calls.len() + ids.len() > self.config.max_in_flight {
             return overloaded("too many requests in flight; this one was not started");
         }
@@ -311,7 +312,7 @@ impl HttpClient {
                         continue;
                     }
                     if let Err(failure) = self.check_room(std::slice::from_ref(&request.id), message.len()) {
-                        self.inbox.push(failure.answer(&request.id), None, None);
+                        self.inbox.push_failure(&failure, &request.id, None, None);
                         continue;
                     }
                     let (id, kind, state) = (request.id.clone(), CallKind::Plain, CallState::InFlight);

@@ -8,6 +8,7 @@ use rescind_proto::{
     framing::Framing,
     id::RequestId,
     json,
+    link::Fault,
     side::Sides,
     time::Instant,
 };
@@ -224,20 +225,23 @@ impl HttpClient {
             }
             ResponseBody::Error(error) => {
                 let said = json::member(error, "message").and_then(json::text).unwrap_or_default();
-                self.reopen_failed(now, key, &words::excerpt(said.as_bytes()));
+                self.reopen_failed(now, key, &words::excerpt(said.as_bytes()), None);
             }
         }
     }
 
     /// The session cannot be opened again: what has waited for it is given up.
-    pub(crate) fn reopen_failed(&mut self, now: Instant, key: StreamKey, why: &str) {
+    pub(crate) fn reopen_failed(&mut self, now: Instant, key: StreamKey, why: &str, failure: Option<&Failure>) {
         self.forget_stream(key);
         if self.session.state != SessionState::Reopening(key) {
             return;
         }
         self.session.state = SessionState::Lost;
         let text = format!("the session ended on the server, and no new one could be opened: {why}");
-        let failure = Failure::not_run(text);
+        let failure = match failure {
+            Some(failure) => failure.clone().into_not_run(text),
+            None => Failure::not_run(Fault::Server, text),
+        };
         for (_, held) in core::mem::take(&mut self.held) {
             match held {
                 Held::Stream(key) => {
@@ -262,7 +266,7 @@ impl HttpClient {
                 Stage::Held(_) | Stage::Probing(_) => {}
                 Stage::Reading(_) | Stage::Away | Stage::Asking(_) | Stage::Surveying(..) => {
                     let text = format!("{why}; the request may have been carried out");
-                    self.fail_stream(now, key, &Failure::unknown(text));
+                    self.fail_stream(now, key, &Failure::unknown(Fault::Server, text));
                 }
             }
         }

@@ -5,7 +5,9 @@ use rescind_proto::{
     dialect::Dialect,
     frame::{self, Frame, ResponseBody},
     id::RequestId,
-    json, message,
+    json,
+    link::Fault,
+    message,
     time::Instant,
 };
 
@@ -97,6 +99,6 @@ impl HttpClient {
     /// Makes the refusal of a call its answer.
     fn answer_with(&mut self, now: Instant, call: StreamKey, refusal: Vec<u8>) {
         self.receive(now, call, refusal);
-        self.fail_stream(now, call, &Failure::not_run("the server refused the headers of the request"));
+        self.fail_stream(now, call, &Failure::not_run(Fault::Server, "the server refused the headers of the request"));
     }
 }

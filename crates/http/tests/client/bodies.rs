@@ -122,7 +122,7 @@ fn answer_all(rig: &mut Rig, post: &Sent, status: u16, form: &Form, headers: &[(
 fn valid_answer(rig: &mut Rig, name: &str) -> Value {
     let mut lines = Vec::new();
     while let Some(line) = rig.client.poll_message() {
-        lines.push(line);
+        lines.push(line.json);
     }
     let [line] = &*lines else { panic!("{name}: {} lines", lines.len()) };
     let line = std::str::from_utf8(line).unwrap();

@@ -134,7 +134,9 @@ impl Local {
 
     pub(crate) async fn hear(&mut self) -> Value {
         let arrival = in_time(poll_fn(|cx| self.0.poll_next(cx))).await.unwrap();
-        let Some(Arrival::Message(message)) = arrival else { panic!("{arrival:?}") };
+        let Some(Arrival::Message(message) | Arrival::Unanswered { answer: message, .. }) = arrival else {
+            panic!("{arrival:?}")
+        };
         serde_json::from_slice(&message).unwrap()
     }
 

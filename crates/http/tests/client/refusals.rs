@@ -171,7 +171,7 @@ fn an_answer_on_several_lines_becomes_one() {
         &[("content-type", "application/json; charset=utf-8")],
         "{\"jsonrpc\":\"2.0\",\r\n \"id\": 1,\n\"result\":{}\n}\n",
     );
-    let message = rig.client.poll_message().unwrap();
+    let message = rig.client.poll_message().unwrap().json;
     assert!(!message.contains(&b'\n') && !message.contains(&b'\r'));
 }
 

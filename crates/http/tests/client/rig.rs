@@ -230,7 +230,7 @@ impl Rig {
     pub(crate) fn heard(&mut self) -> Vec<Value> {
         let mut heard = Vec::new();
         while let Some(message) = self.client.poll_message() {
-            let message = String::from_utf8(message.to_vec()).unwrap();
+            let message = String::from_utf8(message.json).unwrap();
             self.valid.check(&message).unwrap_or_else(|why| panic!("{why}: {message}"));
             heard.push(serde_json::from_str(&message).unwrap());
         }

@@ -23,7 +23,7 @@ fn all() -> impl Iterator<Item = (Answer, Spoilt)> {
 }
 
 fn lines(rig: &mut Rig) -> Vec<String> {
-    core::iter::from_fn(|| rig.client.poll_message()).map(|line| String::from_utf8(line).expect("UTF-8")).collect()
+    core::iter::from_fn(|| rig.client.poll_message()).map(|line| String::from_utf8(line.json).expect("UTF-8")).collect()
 }
 
 fn event(text: &[u8]) -> Vec<u8> {

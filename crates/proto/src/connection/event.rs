@@ -9,7 +9,7 @@ use crate::{
     frame::Params,
     id::{IncomingId, OutgoingId, RequestId},
     json,
-    link::{CancelNotice, Clock, LateKind, Rejected},
+    link::{CancelNotice, Clock, LateKind, Rejected, TransportError},
     receipt::{Ending, Receipt},
     rule::Rule,
     time::Instant,
@@ -198,6 +198,8 @@ pub enum Settlement {
     },
     /// The answer could not be read, or was longer than the limit.
     Unreadable(Rejected),
+    /// The transport ended it: no answer came, or none can come.
+    Transport(Box<TransportError>),
     /// The connection ended first.
     Closed,
 }

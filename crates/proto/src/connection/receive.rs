@@ -2,19 +2,19 @@
 //! (D36).
 
 use super::{
-    Connection, ConnectionEvent, OutgoingKey, Payload,
+    Connection, ConnectionEvent, OutgoingKey, Payload, Settlement,
     batch::Batch,
     link::{Link, Tag},
 };
 use crate::{
     dialect::{ProgressForm, StrayError},
     error_code,
-    frame::{self, Frame, Malformed, Mend, Named, Notification, Params, Piece},
+    frame::{self, Frame, Malformed, Mend, Named, Notification, Params, Piece, ResponseBody, ResponseId},
     framing::{self, Chunk, Leftover, Overlong},
     id::RequestId,
     json,
     kind::MessageKind,
-    link::{LateKind, Rejected},
+    link::{LateKind, Rejected, Unanswered},
     message,
     rule::Rule,
     side::Side,
@@ -75,6 +75,23 @@ impl Connection {
                 Piece::Message(message) => self.receive_body(message),
             }
         }
+    }
+
+    /// Receives the answer that a transport gives in place of the peer. A filter may have made another message of it.
+    pub(super) fn receive_unanswered(&mut self, answer: &[u8], why: &Unanswered) {
+        if let Ok(Frame::Response(response)) = frame::parse(answer)
+            && let (Some(ResponseId::Exact(id)), ResponseBody::Error(_)) = (&response.id, &response.body)
+        {
+            let how = match why {
+                Unanswered::Unreadable(why) => Settlement::Unreadable(*why),
+                Unanswered::Failed(error) => Settlement::Transport(error.clone()),
+            };
+            if self.fail_call(id, how) {
+                self.link.counters.received += 1;
+                return;
+            }
+        }
+        self.receive_body(answer);
     }
 
     /// Receives bytes that are not a message at all.
@@ -208,7 +225,7 @@ impl Connection {
         batch: Option<Key>,
     ) {
         let may_answer = matches!(kind, MessageKind::Response | MessageKind::Unknown);
-        if may_answer && id.is_some_and(|id| self.fail_call(id, why)) {
+        if may_answer && id.is_some_and(|id| self.fail_call(id, Settlement::Unreadable(why))) {
             return;
         }
         // A bad notification or response must not be answered, where it is certain that it was one.

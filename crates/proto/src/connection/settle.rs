@@ -35,12 +35,12 @@ impl Connection {
         }
     }
 
-    /// Ends a request whose answer arrived and cannot be used: its caller must not wait for ever. `false` if there is no
-    /// request of ours with this id.
-    pub(super) fn fail_call(&mut self, id: &RequestId, why: Rejected) -> bool {
+    /// Ends a request whose answer cannot be used, or was not the peer's: its caller must not wait for ever. `false` if
+    /// there is no request of ours with this id.
+    pub(super) fn fail_call(&mut self, id: &RequestId, how: Settlement) -> bool {
         let Some(key) = id.as_integer().and_then(|id| self.outgoing.by_id(&id)) else { return false };
         if self.outgoing.get(key).is_some_and(|call| self.link.outbox.has_begun(call.frame)) {
-            self.close_call(key, ResponseBody::Error(b"{}"), Some(Settlement::Unreadable(why)));
+            self.close_call(key, ResponseBody::Error(b"{}"), Some(how));
         }
         true
     }
@@ -55,7 +55,13 @@ impl Connection {
         let says_cancelled =
             call.cancel.is_some() && call.dialect.says_cancelled(link.methods.name(call.method), &response);
         let answer = Answer::from(&response);
-        let outcome = call.cancel.as_ref().and_then(|it| it.receipt.answered(link.now, answer, says_cancelled));
+        // Where the transport ended it, the peer has answered nothing.
+        let is_answered = !matches!(unusable, Some(Settlement::Transport(_)));
+        let confirms = !call.dialect.is_silent();
+        let outcome = call.cancel.as_ref().and_then(|it| match is_answered {
+            true => it.receipt.answered(link.now, answer, says_cancelled),
+            false => it.receipt.outcome.is_cut_short(confirms).then_some(Outcome::Unknown),
+        });
         if let Some(outcome) = outcome {
             link.learn(key, call, outcome);
         }

@@ -3,7 +3,7 @@
 //! A message that a filter keeps back leaves nothing waiting: a request of the peer is answered with an error, one of
 //! ours fails, as does one whose answer is kept back; a cancel of ours was not sendable.
 
-use super::{Connection, link::Tag};
+use super::{Connection, Settlement, link::Tag};
 use crate::{
     error_code,
     frame::{self, Frame, Response, ResponseId},
@@ -33,7 +33,7 @@ impl Connection {
                     this.link.refuse(Some(&request.id), error_code::INVALID_REQUEST, "refused by policy", None);
                 }
                 Ok(Frame::Response(Response { id: Some(ResponseId::Exact(id)), .. })) => {
-                    this.fail_call(&id, Rejected::Vetoed);
+                    this.fail_call(&id, Settlement::Unreadable(Rejected::Vetoed));
                 }
                 Ok(Frame::Request(_) | Frame::Response(_) | Frame::Notification(_) | Frame::Batch(_)) | Err(_) => {}
             }
@@ -79,7 +79,7 @@ impl Connection {
         self.link.counters.sent += u64::from(written);
         self.frame_gone(tag, len, written);
         if let (Some(id), false) = (request, written) {
-            self.fail_call(&id, Rejected::Vetoed);
+            self.fail_call(&id, Settlement::Unreadable(Rejected::Vetoed));
         }
         self.finish();
     }

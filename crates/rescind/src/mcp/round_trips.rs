@@ -386,7 +386,8 @@ impl<R> fmt::Debug for RoundTrips<R> {
     }
 }
 
-/// Whether the server's handler ended the call. A call that was refused for lack of room never reached it.
+/// Whether the server's handler ended the call. A call that was refused for lack of room, or by what is before the server,
+/// never reached it.
 const fn is_answer<R>(end: &Result<R, CallError>) -> bool {
     match end {
         Ok(_) => true,
@@ -417,7 +418,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::peer::transport::memory;
+    use crate::peer::{Fault, TransportError, transport::memory};
 
     #[tokio::test]
     async fn a_stop_just_before_a_round_begins_keeps_it_from_beginning() {
@@ -431,6 +432,15 @@ mod tests {
         assert_eq!(stop.pause(&Context::from_waker(waker)), None, "its caller looks");
         drop(handle.cancel("and then Stop is pressed"));
         assert!(matches!(call.retry(b"{}"), Err(CallError::Cancelled(_))), "nothing is asked again");
+    }
+
+    #[test]
+    fn only_what_the_server_said_is_an_answer() {
+        let refused = TransportError::new(Fault::Server, false, "https://mcp.test answered 503");
+        assert!(!is_answer::<()>(&Err(CallError::Transport(Box::new(refused)))));
+        assert!(!is_answer::<()>(&Err(CallError::Unreadable(UnreadableAnswer::Invalid))));
+        assert!(!is_answer::<()>(&Err(CallError::Peer(ErrorObject::new(error_code::OVERLOADED, "full")))));
+        assert!(is_answer::<()>(&Err(CallError::Peer(ErrorObject::internal("it failed")))));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use rescind_proto::{
     cause::Cause,
     connection::{Misuse, Settlement},
     error_code,
-    link::{Clock, Rejected},
+    link::{Clock, Fault, Rejected, TransportError},
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
@@ -113,6 +113,10 @@ impl From<CallError> for ErrorObject {
             CallError::Peer(error) => error,
             CallError::TimedOut { .. } => Self::new(error_code::TIMED_OUT, "a request that it made timed out"),
             CallError::Overloaded => Self::new(error_code::OVERLOADED, "too many requests are in flight"),
+            CallError::Transport(error) if error.fault == Fault::Caller => {
+                Self::new(error_code::OVERLOADED, "a request could not be sent")
+            }
+            CallError::Transport(_) => Self::new(error_code::UPSTREAM_GONE, "a server gave no answer"),
             CallError::Ended { .. } | CallError::Closed => Self::new(error_code::UPSTREAM_GONE, "a connection ended"),
             CallError::Input(_) => Self::internal("a server asked for input that could not be given"),
             CallError::Unreadable(_) => Self::internal("an answer could not be read"),
@@ -221,6 +225,11 @@ pub enum CallError {
         /// The reason, in the server's words: untrusted.
         reason: Option<Box<str>>,
     },
+    /// There is no answer of the peer, for a reason that the transport knows; the connection goes on. Over HTTP: the server
+    /// was not reached, the connection of this request broke, a token is wanted, the request was refused. The error says
+    /// who is at fault, the status, and whether the call may have run.
+    #[error("{0}")]
+    Transport(#[source] Box<TransportError>),
     /// The connection ended before the answer, or before the call.
     #[error("the connection has ended")]
     Closed,
@@ -289,6 +298,7 @@ impl CallError {
             Settlement::Ended { reason } => Self::Ended { reason },
             Settlement::Unreadable(Rejected::TooLarge) => Self::Unreadable(UnreadableAnswer::TooLarge),
             Settlement::Unreadable(_) => Self::Unreadable(UnreadableAnswer::Invalid),
+            Settlement::Transport(error) => Self::Transport(error),
             Settlement::Closed => Self::Closed,
         })
     }

@@ -10,6 +10,7 @@ use rescind_proto::{
     frame,
     framing::{Chunk, Decoder, Framing, Leftover, Overlong},
     id::RequestId,
+    link::Unanswered,
     time::Instant,
 };
 
@@ -96,6 +97,7 @@ pub(crate) enum FilteredMessage {
     Overlong(Overlong),
     Garbage(Vec<u8>),
     StreamClosed(RequestId),
+    Unanswered(Vec<u8>, Unanswered),
     Credentials,
 }
 
@@ -106,6 +108,10 @@ impl FilteredMessage {
             Arrival::Message(body) => apply(filters, body.to_vec()),
             Arrival::Garbage(bytes) => Self::Garbage(bytes.to_vec()),
             Arrival::StreamClosed(id) => Self::StreamClosed(id.clone()),
+            Arrival::Unanswered { answer, why } => {
+                let filtered = apply(filters, answer.to_vec());
+                if let Self::Message(answer) = filtered { Self::Unanswered(answer, why.clone()) } else { filtered }
+            }
             Arrival::Credentials(_) => Self::Credentials,
         }
     }
@@ -117,6 +123,7 @@ impl FilteredMessage {
             Self::Overlong(message) => conn.handle_overlong(now, message),
             Self::Garbage(bytes) => conn.handle_garbage(now, bytes),
             Self::StreamClosed(id) => conn.handle_stream_closed(now, id),
+            Self::Unanswered(answer, why) => conn.handle_unanswered(now, answer, why),
             Self::Credentials => {}
         }
     }

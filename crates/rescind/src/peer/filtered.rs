@@ -92,6 +92,7 @@ impl Filtered {
                 | FilteredMessage::Overlong(_)
                 | FilteredMessage::Garbage(_)
                 | FilteredMessage::StreamClosed(_)
+                | FilteredMessage::Unanswered(..)
                 | FilteredMessage::Credentials => false,
             };
             shared.lock().conn.handle_detached(shared.now(), detached, passes);

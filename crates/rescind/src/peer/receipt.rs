@@ -267,7 +267,7 @@ impl StopState {
         let mut stop_state = self.lock();
         let over = match how {
             Settlement::Result(_) | Settlement::PeerError(_) | Settlement::Unreadable(_) => HowEnded::Answered,
-            Settlement::Closed => HowEnded::Closed,
+            Settlement::Closed | Settlement::Transport(_) => HowEnded::Closed,
             Settlement::Cancelled(_) | Settlement::TimedOut { .. } | Settlement::Ended { .. } => HowEnded::Otherwise,
         };
         stop_state.over = Some(over);

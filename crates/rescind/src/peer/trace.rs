@@ -233,6 +233,10 @@ impl CallSpan {
             Settlement::TimedOut { .. } => {
                 CallEnd { cause: Some("timeout"), ..CallEnd::failed("timed_out", "timeout") }
             }
+            Settlement::Transport(error) => match error.status {
+                Some(status) => CallEnd::failed("error", status.to_string()),
+                None => CallEnd::failed("error", error.fault.as_str()),
+            },
             Settlement::Closed => CallEnd::failed("closed", "connection_closed"),
         });
     }

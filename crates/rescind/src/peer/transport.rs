@@ -34,7 +34,9 @@ use std::{
 use rescind_proto::{framing::Framing, id::RequestId};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, DuplexStream};
 
-pub use crate::message_stream::{Arrival, CancelFate, Census, Connected, Credentials, MessageStream, SigningIn};
+pub use crate::message_stream::{
+    Arrival, CancelFate, Census, Connected, Credentials, MessageStream, SigningIn, Unanswered,
+};
 #[cfg(feature = "child")]
 pub use child::child;
 #[cfg(any(feature = "unix", feature = "tcp", feature = "websocket"))]

@@ -804,7 +804,7 @@ impl EndpointModel {
             Settlement::TimedOut { .. } => Ending::TimedOut,
             Settlement::Closed => Ending::Closed,
             Settlement::Unreadable(Rejected::Vetoed) => Ending::Vetoed,
-            Settlement::Ended { .. } | Settlement::Unreadable(_) => {
+            Settlement::Ended { .. } | Settlement::Unreadable(_) | Settlement::Transport(_) => {
                 return broken(format!("our request {at} is ended by the peer: {how:?} (invariant 5)"));
             }
         };

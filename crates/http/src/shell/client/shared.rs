@@ -17,7 +17,7 @@ use rescind_proto::time::Instant;
 use tokio::{runtime::Handle, sync::Notify, task::AbortHandle};
 
 use super::{authorizer::Authorizer, connect::Sender, fetch};
-use crate::client::{FetchKey, HttpClient, HttpClientEvent, HttpClientNotice, headers::Origin};
+use crate::client::{FetchKey, HttpClient, HttpClientEvent, HttpClientNotice, LocalMessage, headers::Origin};
 
 /// Who is told what no message tells.
 pub(super) type OnNotice = Box<dyn FnMut(HttpClientNotice) + Send>;
@@ -114,7 +114,7 @@ impl Shared {
     }
 
     /// The next message for the local client.
-    pub(super) fn poll_message(self: &Arc<Self>, cx: &Context<'_>) -> Poll<Option<Vec<u8>>> {
+    pub(super) fn poll_message(self: &Arc<Self>, cx: &Context<'_>) -> Poll<Option<LocalMessage>> {
         self.with(|state, _| match state.client.poll_message() {
             Some(message) => Poll::Ready(Some(message)),
             None if state.client.is_closed() => Poll::Ready(None),

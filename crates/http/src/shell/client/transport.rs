@@ -19,7 +19,7 @@ use super::{
     shared::{OnNotice, Shared, keep_time},
 };
 use crate::{
-    client::{HttpClient, HttpClientConfig, HttpClientNotice, headers::Origin},
+    client::{HttpClient, HttpClientConfig, HttpClientNotice, LocalMessage, headers::Origin},
     shell::seed,
 };
 
@@ -133,7 +133,12 @@ impl MessageStream for HttpTransport {
     }
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Arrival>>> {
-        self.shared.poll_message(cx).map(|message| Ok(message.map(|message| Arrival::Message(message.into()))))
+        self.shared.poll_message(cx).map(|message| {
+            Ok(message.map(|LocalMessage { json, unanswered }| match unanswered {
+                Some(why) => Arrival::Unanswered { answer: json.into(), why },
+                None => Arrival::Message(json.into()),
+            }))
+        })
     }
 
     fn poll_send(&mut self, _cx: &mut Context<'_>, message: &[u8]) -> Poll<io::Result<()>> {

@@ -259,7 +259,7 @@ impl World {
     fn hear(&mut self, most: usize) {
         for _ in 0..most {
             let Some(message) = self.client.poll_message() else { return };
-            let message = std::str::from_utf8(&message).unwrap();
+            let message = std::str::from_utf8(&message.json).unwrap();
             valid::check(Protocol::JsonRpc, message).unwrap_or_else(|why| panic!("{why}: {message}"));
             let message: Value = serde_json::from_str(message).unwrap();
             if message["method"] == "notifications/progress" {
