@@ -16,6 +16,7 @@
 mod access;
 mod back_off;
 mod bearers;
+mod caller;
 mod config;
 pub(crate) mod connections;
 mod credentials;
@@ -69,6 +70,7 @@ use rescind_proto::{
 
 pub use access::{Access, TokenDigest};
 pub use bearers::{Bearers, BearersError, LineFault};
+pub use caller::{Caller, Extension};
 pub use config::{HttpServerConfig, Sessions, Stateless};
 pub use discovery::MAX_PAGE;
 pub use holder::ClientAddress;
@@ -341,14 +343,15 @@ impl HttpServer {
     }
 
     /// Takes in a request of which can be judged who asks.
-    fn take_in(&mut self, now: Instant, key: ReplyKey, head: &Parts, body: &[u8]) {
-        let head = Head::read(head, &self.config, &self.keyring);
+    fn take_in(&mut self, now: Instant, key: ReplyKey, parts: &Parts, body: &[u8]) {
+        let head = Head::read(parts, &self.config, &self.keyring);
         let origin = head.as_ref().ok().and_then(|head| head.origin.cloned());
         let takes_events = head.as_ref().is_ok_and(|head| head.takes_events);
         let mut reply = Reply::new(takes_events, origin);
         if let Ok(head) = &head {
             reply.holder = head.holder.clone();
         }
+        reply.caller = head.as_ref().ok().and_then(|head| Caller::read(parts, head.asker.owner.as_ref()));
         self.replies.insert(key, reply);
         let done = head.and_then(|head| {
             if self.replies.len() > self.config.max_replies {

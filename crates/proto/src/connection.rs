@@ -62,7 +62,7 @@ use crate::{
     framing::Decoder,
     hash::Seed,
     id::RequestId,
-    link::Unanswered,
+    link::{Attachment, Unanswered},
     slab::Key,
     table::Bounds,
     time::Instant,
@@ -197,6 +197,15 @@ impl Connection {
     /// drivers that look at messages before the engine does.
     pub fn handle_message(&mut self, now: Instant, body: &[u8]) {
         self.receive(now, |this| this.receive_body(body));
+    }
+
+    /// The same, with a value that goes with each request of the message to its handler.
+    pub fn handle_message_with(&mut self, now: Instant, body: &[u8], attachment: Attachment) {
+        self.receive(now, |this| {
+            this.link.attachment = Some(attachment);
+            this.receive_body(body);
+            this.link.attachment = None;
+        });
     }
 
     /// Handles the answer to a request of ours that its transport gives in place of the peer: a whole message, an error as

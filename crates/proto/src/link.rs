@@ -1,5 +1,6 @@
 //! The words of a link, which the connection, the relay and the monitor share: each is defined here, once.
 
+mod attachment;
 pub(crate) mod cancel;
 mod clock;
 mod connected;
@@ -11,6 +12,7 @@ mod rejected;
 mod request_key;
 mod unanswered;
 
+pub use attachment::Attachment;
 pub use clock::Clock;
 pub use connected::Connected;
 pub use fate::CancelFate;

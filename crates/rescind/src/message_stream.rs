@@ -8,7 +8,7 @@ use std::{
 
 use bytes::Bytes;
 use rescind_proto::id::RequestId;
-pub use rescind_proto::link::{CancelFate, Connected, Unanswered};
+pub use rescind_proto::link::{Attachment, CancelFate, Connected, Unanswered};
 #[cfg(feature = "peer")]
 use rescind_proto::{connection::Connection, time::Instant};
 
@@ -85,6 +85,14 @@ pub trait MessageStream: Send + Unpin {
 pub enum Arrival {
     /// A whole message.
     Message(Bytes),
+    /// A whole message, and a value for the handlers of its requests ([`Context::attachment`](crate::peer::Context::attachment)):
+    /// what the transport knows of who sent it.
+    Attached {
+        /// The message.
+        message: Bytes,
+        /// The value.
+        attachment: Attachment,
+    },
     /// Bytes that cannot be a message: they are counted, and answered where the peer may wait for an answer.
     Garbage(Bytes),
     /// The peer has closed what the answer to its request would travel on, which cancels that request (MCP-H03).
@@ -136,7 +144,10 @@ impl Arrival {
     #[cfg(feature = "peer")]
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
-            Self::Message(bytes) | Self::Garbage(bytes) | Self::Unanswered { answer: bytes, .. } => bytes,
+            Self::Message(bytes)
+            | Self::Garbage(bytes)
+            | Self::Attached { message: bytes, .. }
+            | Self::Unanswered { answer: bytes, .. } => bytes,
             Self::StreamClosed(_) | Self::Credentials(_) => &[],
         }
     }
@@ -145,6 +156,7 @@ impl Arrival {
     pub(crate) fn feed(&self, conn: &mut Connection, now: Instant) {
         match self {
             Self::Message(body) => conn.handle_message(now, body),
+            Self::Attached { message, attachment } => conn.handle_message_with(now, message, attachment.clone()),
             Self::Garbage(bytes) => conn.handle_garbage(now, bytes),
             Self::StreamClosed(id) => conn.handle_stream_closed(now, id),
             Self::Unanswered { answer, why } => conn.handle_unanswered(now, answer, why),

@@ -12,7 +12,7 @@ use hashbrown::HashMap;
 use http::HeaderValue;
 use rescind_proto::{id::RequestId, time::Instant};
 
-use super::{SessionKey, StreamKey, config::TOOL, credentials::Credentials};
+use super::{Caller, SessionKey, StreamKey, config::TOOL, credentials::Credentials};
 use crate::mirror::tools::Tools;
 
 /// Ids in the program's eyes that are ours, within a session, count down from here: few clients count so far.
@@ -35,6 +35,8 @@ impl Hash for InputNumber {
 pub enum LinkInput {
     /// A message: a line with its line break.
     Message(Vec<u8>),
+    /// A request whose caller is known: a line with its line break.
+    Request(Vec<u8>, Caller),
     /// The client of the request with this id has closed its stream, which in its dialect cancels it (MCP-H03).
     StreamClosed(RequestId),
     /// What follows belongs to these, the value of `Authorization`, or to nobody who said who he is.
@@ -47,7 +49,7 @@ impl LinkInput {
     /// Bytes of memory that it takes.
     fn held(&self) -> usize {
         let owned = match self {
-            Self::Message(line) => line.capacity(),
+            Self::Message(line) | Self::Request(line, _) => line.capacity(),
             Self::StreamClosed(id) => id.heap_bytes(),
             Self::Credentials(value) => value.as_ref().map_or(0, HeaderValue::len),
             Self::End => 0,

@@ -403,7 +403,16 @@ impl HttpServer {
         meta: &Meta<'_>,
     ) {
         let Some((_, edits)) = self.enter_request(link, stream, body, request, meta) else { return };
-        let number = self.push_input(link, LinkInput::Message(line(body, edits)));
+        let reply = self.streams.get(&stream).and_then(|stream| stream.reply);
+        let caller = reply.and_then(|reply| self.replies.get(&reply)?.caller.clone());
+        let line = line(body, edits);
+        let number = self.push_input(
+            link,
+            match caller {
+                Some(caller) => LinkInput::Request(line, caller),
+                None => LinkInput::Message(line),
+            },
+        );
         if let Some(stream) = self.streams.get_mut(&stream)
             && request.method != HANDSHAKE
             && let Some(waiting) = stream.waiting.last_mut()

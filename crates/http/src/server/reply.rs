@@ -7,7 +7,7 @@ use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 
 use rescind_proto::id::RequestId;
 
-use super::{LinkKey, SessionKey, StreamKey, holder::Holder, refusal::Refusal};
+use super::{Caller, LinkKey, SessionKey, StreamKey, holder::Holder, refusal::Refusal};
 use crate::sse;
 
 /// What follows the head of a response.
@@ -52,6 +52,8 @@ pub(crate) struct Reply {
     owes_comment: bool,
     /// It was reported as ready and not polled since.
     pub(crate) is_reported: bool,
+    /// Who asks, if anything is known of that.
+    pub(crate) caller: Option<Caller>,
     /// The page that asked.
     origin: Option<HeaderValue>,
     /// Headers of its head beside the usual ones.
@@ -86,6 +88,7 @@ impl Reply {
             is_quiet: false,
             owes_comment: false,
             is_reported: false,
+            caller: None,
             origin,
             headers: Vec::new(),
         }

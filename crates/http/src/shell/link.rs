@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http::HeaderValue;
 use rescind::peer::{
     Transport,
-    transport::{Arrival, CancelFate, Census, Credentials, MessageStream},
+    transport::{Arrival, Attachment, CancelFate, Census, Credentials, MessageStream},
 };
 use rescind_proto::id::RequestId;
 
@@ -51,6 +51,9 @@ impl MessageStream for HttpLink {
         self.endpoint.poll_link(cx, key, |server, _| server.poll_input(key)).map(|input| {
             Ok(match input {
                 LinkInput::Message(line) => Some(Arrival::Message(line.into())),
+                LinkInput::Request(line, caller) => {
+                    Some(Arrival::Attached { message: line.into(), attachment: Attachment::new(caller) })
+                }
                 LinkInput::StreamClosed(id) => Some(Arrival::StreamClosed(id)),
                 LinkInput::Credentials(value) => Some(Arrival::Credentials(credentials(value))),
                 LinkInput::End => None,

@@ -348,7 +348,7 @@ impl Driver {
     fn take(&mut self, link: LinkKey) {
         while let Some(input) = self.server.poll_input(link) {
             let line = match input {
-                LinkInput::Message(line) => line,
+                LinkInput::Message(line) | LinkInput::Request(line, _) => line,
                 LinkInput::Credentials(who) => {
                     self.people.as_mut().map(|people| people.insert(link, who));
                     continue;

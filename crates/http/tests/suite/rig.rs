@@ -259,7 +259,7 @@ impl Rig {
         let mut received = Vec::new();
         while let Some(input) = self.server.poll_input(link) {
             received.push(match input {
-                LinkInput::Message(line) => {
+                LinkInput::Message(line) | LinkInput::Request(line, _) => {
                     let line = String::from_utf8(line).unwrap();
                     let message: Value = serde_json::from_str(&line).unwrap();
                     if message["method"] == "notifications/cancelled" {

@@ -49,6 +49,9 @@ impl Connection {
         let may_start = early.is_none() && incoming.may_offer();
         let session = params.session_id.filter(|_| part.has_session());
         let mut request = link.admit(request, dialect, part, may_start);
+        if let Some(attachment) = &link.attachment {
+            request.rare().attachment = Some(attachment.clone());
+        }
         if let Some(members) = batch.and_then(|batch| link.batches.get_mut(batch)) {
             members.open += 1;
             request.rare().batch = batch;
@@ -102,10 +105,12 @@ impl Connection {
         let mut request = self.incoming.get_mut(key).filter(|request| request.work == Work::Offered)?;
         request.set_work(Work::Running);
         let payload = request.remove_payload()?;
+        let attachment = request.rare.as_mut().and_then(|rare| rare.attachment.take());
         let now = self.link.now;
         let deadline = request.remaining(now, &self.link.our_questions).map(|left| now + left);
         let (id, dialect) = (request.id.clone(), request.dialect);
-        Some(ConnectionEvent::Request(IncomingRequest { key: IncomingKey(key), id, payload, dialect, deadline }))
+        let key = IncomingKey(key);
+        Some(ConnectionEvent::Request(IncomingRequest { key, id, payload, dialect, deadline, attachment }))
     }
 
     /// Offers what waits, as far as slots are free.

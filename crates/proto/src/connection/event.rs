@@ -9,7 +9,7 @@ use crate::{
     frame::Params,
     id::{IncomingId, OutgoingId, RequestId},
     json,
-    link::{CancelNotice, Clock, LateKind, Rejected, TransportError},
+    link::{Attachment, CancelNotice, Clock, LateKind, Rejected, TransportError},
     receipt::{Ending, Receipt},
     rule::Rule,
     time::Instant,
@@ -114,6 +114,8 @@ pub struct IncomingRequest {
     pub dialect: &'static Dialect,
     /// When the requester stops waiting (D17); the token fires then.
     pub deadline: Option<Instant>,
+    /// What its transport says of it.
+    pub attachment: Option<Attachment>,
 }
 
 impl IncomingRequest {

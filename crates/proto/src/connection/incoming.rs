@@ -23,6 +23,7 @@ use crate::{
     cause::Cause,
     dialect::{CancelResult, Dialect},
     id::{IncomingId, RequestId},
+    link::Attachment,
     method::Method,
     outbox::Ticket,
     rule::Rule,
@@ -87,6 +88,8 @@ pub(super) struct Rare {
     pub(super) frames: VecDeque<Caused>,
     /// Whether its answer leaves is to be reported (D38).
     pub(super) is_watched: bool,
+    /// What its transport says of it, until its handler is started.
+    pub(super) attachment: Option<Attachment>,
 }
 
 /// A frame that was written for a request of the peer.
@@ -266,7 +269,7 @@ impl Incoming {
         }
         let none = Rare::default();
         // Each child has its parent in its own hash.
-        let Rare { children: _, grace, cancel_result, batch, session: _, frames, is_watched } =
+        let Rare { children: _, grace, cancel_result, batch, session: _, frames, is_watched, attachment: _ } =
             rare.as_deref().unwrap_or(&none);
         let batch = batch.map(|batch| link.batches.iter().position(|(known, _)| known == batch));
         let frames = frames.iter().filter(|frame| link.outbox.holds(frame.ticket));

@@ -16,7 +16,7 @@ use crate::{
     framing::{self, Framing},
     hash::Seed,
     id::RequestId,
-    link::LateKind,
+    link::{Attachment, LateKind},
     message,
     method::Methods,
     outbox::{Outbox, Ticket},
@@ -65,6 +65,8 @@ pub(super) struct Link {
     pub(super) broken: u16,
     /// Frames that were just written. Kept for its capacity.
     pub(super) written: Vec<(Tag, usize)>,
+    /// What the transport says of the message that is being received; empty between steps.
+    pub(super) attachment: Option<Attachment>,
 }
 
 /// Something for the driver, or a request to offer to it if it still stands by then.
@@ -159,6 +161,7 @@ impl Link {
             now: Instant::ORIGIN,
             broken: 0,
             written: Vec::new(),
+            attachment: None,
             config,
         }
     }

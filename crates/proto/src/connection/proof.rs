@@ -274,9 +274,10 @@ impl Link {
             events,
             counters: _, // only reported
             phase,
-            now: _,     // the argument stands for it
-            broken: _,  // checked apart
-            written: _, // empty between inputs
+            now: _,        // the argument stands for it
+            broken: _,     // checked apart
+            written: _,    // empty between inputs
+            attachment: _, // the same
         } = self;
         negotiation.hash_state(state);
         (phase, backlog, detached, events.len()).hash(state);

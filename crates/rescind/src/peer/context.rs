@@ -1,6 +1,7 @@
 //! The request that a handler works on, and what the handler can do in its name.
 
 use std::{
+    any::Any,
     fmt,
     future::{Future, poll_fn},
     mem,
@@ -229,6 +230,13 @@ impl Context {
     #[must_use]
     pub fn progress_token(&self) -> Option<&[u8]> {
         self.work.progress_token()
+    }
+
+    /// What the request's transport says of it, if that is a `T`: a value of the transport's own. Over HTTP it is the caller
+    /// (`rescind_http::server::Caller`).
+    #[must_use]
+    pub fn attachment<T: Any>(&self) -> Option<&T> {
+        self.work.attachment()?.value()
     }
 
     /// Shields the handler from cancels until the shield is dropped (D22, MCP-C07), for work that must not be cut short.

@@ -10,7 +10,7 @@ use rescind_proto::{
     frame,
     framing::{Chunk, Decoder, Framing, Leftover, Overlong},
     id::RequestId,
-    link::Unanswered,
+    link::{Attachment, Unanswered},
     time::Instant,
 };
 
@@ -93,6 +93,7 @@ pub(crate) fn apply(filters: &[Filter], body: Vec<u8>) -> FilteredMessage {
 #[derive(Debug)]
 pub(crate) enum FilteredMessage {
     Message(Vec<u8>),
+    Attached(Vec<u8>, Attachment),
     Vetoed(Vec<u8>),
     Overlong(Overlong),
     Garbage(Vec<u8>),
@@ -106,6 +107,10 @@ impl FilteredMessage {
     pub(crate) fn of(filters: &[Filter], arrival: &Arrival) -> Self {
         match arrival {
             Arrival::Message(body) => apply(filters, body.to_vec()),
+            Arrival::Attached { message, attachment } => {
+                let filtered = apply(filters, message.to_vec());
+                if let Self::Message(body) = filtered { Self::Attached(body, attachment.clone()) } else { filtered }
+            }
             Arrival::Garbage(bytes) => Self::Garbage(bytes.to_vec()),
             Arrival::StreamClosed(id) => Self::StreamClosed(id.clone()),
             Arrival::Unanswered { answer, why } => {
@@ -119,6 +124,7 @@ impl FilteredMessage {
     pub(crate) fn feed(&self, conn: &mut Connection, now: Instant) {
         match self {
             Self::Message(body) => conn.handle_message(now, body),
+            Self::Attached(body, attachment) => conn.handle_message_with(now, body, attachment.clone()),
             Self::Vetoed(body) => conn.handle_vetoed(now, body),
             Self::Overlong(message) => conn.handle_overlong(now, message),
             Self::Garbage(bytes) => conn.handle_garbage(now, bytes),

@@ -89,6 +89,7 @@ impl Filtered {
                     true
                 }
                 FilteredMessage::Vetoed(_)
+                | FilteredMessage::Attached(..)
                 | FilteredMessage::Overlong(_)
                 | FilteredMessage::Garbage(_)
                 | FilteredMessage::StreamClosed(_)

@@ -12,6 +12,7 @@ use rescind_proto::{
     connection::{IncomingKey, IncomingRequest, OutgoingKey, Payload},
     dialect::Dialect,
     id::IncomingId,
+    link::Attachment,
 };
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
@@ -58,6 +59,8 @@ struct Terms {
     /// The requester's progress token, as JSON.
     progress_token: Option<Box<[u8]>>,
     trace: Option<TraceContext>,
+    /// What its transport says of it.
+    attachment: Option<Attachment>,
 }
 
 /// An action for when the token fires.
@@ -119,9 +122,9 @@ impl RunningRequest {
         let span = RequestSpan::new(&shared.link, &request);
         let progress_token = request.progress_token().map(Into::into);
         let trace = TraceContext::of_request(&request);
-        let has_terms = progress_token.is_some() || trace.is_some();
-        let terms = has_terms.then(|| Box::new(Terms { progress_token, trace }));
-        let IncomingRequest { key, id, payload, .. } = request;
+        let IncomingRequest { key, id, payload, attachment, .. } = request;
+        let has_terms = progress_token.is_some() || trace.is_some() || attachment.is_some();
+        let terms = has_terms.then(|| Box::new(Terms { progress_token, trace, attachment }));
         let work = Self { shared, key, id, route_info, terms, signal: Signal::new(), span, links: Mutex::default() };
         (work, payload)
     }
@@ -129,6 +132,11 @@ impl RunningRequest {
     /// The trace that it belongs to, and its calls with it.
     pub(crate) fn trace(&self) -> Option<&TraceContext> {
         self.terms.as_ref()?.trace.as_ref()
+    }
+
+    /// What its transport says of it.
+    pub(crate) fn attachment(&self) -> Option<&Attachment> {
+        self.terms.as_ref()?.attachment.as_ref()
     }
 
     /// The state that another module keeps with the request, if there is any.

@@ -98,7 +98,12 @@ impl MessageEnd {
 
     pub(super) fn poll_input(&mut self, cx: &mut Context<'_>) -> Poll<MessageInput> {
         self.stream.poll_next(cx).map(|arrival| match arrival {
-            Ok(Some(Arrival::Message(bytes) | Arrival::Garbage(bytes) | Arrival::Unanswered { answer: bytes, .. })) => {
+            Ok(Some(
+                Arrival::Message(bytes)
+                | Arrival::Garbage(bytes)
+                | Arrival::Attached { message: bytes, .. }
+                | Arrival::Unanswered { answer: bytes, .. },
+            )) => {
                 let mut line = Vec::from(bytes);
                 if line.last() != Some(&b'\n') {
                     line.push(b'\n');

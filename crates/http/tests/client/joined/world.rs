@@ -537,7 +537,7 @@ impl World {
 
     fn program_hears(&mut self, link: LinkKey, input: LinkInput) {
         let message: Value = match input {
-            LinkInput::Message(line) => serde_json::from_slice(&line).unwrap(),
+            LinkInput::Message(line) | LinkInput::Request(line, _) => serde_json::from_slice(&line).unwrap(),
             LinkInput::StreamClosed(id) => return self.stop(link, &id, End::StreamClosed),
             LinkInput::Credentials(_) => panic!("nobody signs in here"),
             LinkInput::End => {

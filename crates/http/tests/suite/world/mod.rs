@@ -158,7 +158,7 @@ impl HttpWorld {
         let link = link.expect("a handshake opens a session");
         let is_shared = self.scene.config.sessions == Sessions::SharedLink;
         while let Some(input) = self.server.poll_input(link) {
-            let LinkInput::Message(asked) = input else { continue };
+            let (LinkInput::Message(asked) | LinkInput::Request(asked, _)) = input else { continue };
             let asked = String::from_utf8_lossy(&asked).into_owned();
             let agreed = if is_shared { "2025-11-25" } else { revision };
             let answer = text::id(&asked).map(|id| text::handshake_answer(id, agreed));
@@ -605,7 +605,7 @@ impl HttpWorld {
                     };
                     while let Some(input) = self.server.poll_input(key) {
                         self.note(|| match &input {
-                            LinkInput::Message(line) => {
+                            LinkInput::Message(line) | LinkInput::Request(line, _) => {
                                 format!("        -> {link}: {}", String::from_utf8_lossy(line).trim_end())
                             }
                             other @ (LinkInput::StreamClosed(_) | LinkInput::Credentials(_) | LinkInput::End) => {
@@ -643,7 +643,7 @@ impl HttpWorld {
 
     /// A program that was started in the place of another shakes hands; whether that is what it was told to do.
     fn shakes_hands(&mut self, link: usize, key: LinkKey, input: &LinkInput) -> bool {
-        let LinkInput::Message(line) = input else { return false };
+        let (LinkInput::Message(line) | LinkInput::Request(line, _)) = input else { return false };
         let line = String::from_utf8_lossy(line);
         if !self.model.links[link].has_restarted || !text::is_handshake(&line) {
             return false;

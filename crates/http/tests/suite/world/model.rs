@@ -439,13 +439,18 @@ impl Model {
     pub(crate) fn received(&mut self, link: usize, input: &LinkInput) -> Verdict {
         let expected = self.links[link].expects.pop_front();
         let text = match input {
-            LinkInput::Message(line) => String::from_utf8_lossy(line).trim_end().to_owned(),
+            LinkInput::Message(line) | LinkInput::Request(line, _) => {
+                String::from_utf8_lossy(line).trim_end().to_owned()
+            }
             LinkInput::StreamClosed(_) | LinkInput::Credentials(_) | LinkInput::End => String::new(),
         };
         match (expected, input) {
-            (Some(Expected::Request(ask)), LinkInput::Message(_)) => return self.received_request(link, ask, &text),
-            (Some(Expected::Cancel(id)), LinkInput::Message(_)) if text == text::cancel(&id) => {}
-            (Some(Expected::Question), LinkInput::Message(_)) if text::is_question(&text) => {
+            (Some(Expected::Request(ask)), LinkInput::Message(_) | LinkInput::Request(..)) => {
+                return self.received_request(link, ask, &text);
+            }
+            (Some(Expected::Cancel(id)), LinkInput::Message(_) | LinkInput::Request(..))
+                if text == text::cancel(&id) => {}
+            (Some(Expected::Question), LinkInput::Message(_) | LinkInput::Request(..)) if text::is_question(&text) => {
                 let id = text::id(&text).unwrap_or_default().to_owned();
                 self.links[link].ids.push(id.clone());
                 self.links[link].question = Some(id);
@@ -455,7 +460,7 @@ impl Model {
             (Some(Expected::Credentials(person)), LinkInput::Credentials(value))
                 if value.as_ref().is_some_and(|value| *value == text::credentials(person)) => {}
             (Some(Expected::End), LinkInput::End) => {}
-            (expected, LinkInput::Message(_)) => {
+            (expected, LinkInput::Message(_) | LinkInput::Request(..)) => {
                 return broken(format!("link {link} expects {expected:?} and receives {text}"));
             }
             (expected, input) => return broken(format!("link {link} expects {expected:?} and receives {input:?}")),
