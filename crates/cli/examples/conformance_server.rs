@@ -408,11 +408,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     if arguments.next().is_some() {
         return Ok(server(&catalogue, &tasks).serve(transport::stdio()).await?);
     }
-    let endpoint = Endpoint::new(HttpServerConfig {
-        hosts: Some(["localhost", "127.0.0.1", "[::1]"].map(Into::into).into()),
-        stateless: Stateless::Served,
-        ..HttpServerConfig::default()
-    });
+    let endpoint = Endpoint::new(HttpServerConfig { stateless: Stateless::Served, ..HttpServerConfig::default() });
     let socket = TcpListener::bind("127.0.0.1:0").await?;
     writeln!(stderr(), "listening on http://{}/mcp", socket.local_addr()?)?;
     tokio::spawn(Listener::new(socket, endpoint.clone(), ListenerConfig::default()).serve(pending()));

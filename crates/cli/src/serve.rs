@@ -18,7 +18,7 @@ use std::{
 use clap::Args;
 use rescind::relay::{self, LinkClient};
 use rescind_http::{
-    server::{Access, HttpServerConfig, Sessions, Stateless},
+    server::{Access, Hosts, HttpServerConfig, Sessions, Stateless},
     shell::{Endpoint, Listener, ListenerConfig, OpenedLink, Pool},
 };
 use rescind_proto::relay::SettingNames;
@@ -364,9 +364,9 @@ fn endpoint_config(arguments: &Arguments, access: Access, passes_authorization: 
     let shared = arguments.is_shared();
     let loopback = || LOOPBACK.map(Into::into).to_vec();
     let hosts = match (listen.ip().is_loopback(), &**host) {
-        (true, more) => Some([loopback(), more.to_vec()].concat()),
-        (false, []) => None,
-        (false, named) => Some(named.to_vec()),
+        (true, more) => Hosts::Named([loopback(), more.to_vec()].concat()),
+        (false, []) => Hosts::Any,
+        (false, named) => Hosts::Named(named.to_vec()),
     };
     let defaults = HttpServerConfig::default();
     HttpServerConfig {

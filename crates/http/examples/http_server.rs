@@ -45,12 +45,7 @@ fn server() -> mcp::Server {
 #[tokio::main]
 async fn main() -> io::Result<()> {
     let address = env::args().nth(1).unwrap_or_else(|| "127.0.0.1:8000".into());
-    let endpoint = Endpoint::new(HttpServerConfig {
-        // No page of a browser reaches the server under a name of its own (DNS rebinding).
-        hosts: Some(["localhost", "127.0.0.1", "[::1]"].map(Into::into).into()),
-        stateless: Stateless::Served,
-        ..HttpServerConfig::default()
-    });
+    let endpoint = Endpoint::new(HttpServerConfig { stateless: Stateless::Served, ..HttpServerConfig::default() });
     let socket = TcpListener::bind(&address).await?;
     eprintln!("listening on http://{}/mcp", socket.local_addr()?);
     let listener = Listener::new(socket, endpoint.clone(), ListenerConfig::default());

@@ -24,6 +24,7 @@ mod discovery;
 mod fate;
 mod head;
 mod holder;
+mod hosts;
 pub(crate) mod incoming;
 mod input;
 mod issuer;
@@ -74,6 +75,7 @@ pub use caller::{Caller, Extension};
 pub use config::{HttpServerConfig, Sessions, Stateless};
 pub use discovery::MAX_PAGE;
 pub use holder::ClientAddress;
+pub use hosts::{Hosts, LocalAddress};
 pub use issuer::{
     Issuer, IssuerError,
     key_set::{KeySet, KeySetError},

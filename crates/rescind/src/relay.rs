@@ -23,6 +23,7 @@ use std::path::PathBuf;
 use std::{
     fs::File,
     future::poll_fn,
+    hash::{BuildHasher, RandomState},
     io,
     time::{Duration, SystemTime},
 };
@@ -256,8 +257,12 @@ fn since_1970(origin: std::time::Instant) -> Duration {
     began.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
-/// A machine whose clock began at `origin`. A bridge makes tasks, which have a date.
+/// A machine whose clock began at `origin`. A bridge makes tasks, which have a date. A seed that nobody has pinned is drawn,
+/// so that no peer can choose ids that collide.
 fn relay(mut config: RelayConfig, origin: std::time::Instant) -> Relay {
+    if config.seed == 0 {
+        config.seed = RandomState::new().hash_one(0);
+    }
     if let Some(bridge) = &mut config.bridge {
         bridge.started = since_1970(origin);
     }

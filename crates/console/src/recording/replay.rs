@@ -3,7 +3,10 @@
 //! A request appears twice, as in the shim: on its requester's link under the requester's id, and on the other link under
 //! the upstream id. The line that opens it names both.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    hash::{BuildHasher, RandomState},
+};
 
 use rescind_feed::{End, Progress, Request};
 use rescind_proto::{
@@ -61,7 +64,9 @@ impl Replay {
             // As many as any shim holds.
             let early_cancels = EarlyCancelLimits::OWN_CLIENT;
             let dialect = dialects[side];
-            let monitor = Monitor::new(MonitorConfig { dialect, early_cancels, ..MonitorConfig::default() });
+            // Nobody who wrote ids into a recording knows it.
+            let seed = RandomState::new().hash_one(0);
+            let monitor = Monitor::new(MonitorConfig { dialect, early_cancels, seed, ..MonitorConfig::default() });
             LinkReplay { monitor, known: HashMap::new() }
         };
         Self {

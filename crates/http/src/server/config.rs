@@ -6,6 +6,7 @@ use super::{
     access::Access,
     credentials::MAX_CREDENTIALS,
     discovery::{MAX_PAGE, MAX_PAGES},
+    hosts::Hosts,
     issuer::keyring::MAX_KEYRING,
     joint::MAX_SUBSCRIBED,
     modern_only::MAX_LIST,
@@ -23,9 +24,9 @@ pub struct HttpServerConfig {
     /// The path of the endpoint, such as `/mcp`; any other is answered 404. `None` takes every path, for a program that
     /// has its own router.
     pub path: Option<Box<str>>,
-    /// The hosts that a request may name, without a port; `None` takes any. On loopback it should be loopback's names,
-    /// so that no page of a browser reaches the server under a name of its own (DNS rebinding).
-    pub hosts: Option<Vec<Box<str>>>,
+    /// The hosts that a request may name; any other is answered 403. A server that is reached under a name of its own, itself
+    /// or through a proxy, has to be told that name.
+    pub hosts: Hosts,
     /// Origins whose pages may use the server, as `https://example.com`, beside those of loopback. A request without an
     /// origin is from no page.
     pub origins: Vec<Box<str>>,
@@ -207,7 +208,7 @@ impl Default for HttpServerConfig {
     fn default() -> Self {
         Self {
             path: Some("/mcp".into()),
-            hosts: None,
+            hosts: Hosts::Loopback,
             origins: Vec::new(),
             access: Access::Open,
             sessions: Sessions::OwnLink,

@@ -1,11 +1,12 @@
 //! The head of an HTTP request: who may ask, and for what.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header, request::Parts};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header, request::Parts};
 use rescind_proto::error_code;
 
 use super::{
-    HttpServerConfig, credentials, discovery, holder::Holder, issuer::keyring::Keyring, owner::Asker, refusal::Refusal,
+    HttpServerConfig, credentials, discovery, holder::Holder, hosts::without_port, issuer::keyring::Keyring,
+    owner::Asker, refusal::Refusal,
 };
 use crate::mirror::tools::Param;
 
@@ -59,7 +60,7 @@ impl<'a> Head<'a> {
     pub(crate) fn read(parts: &'a Parts, config: &HttpServerConfig, keyring: &Keyring) -> Result<Self, Refusal> {
         let Parts { method, uri, headers, extensions, .. } = parts;
         let origin = headers.get(header::ORIGIN);
-        check_host(uri, headers, config)?;
+        config.hosts.check(parts)?;
         if let Some(origin) = origin {
             check_origin(origin, config)?;
         }
@@ -156,29 +157,6 @@ pub(crate) fn not_allowed(text: &str) -> Refusal {
     refusal.with_header(header::ALLOW, HeaderValue::from_static("POST, GET, DELETE"))
 }
 
-fn check_host(uri: &Uri, headers: &HeaderMap, config: &HttpServerConfig) -> Result<(), Refusal> {
-    let Some(hosts) = &config.hosts else { return Ok(()) };
-    let header = headers.get(header::HOST).map(|host| without_port(host.to_str().unwrap_or_default()));
-    let named = uri.host().or(header);
-    // Only HTTP/1.0 has none, and no browser speaks it.
-    let is_known = named.is_none_or(|named| hosts.iter().any(|host| host.eq_ignore_ascii_case(named)));
-    if is_known {
-        return Ok(());
-    }
-    let text = "this name is not served here (Host); a server beyond loopback must be told its names";
-    Err(Refusal::new(StatusCode::FORBIDDEN, error_code::INVALID_REQUEST, text))
-}
-
-fn without_port(authority: &str) -> &str {
-    let after_address = authority.rfind(']').map_or(0, |end| end + 1);
-    match authority[after_address..].split_once(':') {
-        Some((rest, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => {
-            &authority[..after_address + rest.len()]
-        }
-        Some(_) | None => authority,
-    }
-}
-
 fn check_origin(origin: &HeaderValue, config: &HttpServerConfig) -> Result<(), Refusal> {
     let origin = origin.to_str().unwrap_or_default();
     let host = origin.split_once("://").map(|(_, authority)| without_port(authority));
@@ -197,23 +175,4 @@ fn check_content(headers: &HeaderMap) -> Result<(), Refusal> {
     }
     let text = "the body must be application/json";
     Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, error_code::INVALID_REQUEST, text))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_port_is_not_part_of_a_host() {
-        for (authority, host) in [
-            ("localhost:80", "localhost"),
-            ("localhost", "localhost"),
-            ("[::1]:8000", "[::1]"),
-            ("[::1]", "[::1]"),
-            ("localhost:80@example.com", "localhost:80@example.com"),
-            ("localhost:80:80", "localhost:80:80"),
-        ] {
-            assert_eq!(without_port(authority), host);
-        }
-    }
 }

@@ -26,7 +26,7 @@ use super::{
     room::{Answer, Place, Question, Room, Stage, Watched},
     turns::{Seat, Turns},
 };
-use crate::server::{ClientAddress, refusal::Refusal};
+use crate::server::{ClientAddress, LocalAddress, refusal::Refusal};
 
 /// The wait after a failed accept: the client has left, or no descriptor is free.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
@@ -155,6 +155,7 @@ impl Connection {
         let Self { place, address, pool, config } = &self;
         stream.set_nodelay(true)?;
         probe(&stream, config.probe_after);
+        let local = stream.local_addr().ok().map(|local| LocalAddress(local.ip()));
         let seat = &seat;
         let service = service_fn(move |mut request: Request<Incoming>| async move {
             if !place.ask() {
@@ -162,6 +163,9 @@ impl Connection {
                 return pending().await;
             }
             request.extensions_mut().insert(ClientAddress(address.ip()));
+            if let Some(local) = local {
+                request.extensions_mut().insert(local);
+            }
             let request = request.map(|body| Question::new(body, Arc::clone(place)));
             let response = seat.in_turn(pool.respond(request)).await;
             response.map(|response| response.map(|body| Answer::new(body, Arc::clone(place))))

@@ -1,6 +1,6 @@
 //! Every bound of the settings: what is refused beyond it, and that what is held stays below.
 
-use rescind_http::server::{Access, ClientAddress, HttpServerConfig};
+use rescind_http::server::{Access, ClientAddress, Hosts, HttpServerConfig};
 
 use crate::rig::*;
 
@@ -126,7 +126,7 @@ fn a_head_is_judged_before_its_body_is_read() {
         (413, &[token, ("content-length", "5001")]),
         (413, &[token, ("content-length", "70000000"), ("expect", "100-continue")]),
     ];
-    let hosts = Some(vec!["localhost".into()]);
+    let hosts = Hosts::named(["localhost"]);
     let mut rig = Rig::with(HttpServerConfig { access: Access::token("secret"), hosts, max_message: 5000, ..config() });
     for (status, headers) in cases {
         let key = rig.server.handle_head(rig.now, &head(1, headers));

@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, time::Duration};
 
 use http::{HeaderName, HeaderValue, Method, Request};
 use rescind_http::server::{
-    Access, Bearers, BodyChunk, HttpServer, HttpServerConfig, HttpServerEvent, LinkInput, LinkKey, ReplyBody, ReplyKey,
-    Sessions, Stateless,
+    Access, Bearers, BodyChunk, Hosts, HttpServer, HttpServerConfig, HttpServerEvent, LinkInput, LinkKey, ReplyBody,
+    ReplyKey, Sessions, Stateless,
 };
 use rescind_proto::{id::RequestId, link::CancelFate, time::Instant};
 use rescind_testkit::sim::{
@@ -86,7 +86,7 @@ fn is_told_apart(config: &HttpServerConfig) -> bool {
 fn config(chooser: &mut impl Chooser) -> Option<HttpServerConfig> {
     Some(HttpServerConfig {
         path: [None, Some("/mcp".into())].into_iter().nth(chooser.choose(2)?)?,
-        hosts: [None, Some(vec!["localhost".into()])].into_iter().nth(chooser.choose(2)?)?,
+        hosts: [Hosts::Any, Hosts::named(["localhost"])].into_iter().nth(chooser.choose(2)?)?,
         access: match chooser.choose(4)? {
             0 | 1 => Access::Open,
             2 => Access::Owners(Bearers::read("t t\nu u").ok()?),

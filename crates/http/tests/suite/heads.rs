@@ -1,7 +1,7 @@
 //! Who may ask, and for what: origin, host, token, path, method, types.
 
 use http::Method;
-use rescind_http::server::{Access, HttpServerConfig, ReplyKey};
+use rescind_http::server::{Access, Hosts, HttpServerConfig, LocalAddress, ReplyKey};
 
 use crate::rig::*;
 
@@ -40,7 +40,7 @@ fn pages_of_other_origins_are_refused() {
 
 #[test]
 fn names_that_are_not_served_are_refused() {
-    let hosts = Some(vec!["localhost".into(), "127.0.0.1".into(), "[::1]".into()]);
+    let hosts = Hosts::named(["localhost", "127.0.0.1", "[::1]"]);
     let mut rig = Rig::with(HttpServerConfig { hosts, ..config() });
     for (host, status) in [
         ("localhost", 400),
@@ -61,6 +61,75 @@ fn names_that_are_not_served_are_refused() {
     for (uri, status) in [("http://evil.example/mcp", 403), ("http://localhost:1/mcp", 400)] {
         let key = rig.send(&Method::POST, uri, &[("host", "localhost")], &call("1"));
         assert_eq!(rig.read(key).status, status, "{uri}: the name in the request line counts");
+    }
+    rig.leaves_nothing();
+}
+
+/// What a request without a session is answered that names this host, and arrived at this address.
+fn knock_at(rig: &mut Rig, host: &str, arrived_at: Option<&str>) -> Answer {
+    let request = http::Request::post("/mcp").header("host", http::HeaderValue::from_bytes(host.as_bytes()).unwrap());
+    let (mut head, ()) = request.body(()).unwrap().into_parts();
+    if let Some(address) = arrived_at {
+        head.extensions.insert(LocalAddress(address.parse().unwrap()));
+    }
+    let key = rig.server.handle_request(rig.now, &head, call("1").as_bytes());
+    rig.read(key)
+}
+
+#[test]
+fn a_server_that_was_told_no_names_goes_by_those_of_loopback_and_the_address_it_is_reached_at() {
+    let mut rig = Rig::with(HttpServerConfig { hosts: HttpServerConfig::default().hosts, ..config() });
+    let table = [
+        ("localhost", None, true),
+        ("LOCALHOST:8000", None, true),
+        ("127.0.0.1", None, true),
+        ("127.0.0.1:8000", None, true),
+        ("127.8.9.1:80", None, true),
+        ("[::1]", None, true),
+        ("[::1]:8000", None, true),
+        ("[0:0:0:0:0:0:0:1]:8000", None, true),
+        ("[::ffff:127.0.0.1]", None, true),
+        ("192.0.2.7", Some("192.0.2.7"), true),
+        ("192.0.2.7:8000", Some("192.0.2.7"), true),
+        ("192.0.2.7:8000", Some("::ffff:192.0.2.7"), true),
+        ("[2001:db8::7]:8000", Some("2001:db8::7"), true),
+        ("localhost", Some("192.0.2.7"), true),
+        ("192.0.2.7", None, false),
+        ("192.0.2.8", Some("192.0.2.7"), false),
+        ("2001:db8::7", Some("2001:db8::7"), false),
+        ("[192.0.2.7]", Some("192.0.2.7"), false),
+        ("evil.example", None, false),
+        ("evil.example:8000", Some("192.0.2.7"), false),
+        ("localhost.evil.example", None, false),
+        ("evil.localhost.example", None, false),
+        ("127.0.0.1.evil.example", None, false),
+        ("192.0.2.7.evil.example", Some("192.0.2.7"), false),
+        ("localhost:1@evil.example", None, false),
+        ("localhost:80:80", None, false),
+        ("localhost:x", None, false),
+        ("127.1", None, false),
+        ("2130706433", None, false),
+        ("0x7f.0.0.1", None, false),
+        ("0.0.0.0", None, false),
+        ("[::]", None, false),
+        ("[::1", None, false),
+        ("", None, false),
+        ("é", None, false),
+    ];
+    for (host, arrived_at, is_served) in table {
+        let answer = knock_at(&mut rig, host, arrived_at);
+        assert_eq!(answer.status, if is_served { 400 } else { 403 }, "{host} at {arrived_at:?}");
+        let body = answer.body.unwrap();
+        assert_eq!(body.contains("HttpServerConfig::hosts"), !is_served, "{body}");
+    }
+    rig.leaves_nothing();
+    let mut rig = Rig::with(HttpServerConfig { hosts: Hosts::Any, ..config() });
+    for (host, arrived_at, _) in table {
+        assert_eq!(
+            knock_at(&mut rig, host, arrived_at).status,
+            400,
+            "{host}: a server that was told so goes by any name"
+        );
     }
     rig.leaves_nothing();
 }
