@@ -68,7 +68,11 @@ impl<'a> Head<'a> {
         let describes = config.access.is_page(uri.path(), config.path.as_deref());
         let is_page = describes || passes && discovery::is_page(uri.path());
         if !is_page && config.path.as_deref().is_some_and(|path| path != uri.path()) {
-            let text = format!("there is no such path; the endpoint is {}", config.path.as_deref().unwrap_or_default());
+            let text = format!(
+                "the endpoint is {} here, and serves no other path; HttpServerConfig::path says which, or --path of rescind \
+                 serve",
+                config.path.as_deref().unwrap_or_default()
+            );
             return Err(Refusal::new(StatusCode::NOT_FOUND, error_code::INVALID_REQUEST, text));
         }
         let verb = match *method {

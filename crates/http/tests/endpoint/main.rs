@@ -5,6 +5,7 @@
 
 mod callers;
 mod connections;
+mod mounted;
 
 use std::{
     net::SocketAddr,
