@@ -1,19 +1,16 @@
-//! What signing in needs of this command: a folder, HTTP, the person, and the place in a link where tokens are put on.
+//! What signing in needs of this command: a folder and the person.
 
 mod person;
 
 use std::{path::PathBuf, sync::Arc};
 
-use bytes::Bytes;
 use clap::Args;
-use http::{HeaderValue, Request, Uri};
+use http::Uri;
 use rescind_http::{
     client::HttpClientConfig,
-    shell::client::{Authorizer, Authorizing, ConnectConfig, RefusedRequest, Renewal, RequestError, Requests},
+    shell::client::{self, ConnectConfig},
 };
-use rescind_sign_in::{
-    Challenge, Effort, Http, HttpError, MAX_BODY, Person, Refused, Reply, Secret, Sending, Settings, SignIn, Vault,
-};
+use rescind_sign_in::{Person, Settings, SignIn, Vault};
 
 use crate::{failure::Failure, screen::clean, wrap::files};
 pub(crate) use person::{Desktop, Terminal};
@@ -77,9 +74,8 @@ pub(crate) fn open(
     settings: Settings,
     person: Option<Arc<dyn Person>>,
 ) -> Result<SignIn, Failure> {
-    let requests = Requests::new(server, connect)
-        .map_err(|error| Failure::new("TLS", error, "install the system's certificates (ca-certificates)"))?;
-    Ok(SignIn::new(server.clone(), settings, Arc::new(Web(requests)), Vault::new(folder()?), person))
+    client::sign_in(server, connect, settings, Vault::new(folder()?), person)
+        .map_err(|error| Failure::new("TLS", error, "install the system's certificates (ca-certificates)"))
 }
 
 /// A URL without its query, which may hold a secret.
@@ -102,68 +98,4 @@ fn folder() -> Result<PathBuf, Failure> {
         Some(folder) => Ok(folder.into()),
         None => Ok(files::state_folder()?.join("sign-in")),
     }
-}
-
-/// Requests of signing in, over the connections that messages take.
-struct Web(Requests);
-
-impl Http for Web {
-    fn send(&self, request: Request<Bytes>) -> Sending<'_> {
-        Box::pin(async move {
-            let response = self.0.send(request, MAX_BODY).await.map_err(|error| match error {
-                RequestError::TooLarge => HttpError::TooLarge,
-                error @ (RequestError::Failed(_) | _) => HttpError::Failed(error.to_string()),
-            })?;
-            let (head, body) = response.into_parts();
-            Ok(Reply { status: head.status, headers: head.headers, body })
-        })
-    }
-}
-
-/// Puts the tokens of a sign-in on the requests of a link.
-pub(crate) struct Tokens {
-    pub(crate) sign_in: SignIn,
-    /// What a person can do if there is no token.
-    pub(crate) hint: String,
-}
-
-impl Authorizer for Tokens {
-    fn authorization(&self) -> Authorizing<'_, Option<HeaderValue>> {
-        Box::pin(async move { self.sign_in.token().await.as_ref().and_then(header) })
-    }
-
-    fn renew(&self, refused: RefusedRequest) -> Authorizing<'_, Renewal> {
-        Box::pin(async move {
-            let Some(challenge) = Challenge::read(&refused.headers) else { return Renewal::NotWanted };
-            let wants_token = refused.status == http::StatusCode::UNAUTHORIZED;
-            if !wants_token && !challenge.is_insufficient_scope() {
-                return Renewal::NotWanted;
-            }
-            let effort = if refused.is_awaited { Effort::Person } else { Effort::Quiet };
-            let refused = Refused {
-                token: refused.authorization.as_ref().and_then(token),
-                challenge,
-                effort,
-                attempt: refused.attempt,
-            };
-            match self.sign_in.renew(&refused).await {
-                Ok(()) => Renewal::Renewed,
-                Err(error) => Renewal::Failed(format!("{error}; {}", self.hint)),
-            }
-        })
-    }
-
-    fn is_asking(&self) -> bool {
-        self.sign_in.is_asking()
-    }
-}
-
-fn header(token: &Secret) -> Option<HeaderValue> {
-    let mut value = HeaderValue::from_str(&format!("Bearer {}", token.expose())).ok()?;
-    value.set_sensitive(true);
-    Some(value)
-}
-
-fn token(value: &HeaderValue) -> Option<Secret> {
-    value.to_str().ok()?.strip_prefix("Bearer ").map(|token| Secret::new(token.to_owned()))
 }

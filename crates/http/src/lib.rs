@@ -14,5 +14,7 @@ mod status_note;
 
 // Their types stand in public signatures.
 pub use http;
+#[cfg(feature = "sign-in")]
+pub use rescind_sign_in;
 #[cfg(feature = "tls")]
 pub use rustls;

@@ -26,7 +26,9 @@ pub enum Invitation {
 /// A text that a person pastes. Never ready where nobody can.
 pub type Pasting<'a> = Pin<Box<dyn Future<Output = String> + Send + 'a>>;
 
-/// A person, and how to reach him.
+/// A person, and how to reach it.
+///
+/// A function that takes the invitation is one who comes back by itself: it opens the [link](Invitation::Page), or shows it.
 pub trait Person: Send + Sync {
     /// Asks. It does not wait for what comes of it.
     fn invite(&self, invitation: &Invitation);
@@ -35,10 +37,18 @@ pub trait Person: Send + Sync {
     fn wait(&self) {}
 
     /// Tells that what was pasted is of no use.
-    fn refuse(&self, why: &str);
+    fn refuse(&self, _why: &str) {}
 
     /// Waits for the URL to which the person's browser was redirected, where it cannot reach this machine.
-    fn pasted(&self) -> Pasting<'_>;
+    fn pasted(&self) -> Pasting<'_> {
+        Box::pin(std::future::pending())
+    }
+}
+
+impl<F: Fn(&Invitation) + Send + Sync> Person for F {
+    fn invite(&self, invitation: &Invitation) {
+        self(invitation);
+    }
 }
 
 impl fmt::Debug for Invitation {

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use rescind::relay::{Credentials, LinkServer, MessageStream};
 use rescind_http::{
     client::HttpClientConfig,
-    shell::client::{ConnectConfig, ConnectError, Connections, Discovery, HttpTransport},
+    shell::client::{ConnectConfig, ConnectError, Connections, Discovery, HttpTransport, Tokens},
 };
 
 use rescind_sign_in::{Person, Settings, SignIn};
@@ -15,7 +15,7 @@ use crate::{
     browser,
     failure::Failure,
     screen::clean,
-    sign_in::{self, DEFAULT_PROFILE, Desktop, Tokens},
+    sign_in::{self, DEFAULT_PROFILE, Desktop},
 };
 
 /// What a server is to be told with every request.
@@ -152,7 +152,7 @@ impl Remote {
         let (config, connect) = (self.config.clone(), self.connect.clone());
         let stream = match self.sign_in.clone() {
             Some((sign_in, hint)) => {
-                HttpTransport::authorized(config, connect, Arc::new(Tokens { sign_in, hint }), notice)
+                HttpTransport::authorized(config, connect, Arc::new(Tokens::new(sign_in).with_hint(&hint)), notice)
             }
             None => HttpTransport::with_notices(config, connect, notice),
         };

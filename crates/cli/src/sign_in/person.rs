@@ -41,12 +41,6 @@ impl Person for Desktop {
         let server = &self.server;
         report(&format!("note: {server} wants a sign-in, which another program has begun: this one waits for it"));
     }
-
-    fn refuse(&self, _: &str) {}
-
-    fn pasted(&self) -> Pasting<'_> {
-        Box::pin(std::future::pending())
-    }
 }
 
 impl Terminal {

@@ -9,6 +9,8 @@ mod issuer_keys;
 mod requests;
 mod resolver;
 mod shared;
+#[cfg(feature = "sign-in")]
+mod tokens;
 mod transport;
 
 pub use authorizer::{Authorizer, Authorizing, RefusedRequest, Renewal};
@@ -16,4 +18,6 @@ pub use connect::{ConnectConfig, ConnectError, Connections, Proxy};
 pub use discovery::Discovery;
 pub use issuer_keys::{IssuerKeys, IssuerKeysError};
 pub use requests::{RequestError, Requests};
+#[cfg(feature = "sign-in")]
+pub use tokens::{Tokens, sign_in};
 pub use transport::HttpTransport;

@@ -24,3 +24,5 @@ mod streams;
 #[cfg(feature = "tls")]
 mod tls;
 mod together;
+#[cfg(feature = "sign-in")]
+mod tokens;

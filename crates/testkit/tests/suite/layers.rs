@@ -13,7 +13,7 @@ const LAYERS: [(&str, &[&str]); 13] = [
     ("rescind-sign-in", &[]),
     ("rescind-ledger", &["rescind-feed"]),
     ("rescind", &["rescind-proto", "rescind-feed", "rescind-ledger"]),
-    ("rescind-http", &["rescind-proto", "rescind"]),
+    ("rescind-http", &["rescind-proto", "rescind", "rescind-sign-in"]),
     ("rescind-tasks", &["rescind-proto", "rescind"]),
     ("rescind-console", &["rescind-proto", "rescind-feed", "rescind-ledger"]),
     ("rescind-demo", &["rescind-proto", "rescind"]),
