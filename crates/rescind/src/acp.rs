@@ -46,6 +46,13 @@ pub struct Session {
     pub session_id: String,
 }
 
+/// What `session/new` asks for: its handler returns a [`Session`].
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct NewSession;
+
+impl crate::peer::ResultOf<NewSession> for Session {}
+
 impl Session {
     /// The session of this id.
     #[must_use]

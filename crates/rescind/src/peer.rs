@@ -74,7 +74,7 @@ pub use error::{AnyError, CallError, CallMisuse, ErrorObject, UnreadableAnswer};
 pub use extract::{Method, Params, RawParams};
 #[doc(hidden)]
 pub use handler::{Erased, ErasedNotice};
-pub use handler::{IntoRoute, NotificationHandler, RequestHandler, Route, route};
+pub use handler::{IntoRoute, NotificationHandler, RequestHandler, ResultOf, Route, route};
 pub use peer::{InFlight, OurRequest, Peer, TheirRequest};
 pub use receipt::{ReceiptFuture, StopHandle};
 pub use rescind_proto::{

@@ -13,8 +13,8 @@ use std::{
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Implementation, Session, VERSION, declares_cancellation, turn::OpenTurns};
-use crate::peer::{Builder, Driver, ErrorObject, IntoRoute, Params, Peer, Route, Transport, route};
+use super::{Implementation, NewSession, Session, Turn, VERSION, declares_cancellation, turn::OpenTurns};
+use crate::peer::{Builder, Driver, ErrorObject, IntoRoute, Params, Peer, ResultOf, Route, Transport, route};
 
 /// An agent for one client.
 ///
@@ -56,13 +56,18 @@ impl Agent {
     }
 
     /// Handles `session/new`: opens sessions, and returns a [`Session`]. Without a handler, sessions are numbered.
-    pub fn on_new_session<Args>(self, handler: impl IntoRoute<Args>) -> Self {
+    pub fn on_new_session<Args>(self, handler: impl IntoRoute<Args, Output: ResultOf<NewSession>>) -> Self {
         self.with(|builder| builder.on_request("session/new", handler))
     }
 
-    /// Handles `session/prompt`: runs a turn. The handler takes a [`Turn`](super::Turn) and returns a
-    /// [`StopReason`](super::StopReason).
-    pub fn on_prompt<Args>(self, handler: impl IntoRoute<Args>) -> Self {
+    /// Handles `session/prompt`: runs a turn. The handler takes a [`Turn`] and returns a [`StopReason`](super::StopReason).
+    /// A handler with another result does not compile:
+    ///
+    /// ```compile_fail,E0277
+    /// # use rescind::{acp::{Agent, Turn}, peer::ErrorObject};
+    /// Agent::new("agent", "1.0.0").on_prompt(|_: Turn| async { Ok::<_, ErrorObject>("end_turn") });
+    /// ```
+    pub fn on_prompt<Args>(self, handler: impl IntoRoute<Args, Output: ResultOf<Turn>>) -> Self {
         let prompt = self.turns.track(handler.into_route());
         self.with(|builder| builder.on_request("session/prompt", prompt))
     }
@@ -150,7 +155,7 @@ fn greeting(hello: &InitializeParams, info: &Implementation, capabilities: &Map<
 }
 
 /// Opens sessions for an agent without a handler for them.
-fn numbered() -> Route {
+fn numbered() -> Route<Session> {
     let last = AtomicU64::new(0);
     let next = move || {
         let number = last.fetch_add(1, Ordering::Relaxed) + 1;

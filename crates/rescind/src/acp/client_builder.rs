@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde_json::{Map, Value, json};
 
-use super::Client;
-use crate::peer::{Builder, ConnectError, IntoRoute, NotificationHandler, Transport};
+use super::{Client, PermissionRequest};
+use crate::peer::{Builder, ConnectError, IntoRoute, NotificationHandler, ResultOf, Transport};
 
 /// A client in the making: its handlers and capabilities.
 ///
@@ -41,12 +41,17 @@ impl ClientBuilder {
         self.on_notification("session/update", handler)
     }
 
-    /// Answers requests for permission: a handler of a [`PermissionRequest`](super::PermissionRequest) that returns a
+    /// Answers requests for permission: a handler of a [`PermissionRequest`] that returns a
     /// [`Permission`](super::Permission).
     ///
     /// The handler needs no care for cancellation: when the turn is cancelled the handler is stopped, and the agent is
     /// answered `cancelled` regardless of what the handler returns (ACP-08).
-    pub fn on_permission<Args>(self, handler: impl IntoRoute<Args>) -> Self {
+    ///
+    /// ```compile_fail,E0277
+    /// # use rescind::{acp::Client, peer::ErrorObject};
+    /// Client::builder("editor", "1.0.0").on_permission(|| async { Ok::<_, ErrorObject>(true) });
+    /// ```
+    pub fn on_permission<Args>(self, handler: impl IntoRoute<Args, Output: ResultOf<PermissionRequest>>) -> Self {
         self.on_request("session/request_permission", handler)
     }
 

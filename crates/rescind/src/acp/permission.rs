@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::peer::ResultOf;
+
 /// The params of `session/request_permission`.
 ///
 /// A client's handler of it needs no code for cancellation: when the turn is cancelled the handler's token fires, and the
@@ -48,6 +50,7 @@ pub struct Permission {
 /// The outcome of a request for permission.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum PermissionOutcome {
     /// A choice.
     #[serde(rename_all = "camelCase")]
@@ -58,6 +61,8 @@ pub enum PermissionOutcome {
     /// The turn was cancelled.
     Cancelled,
 }
+
+impl ResultOf<PermissionRequest> for Permission {}
 
 impl Permission {
     /// The person chose this option.

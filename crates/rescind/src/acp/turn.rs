@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use super::{Permission, PermissionOption};
 use crate::peer::{
-    Call, Context, ErrorObject, Params, Route,
+    Call, Context, ErrorObject, Params, ResultOf, Route,
     extract::{Extract, OnRequest},
     handler::HandlerOutput,
 };
@@ -52,6 +52,8 @@ pub enum StopReason {
     #[serde(other)]
     Other,
 }
+
+impl ResultOf<Turn> for StopReason {}
 
 impl Turn {
     /// The session's id.

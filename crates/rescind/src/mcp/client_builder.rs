@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde_json::{Map, Value, json};
 
-use super::Client;
-use crate::peer::{Builder, ConnectError, IntoRoute, NotificationHandler, Transport};
+use super::{Client, CreateMessageRequest, ElicitRequest};
+use crate::peer::{Builder, ConnectError, IntoRoute, NotificationHandler, ResultOf, Transport};
 
 /// A client in the making: its handlers and capabilities.
 ///
@@ -35,21 +35,31 @@ impl ClientBuilder {
         Self { builder, name: name.into(), version: version.into(), capabilities: Map::new() }
     }
 
-    /// Answers the server's questions to the person: a handler of an [`ElicitRequest`](super::ElicitRequest) that
+    /// Answers the server's questions to the person: a handler of an [`ElicitRequest`] that
     /// returns an [`ElicitResult`](super::ElicitResult). Declares the capability `elicitation`, for forms; for pages
     /// too, declare `{ "form": {}, "url": {} }` with [`capability`](Self::capability).
     ///
     /// The handler needs no care for cancellation: when the server takes its question back, the handler is stopped.
-    pub fn on_elicitation<Args>(self, handler: impl IntoRoute<Args>) -> Self {
+    ///
+    /// ```compile_fail,E0277
+    /// # use rescind::{mcp::Client, peer::ErrorObject};
+    /// Client::builder("editor", "1.0.0").on_elicitation(|| async { Ok::<_, ErrorObject>("yes") });
+    /// ```
+    pub fn on_elicitation<Args>(self, handler: impl IntoRoute<Args, Output: ResultOf<ElicitRequest>>) -> Self {
         self.asked("elicitation", "elicitation/create", handler)
     }
 
     /// Answers the server's requests to the model: a handler of a
-    /// [`CreateMessageRequest`](super::CreateMessageRequest) that returns a
+    /// [`CreateMessageRequest`] that returns a
     /// [`CreateMessageResult`](super::CreateMessageResult). Declares the capability `sampling`.
     ///
     /// When the server takes its request back, the handler is stopped.
-    pub fn on_sampling<Args>(self, handler: impl IntoRoute<Args>) -> Self {
+    ///
+    /// ```compile_fail,E0277
+    /// # use rescind::{mcp::Client, peer::ErrorObject};
+    /// Client::builder("editor", "1.0.0").on_sampling(|| async { Ok::<_, ErrorObject>("Hello") });
+    /// ```
+    pub fn on_sampling<Args>(self, handler: impl IntoRoute<Args, Output: ResultOf<CreateMessageRequest>>) -> Self {
         self.asked("sampling", "sampling/createMessage", handler)
     }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use crate::peer::ErrorObject;
+use crate::peer::{ErrorObject, ResultOf};
 
 /// The params of `elicitation/create`: a form to fill in, or a page to visit.
 ///
@@ -98,6 +98,8 @@ pub enum ElicitAction {
     /// Closed it without a decision. This cancels no request.
     Cancel,
 }
+
+impl ResultOf<ElicitRequest> for ElicitResult {}
 
 impl ElicitResult {
     /// The person filled in the form.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use super::{Ask, Content};
-use crate::peer::Context;
+use crate::peer::{Context, ResultOf};
 
 /// The params of `sampling/createMessage`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -102,6 +102,8 @@ impl CreateMessageRequest {
         Self { messages, max_tokens, ..Self::default() }
     }
 }
+
+impl ResultOf<CreateMessageRequest> for CreateMessageResult {}
 
 impl CreateMessageResult {
     /// What `model` wrote.

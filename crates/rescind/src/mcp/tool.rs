@@ -219,6 +219,9 @@ pub trait ToolHandler<Args>: Send + Sync + 'static {
 struct ErasedTool(Erased);
 
 impl crate::peer::RequestHandler<Self> for ErasedTool {
+    /// Of any type, which the handler has written.
+    type Output = Value;
+
     fn erased(self) -> Erased {
         self.0
     }

@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     future::Future,
+    marker::PhantomData,
     pin::Pin,
     sync::{Arc, OnceLock},
     task::{Context, Poll},
@@ -17,6 +18,7 @@ use rescind_proto::{
     link::CancelNotice,
 };
 use serde::Serialize;
+use serde_json::Value;
 
 use super::{
     error::ErrorObject,
@@ -72,6 +74,9 @@ pub(crate) type OnCancelled = Box<dyn Fn(&CancelNotice) + Send + Sync>;
     note = "4. its future is `Send`: no `Rc`, `RefCell` borrow or `MutexGuard` is held across an `.await`"
 )]
 pub trait RequestHandler<Args>: Send + Sync + 'static {
+    /// The value of its results.
+    type Output;
+
     #[doc(hidden)]
     fn erased(self) -> Erased;
 }
@@ -149,6 +154,8 @@ macro_rules! handlers {
             E: Into<ErrorObject> + Send + 'static,
             $($arg: Extract<OnRequest>,)*
         {
+            type Output = T;
+
             fn erased(self) -> Erased {
                 Erased(Arc::new(move |scope| {
                     let _ = scope;
@@ -186,13 +193,14 @@ handlers!(A B C D E1 G H I);
 
 /// A handler and how its requests are stopped.
 ///
-/// Made from a handler by [`route`]; a bare handler stands for a route with the defaults. Clones share the handler.
-#[derive(Clone)]
-pub struct Route {
+/// Made from a handler by [`route`]; a bare handler stands for a route with the defaults. Clones share the handler. `T` is
+/// the value of the handler's results; [`Value`] stands for any.
+pub struct Route<T = Value> {
     pub(crate) handler: StartHandler,
     pub(crate) settings: RouteSettings,
     /// Shared by its requests, once there was one.
     route_info: OnceLock<Arc<RouteInfo>>,
+    result: PhantomData<fn() -> T>,
 }
 
 /// The settings of a route: how its requests are stopped (D22).
@@ -215,11 +223,12 @@ impl RouteSettings {
 }
 
 /// Makes a route of this handler, which can then be given settings.
-pub fn route<Args>(handler: impl RequestHandler<Args>) -> Route {
-    Route { handler: handler.erased().0, settings: RouteSettings::default(), route_info: OnceLock::new() }
+pub fn route<Args, H: RequestHandler<Args>>(handler: H) -> Route<H::Output> {
+    let (handler, settings) = (handler.erased().0, RouteSettings::default());
+    Route { handler, settings, route_info: OnceLock::new(), result: PhantomData }
 }
 
-impl Route {
+impl<T> Route<T> {
     /// Sets how long the handler may go on after its token fired, before its future is dropped (D22).
     #[must_use]
     pub const fn grace(mut self, grace: Duration) -> Self {
@@ -333,7 +342,15 @@ impl Route {
     }
 }
 
-impl std::fmt::Debug for Route {
+impl<T> Clone for Route<T> {
+    fn clone(&self) -> Self {
+        let Self { handler, settings, route_info, result: _ } = self;
+        let (handler, route_info) = (Arc::clone(handler), route_info.clone());
+        Self { handler, settings: *settings, route_info, result: PhantomData }
+    }
+}
+
+impl<T> std::fmt::Debug for Route<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Route").field("settings", &self.settings).finish_non_exhaustive()
     }
@@ -349,22 +366,44 @@ impl std::fmt::Debug for Route {
     note = "4. its future is `Send`: no `Rc`, `RefCell` borrow or `MutexGuard` is held across an `.await`"
 )]
 pub trait IntoRoute<Args> {
+    /// The value of its results.
+    type Output;
+
     #[doc(hidden)]
     fn into_route(self) -> Route;
 }
 
 impl<Args, H: RequestHandler<Args>> IntoRoute<Args> for H {
+    type Output = H::Output;
+
     fn into_route(self) -> Route {
-        route(self)
+        route(self).into_route()
     }
 }
 
 #[diagnostic::do_not_recommend]
-impl IntoRoute<Self> for Route {
+impl<T> IntoRoute<Self> for Route<T> {
+    type Output = T;
+
     fn into_route(self) -> Route {
-        self
+        let Self { handler, settings, route_info, result: _ } = self;
+        Route { handler, settings, route_info, result: PhantomData }
     }
 }
+
+/// A value that can be the result of one method: `M` is what its handlers take. It says nothing of its own; a handler with
+/// another result does not compile.
+///
+/// [`Value`] is a result of every method: for members that the type of this crate does not have. A type of your own can be
+/// one, too.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not the result that this method has",
+    label = "a handler with another result",
+    note = "the documentation of the function names the type of its results; JSON of your own is `serde_json::Value`"
+)]
+pub trait ResultOf<M> {}
+
+impl<M> ResultOf<M> for Value {}
 
 pub(crate) type Routes = HashMap<Box<str>, Route, foldhash::fast::RandomState>;
 
@@ -416,7 +455,7 @@ impl Service {
         }
         let unknown =
             |super::Method(method): super::Method| async move { Err::<(), _>(ErrorObject::method_not_found(&method)) };
-        let fallback = self.fallback.take().unwrap_or_else(|| route(unknown));
+        let fallback = self.fallback.take().unwrap_or_else(|| route(unknown).into_route());
         self.fallback = Some(fallback.guarded(guard));
     }
 

@@ -1,6 +1,6 @@
 //! What has a type where the protocol has JSON: questions and their answers, structured results, hints, errors.
 
-use std::{fmt, num::ParseIntError, sync::Arc};
+use std::{fmt, num::ParseIntError, sync::Arc, time::Duration};
 
 use rescind::{
     mcp::{
@@ -280,4 +280,34 @@ async fn the_model_reads_what_a_tool_failed_with() {
     assert_eq!((failed.is_error, failed.text()), (true, "odd".to_owned()));
     let error = client.call_tool("refuses", &()).await.unwrap_err();
     assert!(matches!(&error, CallError::Peer(error) if error.code == error_code::INVALID_PARAMS), "{error}");
+}
+
+/// Others do not compile: the documentation of each function shows one.
+#[test]
+fn a_typed_handler_returns_the_result_of_its_method_json_or_a_type_that_says_it_is_one() {
+    use rescind::{
+        acp::{self, NewSession, Permission, Session, StopReason, Turn},
+        peer::{ResultOf, route},
+    };
+
+    #[derive(serde::Serialize)]
+    struct Counted {
+        #[serde(flatten)]
+        reason: StopReason,
+        usage: u64,
+    }
+    impl ResultOf<Turn> for Counted {}
+
+    fn takes<M, T: ResultOf<M>>() {}
+    takes::<Turn, StopReason>();
+    takes::<NewSession, Session>();
+    takes::<acp::PermissionRequest, Permission>();
+    takes::<ElicitRequest, ElicitResult>();
+    takes::<CreateMessageRequest, CreateMessageResult>();
+    let ended = || async { Ok::<_, ErrorObject>(StopReason::EndTurn) };
+    let slow = route(ended).grace(Duration::from_secs(60));
+    let json = || async { Ok::<_, ErrorObject>(json!({ "stopReason": "end_turn", "_meta": {} })) };
+    let counted = || async { Ok::<_, ErrorObject>(Counted { reason: StopReason::EndTurn, usage: 1 }) };
+    let agent = acp::Agent::new("agent", "1");
+    drop(agent.on_prompt(ended).on_prompt(slow).on_prompt(json).on_prompt(counted));
 }
