@@ -21,6 +21,7 @@ pub struct Cause {
 words! {
     /// The closed list of causes (D20).
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    #[non_exhaustive]
     pub enum CauseCode {
         /// The caller of the request, or the peer that sent it.
         Caller = "caller",

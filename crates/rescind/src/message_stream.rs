@@ -82,6 +82,7 @@ pub trait MessageStream: Send + Unpin {
 
 /// An item that a [`MessageStream`] received.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Arrival {
     /// A whole message.
     Message(Bytes),

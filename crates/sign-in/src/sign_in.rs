@@ -51,6 +51,7 @@ pub struct Settings {
 
 /// How much may be done about a request that was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Effort {
     /// A token may be renewed without the person.
     Quiet,

@@ -20,6 +20,7 @@ use super::{
 /// a session have a link for each of them, so that a program behind never serves two; with
 /// [`Stateless::Joined`](super::Stateless::Joined) all share one.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub enum Access {
     /// Everyone who reaches it, told apart by nothing here.
     #[default]

@@ -181,6 +181,7 @@ const STREAM: usize = 1024;
 
 /// Which program serves a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Sessions {
     /// One of its own, behind a link of its own.
     OwnLink,
@@ -192,6 +193,7 @@ pub enum Sessions {
 
 /// Whether requests outside a session are served (D2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Stateless {
     /// Yes, all by one shared link; where people are told apart, by one for each of them.
     Served,

@@ -78,7 +78,7 @@ fn is_told_apart(config: &HttpServerConfig) -> bool {
     let is_told = match config.access {
         Access::Open => config.passes_authorization,
         Access::Token(_) => false,
-        Access::Owners(_) | Access::Issuer(_) => true,
+        Access::Owners(_) | Access::Issuer(_) | _ => true,
     };
     is_told && config.sessions == Sessions::OwnLink
 }

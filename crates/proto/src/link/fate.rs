@@ -6,6 +6,7 @@ use crate::receipt::Outcome;
 words! {
     /// What is known of a cancel, for its sender.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[non_exhaustive]
     pub enum CancelFate {
         /// It was written to the program that works on the request.
         Delivered = "delivered",

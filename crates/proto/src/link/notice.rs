@@ -49,6 +49,7 @@ impl fmt::Display for CancelNotice {
 words! {
     /// What was done with a cancel; in a monitor, what its receiver has to do with it.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[non_exhaustive]
     pub enum Verdict {
         /// The request is being stopped, was withdrawn, or will never start.
         Accepted = "accepted",

@@ -6,6 +6,7 @@ use super::Rejected;
 
 /// Why a transport ends a request in place of the peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Unanswered {
     /// The peer's answer cannot be used.
     Unreadable(Rejected),

@@ -21,6 +21,7 @@ pub(crate) type Filter = Box<dyn Fn(&Message<'_>) -> Pass + Send + Sync>;
 
 /// The decision of a filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Pass {
     /// The message passes unchanged.
     Unchanged,

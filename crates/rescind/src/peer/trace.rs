@@ -416,7 +416,7 @@ fn cancel(link: &LinkTrace, notice: &CancelNotice) {
         Verdict::Malformed if !link.malformed.swap(true, Ordering::Relaxed) => {
             say!(Level::ERROR, "a cancel cannot be read")
         }
-        Verdict::Malformed => {}
+        Verdict::Malformed | _ => {}
     }
 }
 

@@ -15,6 +15,7 @@ use crate::message_stream::{Census, SigningIn};
 pub use crate::stdio::Descriptor;
 
 /// Where the client of a [`Link`](super::Link) is.
+#[non_exhaustive]
 pub enum LinkClient {
     /// At the other end of these. Signals to this process are for the server.
     Descriptors {
@@ -55,6 +56,7 @@ impl StreamFacts {
 }
 
 /// What the server of a [`Link`](super::Link) is.
+#[non_exhaustive]
 pub enum LinkServer {
     /// A process that is started for the link, and ended with it.
     Command {

@@ -27,6 +27,7 @@ use crate::process::{Suspended, ended_by::EndedBy};
 
 /// How much is logged. Each level includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum LogLevel {
     /// A side was given up. The first malformed cancel of each side.
     Error,
@@ -246,6 +247,7 @@ impl Log {
                 }
                 LogLevel::Error
             }
+            _ => LogLevel::Info,
         };
         let text = if *cause == CauseCode::Caller { "cancel received" } else { "cancel decided" };
         self.line(level, text, |line| {
@@ -285,7 +287,8 @@ const fn initiator(cause: CauseCode, from: Side) -> &'static str {
         | CauseCode::Disconnect
         | CauseCode::Shutdown
         | CauseCode::Operator
-        | CauseCode::Policy => cause.as_str(),
+        | CauseCode::Policy
+        | _ => cause.as_str(),
     }
 }
 

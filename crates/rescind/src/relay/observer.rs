@@ -25,6 +25,7 @@ use crate::process::{Suspended, ended_by::EndedBy};
 
 /// What to do if, after the grace, a cancelled request still reports progress or still lacks a required answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OnStuck {
     /// Report it on stderr.
     Report,

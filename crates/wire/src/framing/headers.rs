@@ -35,6 +35,7 @@ const BELIEVED_LENGTH: usize = 1024 * 1024;
 
 /// What is wrong with a header block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Fault {
     /// A line that is no `name: value`.
     NoHeader,

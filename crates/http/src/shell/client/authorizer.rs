@@ -42,6 +42,7 @@ pub struct RefusedRequest {
 
 /// What came of a request that was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Renewal {
     /// It can be sent again, with another token.
     Renewed,

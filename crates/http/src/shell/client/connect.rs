@@ -108,6 +108,7 @@ impl Places {
 ///
 /// None that is on this machine is ever reached through one.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub enum Proxy {
     /// What the environment names: `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, and `NO_PROXY`.
     #[default]

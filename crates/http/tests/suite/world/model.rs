@@ -214,7 +214,7 @@ impl Model {
         let era = match scene.config.stateless {
             Stateless::Served | Stateless::Joined => Era::Modern,
             Stateless::Refused => Era::Legacy,
-            Stateless::Ask => Era::Unknown,
+            Stateless::Ask | _ => Era::Unknown,
         };
         Self {
             clients: scene.clients.iter().enumerate().map(client).collect(),
