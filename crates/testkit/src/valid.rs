@@ -64,16 +64,21 @@ impl ValidMessages {
             Some(_) => &params["_meta"]["io.modelcontextprotocol/protocolVersion"],
             None => return,
         };
-        self.protocol = match version {
-            Value::String(revision) => Protocol::Mcp(match &**revision {
+        let greets = message["method"] == "initialize";
+        self.protocol = if let Some(revision) = version.as_str() {
+            Protocol::Mcp(match revision {
                 "2024-11-05" | "2025-03-26" => Revision::Batches,
                 "2025-06-18" => Revision::Single,
                 _ => Revision::NoNull,
-            }),
-            Value::Number(_) => Protocol::Acp,
-            _ if message["method"] == "initialize" && params.get("processId").is_some() => Protocol::Lsp,
-            _ if message["method"] == "initialize" => Protocol::Unknown,
-            _ => self.protocol,
+            })
+        } else if version.is_number() {
+            Protocol::Acp
+        } else if greets && params.get("processId").is_some() {
+            Protocol::Lsp
+        } else if greets {
+            Protocol::Unknown
+        } else {
+            self.protocol
         };
     }
 
@@ -119,7 +124,7 @@ fn check_one(protocol: Protocol, message: &str) -> Result<(), String> {
             id.map_or(Ok(()), |id| check_id(protocol, id))?;
             let lists = matches!(protocol, Protocol::JsonRpc | Protocol::Lsp);
             match message.get("params") {
-                Some(params) if !params.starts_with('{') && !(lists && params.starts_with('[')) => {
+                Some(params) if !(params.starts_with('{') || lists && params.starts_with('[')) => {
                     Err(format!("the params {params}"))
                 }
                 _ => Ok(()),
