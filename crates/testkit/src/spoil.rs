@@ -11,12 +11,12 @@ pub struct Spoilt {
     /// Its text, without framing.
     pub text: Vec<u8>,
     /// What can be known of it.
-    pub fate: Fate,
+    pub fate: Expected,
 }
 
 /// What can be known of a spoilt answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum Expected {
     /// The answer stands in it as it was: it is passed on.
     Whole,
     /// It names its request, which ends with an error.
@@ -88,7 +88,7 @@ impl Answer {
     /// This answer, spoilt in every way that there is.
     #[must_use]
     pub fn spoilt(&self) -> Vec<Spoilt> {
-        use Fate::{Ends, Nameless, Whole};
+        use Expected::{Ends, Nameless, Whole};
         let whole = self.text();
         let is_first = !self.id_last;
         let early = if is_first { Ends } else { Nameless };

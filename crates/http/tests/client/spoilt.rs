@@ -1,7 +1,7 @@
 //! Answers that broken servers give, spoilt in every way of the testkit, as bodies and as events (D43): what the client gets
 //! is always a message that it can read, and no other request ends.
 
-use rescind_testkit::spoil::{Answer, Fate, Spoilt, check_answer};
+use rescind_testkit::spoil::{Answer, Expected, Spoilt, check_answer};
 use serde_json::Value;
 
 use crate::rig::*;
@@ -75,7 +75,7 @@ fn a_spoilt_answer_ends_its_request_and_no_other_as_a_body_and_as_an_event() {
         [(Way::Body, false), (Way::Body, true), (Way::Event, false), (Way::Event, true), (Way::OtherStream, false)]
     {
         for (answer, spoilt) in all() {
-            if way == Way::OtherStream && spoilt.fate == Fate::Nameless {
+            if way == Way::OtherStream && spoilt.fate == Expected::Nameless {
                 // There it is the answer to what was asked there.
                 continue;
             }
@@ -84,7 +84,7 @@ fn a_spoilt_answer_ends_its_request_and_no_other_as_a_body_and_as_an_event() {
             let [line] = &*lines else { panic!("{shown}: {lines:?}") };
             check_answer(line, answer.id, &shown);
             // A body, and what was said on a stream of its own, can answer nothing else.
-            assert_eq!(line.contains("\"result\""), spoilt.fate == Fate::Whole, "{shown}: {line}");
+            assert_eq!(line.contains("\"result\""), spoilt.fate == Expected::Whole, "{shown}: {line}");
         }
     }
 }

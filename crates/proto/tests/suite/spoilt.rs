@@ -11,7 +11,7 @@ use rescind_proto::{
 };
 use rescind_testkit::{
     relay_rig::RelayRig,
-    spoil::{Answer, Fate, Spoilt, check_answer},
+    spoil::{Answer, Expected, Spoilt, check_answer},
 };
 
 use crate::endpoint_rig;
@@ -56,15 +56,15 @@ fn check_fate(rig: &mut RelayRig, answer: Answer, spoilt: &Spoilt) {
     let shown = format!("{way}: {}", text.escape_ascii());
     let lines = rig.at_client();
     match (*fate, &*lines) {
-        (Fate::Whole, [line]) => {
+        (Expected::Whole, [line]) => {
             check_answer(line, answer.id, &shown);
             assert!(line.contains("\"result\""), "{shown}: {line}");
         }
-        (Fate::Ends, [line]) => {
+        (Expected::Ends, [line]) => {
             check_answer(line, answer.id, &shown);
             assert!(line.contains("-32603") && line.contains("could not be read"), "{shown}: {line}");
         }
-        (Fate::Nameless, []) => {
+        (Expected::Nameless, []) => {
             rig.from_server(&result(answer.id));
             assert_eq!(rig.at_client(), [result(answer.id)], "{shown}");
         }
@@ -95,7 +95,7 @@ pub(crate) fn what_stands_behind_a_message_on_its_line_is_read_and_both_answers_
     for between in ["", " ", "\t", "\r", " ok ", "\u{1b}[0m", "\u{feff}", " INFO: ", "{\"level\":1}", "[] ", " - "] {
         for (answer, spoilt) in all() {
             // What is spoilt so is taken for a part of what follows it, or follows nothing.
-            let is_open = matches!(spoilt.fate, Fate::Nameless)
+            let is_open = matches!(spoilt.fate, Expected::Nameless)
                 || spoilt.way.contains("wrong bracket")
                 || spoilt.way.contains("cut")
                 || spoilt.way.contains("too many at its end")
@@ -179,14 +179,14 @@ fn a_spoilt_answer_ends_the_call_that_it_names_and_no_other() {
         rig.conn.handle_input(rig.now, &framed(Framing::Line, &spoilt.text));
         let settled = rig.settled();
         match (spoilt.fate, &*settled) {
-            (Fate::Whole, [(key, Settlement::Result(_))]) => assert_eq!(*key, first, "{shown}"),
-            (Fate::Ends, [(key, Settlement::Unreadable(Rejected::NotJson | Rejected::Invalid(_)))]) => {
+            (Expected::Whole, [(key, Settlement::Result(_))]) => assert_eq!(*key, first, "{shown}"),
+            (Expected::Ends, [(key, Settlement::Unreadable(Rejected::NotJson | Rejected::Invalid(_)))]) => {
                 assert_eq!(*key, first, "{shown}");
             }
-            (Fate::Ends, [(key, Settlement::PeerError(_))]) if spoilt.way.starts_with("an error") => {
+            (Expected::Ends, [(key, Settlement::PeerError(_))]) if spoilt.way.starts_with("an error") => {
                 assert_eq!(*key, first, "{shown}");
             }
-            (Fate::Nameless, []) => rig.hear(&[&result(answer.id)]),
+            (Expected::Nameless, []) => rig.hear(&[&result(answer.id)]),
             (fate, settled) => panic!("{shown}: {fate:?}: {settled:?}"),
         }
         rig.settled();

@@ -122,9 +122,9 @@ fn owners_have_processes_of_their_own_outside_a_session() {
     drop(calls.pop());
     let told = servers[1].receive();
     assert!(told.contains("notifications/cancelled") && told.contains(r#""requestId":1"#), "{told}");
-    servers[0].send(&result("1", r#""for ann""#));
+    servers[0].send(&result("1", r#"{"for":"ann"}"#));
     let head = calls[0].head();
-    assert_eq!(calls[0].message(&head), result("1", r#""for ann""#));
+    assert_eq!(calls[0].message(&head), result("1", r#"{"for":"ann"}"#));
 
     // Another token of hers is hers.
     let mut call = ask_modern(&service, ANN_RENEWED);

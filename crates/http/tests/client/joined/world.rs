@@ -11,7 +11,8 @@ use http::{request::Parts as Request, response::Parts as Response};
 use rescind_http::{
     client::{FetchKey, HttpClient, HttpClientConfig, HttpClientEvent, HttpClientNotice},
     server::{
-        BodyChunk, HttpServer, HttpServerConfig, HttpServerEvent, LinkInput, LinkKey, ReplyBody, ReplyKey, Stateless,
+        BodyChunk, Hosts, HttpServer, HttpServerConfig, HttpServerEvent, LinkInput, LinkKey, ReplyBody, ReplyKey,
+        Stateless,
     },
 };
 use rescind_proto::{id::RequestId, time::Instant};
@@ -620,7 +621,7 @@ impl World {
 }
 
 fn server_config() -> HttpServerConfig {
-    HttpServerConfig { stateless: Stateless::Served, ..HttpServerConfig::default() }
+    HttpServerConfig { stateless: Stateless::Served, hosts: Hosts::named(["mcp.test"]), ..HttpServerConfig::default() }
 }
 
 fn request_id(id: &Value) -> RequestId {
