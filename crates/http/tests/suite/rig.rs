@@ -331,8 +331,7 @@ impl Rig {
         if let Some(valid) = self.posted.get(&key) {
             let is_json = answer.header("content-type") == Some("application/json");
             // What is announced and does not come is a broken connection, and no message.
-            let comes =
-                |body: &String| answer.header("content-length").is_none_or(|len| *len == body.len().to_string());
+            let comes = |body: &String| answer.length.is_none_or(|length| length == body.len());
             let whole = answer.body.clone().filter(|body| is_json && !body.is_empty() && comes(body));
             for message in answer.messages().into_iter().chain(whole) {
                 valid.check(&message).unwrap_or_else(|why| panic!("{why}: {message}"));
