@@ -51,10 +51,11 @@ mutants SHARD="0/100":
 loom:
     cargo test --manifest-path loom/Cargo.toml
 
-# A minute of floods, or SECONDS of them: what machines, a real link and a real peer hold stays below what their settings allow.
+# A minute of each flood, or SECONDS of it: what machines, a real link, a real peer, `serve` and `run --url` hold stays within bounds.
 floods SECONDS="60":
     RESCIND_SOAK_SECONDS={{SECONDS}} cargo test --config .cargo/explore.toml --workspace --test explore floods:: -- --ignored --nocapture
     RESCIND_SOAK_SECONDS={{SECONDS}} cargo test -p rescind-cli --test suite a_link_and_a_peer_hold -- --ignored --nocapture
+    RESCIND_SOAK_SECONDS={{SECONDS}} cargo test --config .cargo/explore.toml -p rescind-cli --test suite gateway_floods:: -- --ignored --nocapture --test-threads 1
 
 # A minute of drops, cancels, timeouts and broken links at random, over Unix sockets; then nothing is left.
 soak SECONDS="60":

@@ -36,7 +36,10 @@ use crate::{
 /// Resident bytes that either program has at most under all this, at its defaults: docs/http.md.
 const MEMORY: usize = 512 << 20;
 
-/// Descriptors that it has at most where it may have 1,024.
+/// Descriptors that `serve` may have: half of them are connections of clients.
+const MAY_HAVE: usize = 1024;
+
+/// Descriptors that either has at most, `run --url` of as many as it likes.
 const DESCRIPTORS: usize = 960;
 
 /// How much longer than alone the slowest percent of Stops may take.
@@ -270,11 +273,11 @@ fn batches(service: &Service) -> impl FnMut() + use<> {
 
 /// Ten minutes, or as long as `RESCIND_SOAK_SECONDS` says.
 ///
-/// `cargo test --release -p rescind-cli --test suite gateway_floods:: -- --ignored --nocapture --test-threads 1`
+/// `just floods 600`
 #[test]
 #[ignore = "takes ten minutes, or as long as it is told"]
 fn serve_holds_what_is_documented_and_a_stop_is_quick_while_it_is_flooded() {
-    let service = Service::start(PROGRAM, [] as [&str; 0]);
+    let service = Service::start_with_descriptors(PROGRAM, MAY_HAVE);
     let mut quiet = Quiet::open(&service);
     let slow = unread_streams(&service);
     let batches = batches(&service);
