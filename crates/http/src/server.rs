@@ -284,7 +284,8 @@ impl HttpServer {
         self.is_draining
     }
 
-    /// Ends every session and every link.
+    /// Ends every session and every link. What is in flight is cancelled, and answered with an error (-31002); a subscription just
+    /// ends (MCP-M02).
     pub fn close(&mut self, now: Instant) {
         self.drain();
         if self.shared.question().is_some() {
@@ -292,6 +293,10 @@ impl HttpServer {
         }
         self.handle_keys(now, None);
         for link in self.links.keys().copied().collect::<Vec<_>>() {
+            self.answer_waiting(now, link, |id, out| {
+                let words = "the service has ended before the server answered";
+                message::error(Some(id), error_code::UPSTREAM_GONE, words, None, out);
+            });
             self.end_link(now, link);
         }
     }

@@ -312,7 +312,7 @@ impl Endpoint {
         self.with(|server, _| server.in_flight())
     }
 
-    /// Ends every session and every link: what is in flight is cancelled, and streams end.
+    /// Ends every session and every link: what is in flight is cancelled and answered with an error (-31002), and streams end.
     pub fn close(&self) {
         self.with(|server, now| server.close(now));
     }

@@ -353,6 +353,42 @@ fn a_server_that_drains_takes_nothing_new_and_finishes_what_it_has() {
     rig.leaves_nothing();
 }
 
+/// In a session and outside one, as JSON, on a stream and in a batch. A subscription just ends (MCP-M02), as does a stream
+/// that a client only listens on.
+#[test]
+fn a_server_that_ends_answers_whatever_waits_with_an_error() {
+    let mut rig = Rig::new();
+    let client = rig.session(LEGACY);
+    let early = rig.post_to(&client, &call("1"));
+    rig.pass_millis(200);
+    let late = rig.post_to(&client, &call("2"));
+    let without = rig.post_modern(&modern_call("1"));
+    let listening = rig.listen(&client);
+    let answered = rig.post_to(&client, &call("3"));
+    rig.answer(client.link, "3", "done");
+    let cancelled = rig.post_to(&client, &call("4"));
+    rig.post_to(&client, &cancel("4"));
+    rig.settle(client.link, "4");
+    let old = rig.session("2025-03-26");
+    let batch = rig.post_to(&old, &format!("[{},{}]", call("8"), call("9")));
+    rig.answer(old.link, "8", "done");
+    rig.server.close(rig.now);
+    rig.drain();
+    for (key, ids) in [(early, vec!["1"]), (late, vec!["2"]), (without, vec!["1"]), (batch, vec!["9"])] {
+        let answer = rig.read(key);
+        let messages = answer.messages().into_iter().chain(answer.body.clone());
+        let errors: Vec<_> = messages.filter(|message| message.contains("-31002")).collect();
+        let found: Vec<_> = ids.iter().map(|id| format!(r#""id":{id},"#)).collect();
+        assert_eq!(errors.len(), found.len(), "{errors:?}");
+        assert!(errors.iter().zip(&found).all(|(error, id)| error.contains(id)), "{errors:?}");
+    }
+    assert!(rig.whole(answered, 200).contains("done"));
+    for key in [listening, cancelled] {
+        assert!(!rig.read(key).messages().iter().any(|message| message.contains("-31002")));
+    }
+    assert_eq!(rig.server.in_flight(), 0);
+}
+
 #[test]
 fn a_request_of_a_session_names_it_and_a_revision_that_is_known() {
     let mut rig = Rig::new();
