@@ -5,7 +5,7 @@ use std::{ffi::OsString, process::ExitCode};
 use clap::Args;
 use rescind::launch::{self, ExecError};
 
-use crate::run::unstarted;
+use crate::run::of_exec;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -23,8 +23,7 @@ pub(crate) fn main(arguments: Arguments) -> ExitCode {
     match &error {
         // The shim is gone, so nothing is printed.
         ExecError::Orphaned => {}
-        ExecError::NotFound(_) => unstarted(program, None).report(),
-        ExecError::NotExecutable(_) | _ => unstarted(program, Some(&error)).report(),
+        ExecError::NotFound(_) | ExecError::NotExecutable(_) | _ => of_exec(program, &error).report(),
     }
     ExitCode::from(error.exit_code())
 }

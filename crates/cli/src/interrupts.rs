@@ -3,6 +3,8 @@
 use std::io;
 
 #[cfg(unix)]
+use rescind::launch::is_ignored;
+#[cfg(unix)]
 use tokio::signal::unix::{Signal, SignalKind, signal};
 #[cfg(windows)]
 use tokio::signal::windows::{CtrlBreak, CtrlC, CtrlClose, ctrl_break, ctrl_c, ctrl_close};
@@ -16,8 +18,9 @@ pub(crate) struct Interrupts {
     interrupt: Signal,
     #[cfg(unix)]
     terminate: Signal,
+    /// None if it was ignored when this process started (`nohup`): then it stays ignored.
     #[cfg(unix)]
-    hangup: Signal,
+    hangup: Option<Signal>,
     #[cfg(windows)]
     interrupt: CtrlC,
     #[cfg(windows)]
@@ -34,9 +37,10 @@ impl Interrupts {
 
     #[cfg(unix)]
     fn new() -> io::Result<Self> {
-        let [interrupt, terminate, hangup] =
-            [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()].map(signal);
-        Ok(Self { interrupt: interrupt?, terminate: terminate?, hangup: hangup? })
+        let [interrupt, terminate] = [SignalKind::interrupt(), SignalKind::terminate()].map(signal);
+        let hangup = SignalKind::hangup();
+        let hangup = (!is_ignored(hangup.as_raw_value())).then(|| signal(hangup)).transpose()?;
+        Ok(Self { interrupt: interrupt?, terminate: terminate?, hangup })
     }
 
     #[cfg(windows)]
@@ -46,10 +50,20 @@ impl Interrupts {
 
     /// Waits for the next one.
     pub(crate) async fn recv(&mut self) {
+        let Self { interrupt, terminate, hangup } = self;
+        #[cfg(unix)]
+        let hung_up = async {
+            match hangup {
+                Some(hangup) => hangup.recv().await,
+                None => std::future::pending().await,
+            }
+        };
+        #[cfg(windows)]
+        let hung_up = hangup.recv();
         tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-            _ = self.hangup.recv() => {}
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hung_up => {}
         }
     }
 }

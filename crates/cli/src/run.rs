@@ -23,7 +23,8 @@ use crate::{
 };
 use protocol::Protocol;
 #[cfg(unix)]
-pub(crate) use unstarted::unstarted;
+#[cfg(unix)]
+pub(crate) use unstarted::{check_command, of_exec};
 
 /// The exit code of the shim's own failures; 126 and 127 are for a command that could not be started.
 pub(crate) const OWN_FAILURE: u8 = 125;

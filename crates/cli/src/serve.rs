@@ -51,7 +51,10 @@ use crate::{
 /// The first SIGTERM or SIGINT ends the service in order: no connection and no session is accepted, and what is in flight
 /// has the time of --drain. A second one ends it at once. Either way every server process is ended.
 ///
-/// Exit code: 0 after a signal; 2 if the service could not begin.
+/// Requests that are then still in flight are answered with an error. A SIGHUP is such a signal, too, unless it was ignored when
+/// the service started, as under nohup.
+///
+/// Exit code: 0 after a signal; 2 if the service could not begin, for example since there is no such COMMAND.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Where to listen, such as 127.0.0.1:8000; port 0 is any free port. The URL is printed to stderr
@@ -90,8 +93,9 @@ pub(crate) struct Arguments {
     resume_within: Duration,
 
     /// The longest silence on an open stream; then a comment is sent, by which the hang-up of a client that vanished is
-    /// noticed. So this is the longest time that its request goes on uncancelled (2026-07-28). The server at --upstream is
-    /// asked after the same silence whether it is still there
+    /// noticed. Where no answer comes any more, not even that the comment was not taken, that is after three times as long; so
+    /// long at most a request goes on uncancelled (2026-07-28). The server at --upstream is asked after the same silence
+    /// whether it is still there
     #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = duration::parse, allow_hyphen_values = true)]
     keep_alive: Duration,
 
@@ -186,6 +190,11 @@ async fn serve(arguments: Arguments) -> Result<(), Failure> {
     link.check(None)?;
     if upstream.is_none() && headers.is_given() {
         return Err(Failure::new("--header, --header-env", "are for a server at a URL", "give --upstream URL"));
+    }
+    // Where the system says so only when it is started, the first server is named then.
+    #[cfg(unix)]
+    if let Some(program) = arguments.command.first() {
+        crate::run::check_command(program)?;
     }
     let defaults = ListenerConfig::default();
     let mut max_connections = descriptors::raise().min(defaults.max_connections);

@@ -2,10 +2,13 @@
 
 use std::{ffi::OsStr, fmt::Display, path::Path};
 
+#[cfg(unix)]
+use rescind::launch::{self, ExecError};
+
 use crate::{failure::Failure, screen::clean};
 
 /// The message. `cause` tells why a command that exists cannot be started; `None` says that there is no such command.
-pub(crate) fn unstarted(program: &OsStr, cause: Option<&dyn Display>) -> Failure {
+fn unstarted(program: &OsStr, cause: Option<&dyn Display>) -> Failure {
     let path = Path::new(program);
     let text = program.to_string_lossy();
     let has_spaces = text.contains(char::is_whitespace);
@@ -15,10 +18,9 @@ pub(crate) fn unstarted(program: &OsStr, cause: Option<&dyn Display>) -> Failure
         None if text.is_empty() => {
             (NOT_FOUND.to_owned(), "name the command; if a variable stands for it, the variable is empty")
         }
-        None if has_spaces => (
-            NOT_FOUND.to_owned(),
-            "give the command and its arguments as separate words: rescind run npx -y some-mcp-server",
-        ),
+        None if has_spaces => {
+            (NOT_FOUND.to_owned(), "give the command and its arguments as separate words: npx -y some-mcp-server")
+        }
         None if path.components().count() > 1 => (NOT_FOUND.to_owned(), NO_SUCH_PATH),
         None => (NOT_FOUND.to_owned(), "check the spelling and PATH, or give the command's full path"),
     };
@@ -51,6 +53,21 @@ pub(super) fn of_error(program: &OsStr, error: &std::io::Error) -> Option<(Failu
         "leave out the line break, or name the program that the batch file starts".clone_into(&mut failure.hint);
     }
     Some((failure, 126))
+}
+
+/// Refuses a command that cannot be started, in the words for one that was tried.
+#[cfg(unix)]
+pub(crate) fn check_command(program: &OsStr) -> Result<(), Failure> {
+    launch::check(program).map_err(|error| of_exec(program, &error))
+}
+
+/// The message about a command that could not be become.
+#[cfg(unix)]
+pub(crate) fn of_exec(program: &OsStr, error: &ExecError) -> Failure {
+    match error {
+        ExecError::NotFound(_) => unstarted(program, None),
+        ExecError::Orphaned | ExecError::NotExecutable(_) | _ => unstarted(program, Some(error)),
+    }
 }
 
 const NOT_FOUND: &str = "command not found";

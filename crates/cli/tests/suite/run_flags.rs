@@ -475,7 +475,7 @@ fn without_a_command_there_is_an_example_of_one() {
 fn a_command_that_cannot_be_run_is_named_with_the_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().to_str().unwrap();
-    let words = "give the command and its arguments as separate words: rescind run npx -y some-mcp-server";
+    let words = "give the command and its arguments as separate words: npx -y some-mcp-server";
     for (command, cause, hint, code) in [
         ("", "\"\": command not found", "name the command; if a variable stands for it, the variable is empty", 127),
         ("npx -y server", "\"npx -y server\": command not found", words, 127),

@@ -58,7 +58,8 @@ fn a_second_signal_waits_for_nothing() {
     let mut call = ask(&service, &mut session, "1");
     service.shim.kill(Signal::TERM);
     service.shim.kill(Signal::INT);
-    call.head();
+    let head = call.head();
+    assert_eq!(error_of(&call.message(&head), "1")["code"], -31002);
     call.expect_end();
     while !session.server.receive().contains("notifications/cancelled") {}
     session.server.expect_end();
@@ -116,27 +117,144 @@ fn the_work_of_a_client_that_never_comes_back_is_cancelled_and_its_session_is_ov
     assert_eq!(head.status, 404);
 }
 
-/// It may be there later, and clients are told what is wrong meanwhile.
+/// It may be there again later, and clients are told what is wrong meanwhile.
 #[test]
-fn a_command_that_cannot_start_is_named_at_once_and_the_service_goes_on() {
-    let mut command = std::process::Command::new(PROGRAM);
-    let sockets = tempfile::tempdir().unwrap();
-    command.args(["serve", "--listen", "127.0.0.1:0", "/no/such/server"]);
-    command.env("RESCIND_RUNTIME_DIR", sockets.path().join("own"));
-    command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null());
+fn a_command_that_is_gone_later_is_named_and_the_service_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = script(folder.path(), "server", "#!/bin/sh\n");
+    let name = file.to_str().unwrap();
+    // With this flag no server is started before a client comes.
     let transcript = Transcript::default();
-    let mut shim = Shim::start(command, &transcript);
-    let line = shim.stderr.line();
-    let address = line.strip_prefix("listening on http://").and_then(|url| url.split('/').next()).unwrap();
-    let named = shim.stderr.line();
-    assert!(named.starts_with("error: /no/such/server: "), "{named}");
-    assert!(shim.stderr.line().starts_with("hint: "));
-    let mut client = Connection::open(address.parse().unwrap(), &transcript);
+    let (mut shim, address) = listening(&transcript, &["--bridge", name], &[]);
+    fs::remove_file(&file).unwrap();
+    let mut client = Connection::open(address, &transcript);
     client.post(&[], &request("1", "initialize"));
     let head = client.head();
     assert_eq!(error_of(&client.message(&head), "1")["code"], -31002);
+    let named = shim.stderr.line();
+    assert!(named.starts_with(&format!("error: {name}: ")), "{named}");
+    assert!(shim.stderr.line().starts_with("hint: "));
     shim.kill(Signal::TERM);
     shim.expect_exit(0);
+}
+
+/// Whatever the service is for, and in the words of `run`.
+#[test]
+fn a_command_that_cannot_be_started_is_refused_before_the_service_listens() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let text = |path: std::path::PathBuf| path.to_str().unwrap().to_owned();
+    let plain = folder.join("notes.txt");
+    fs::write(&plain, "not a program").unwrap();
+    let link = folder.join("link");
+    std::os::unix::fs::symlink("nowhere", &link).unwrap();
+    let missing = "command not found";
+    let commands = [
+        ("missing-command".to_owned(), missing),
+        ("/no/such/server".to_owned(), missing),
+        ("./no-such-server".to_owned(), missing),
+        (String::new(), missing),
+        ("npx -y some-mcp-server".to_owned(), missing),
+        ("-weird".to_owned(), missing),
+        (text(link), missing),
+        (text(plain.join("server")), "Not a directory"),
+        (text(script(folder, "lost", "#!/no/such/interpreter -x\n")), missing),
+        (text(folder.to_owned()), "is a directory"),
+        (text(plain), "Permission denied"),
+        (text(script(folder, "odd", "#! /etc/passwd\n")), "Permission denied"),
+    ];
+    for flags in [&[][..], &["--shared"], &["--bridge"], &["--pool", "2"]] {
+        for (command, cause) in &commands {
+            let arguments = [&["serve", "--listen", "127.0.0.1:0"], flags, &["--", command, "argument"]].concat();
+            let (said, code) = shim::run_to_end(&arguments);
+            assert_eq!(code, 2, "{arguments:?}: {said}");
+            assert!(said.starts_with("error: ") && said.contains(cause) && said.contains("\nhint: "), "{said}");
+            assert!(!said.contains("listening"), "{said}");
+            if !flags.is_empty() && command != "missing-command" {
+                continue;
+            }
+            let (run, _) = shim::run_to_end(&["run", "--", command, "argument"]);
+            assert_eq!(said, run, "{command}");
+        }
+    }
+}
+
+/// A script that can be executed.
+fn script(folder: &std::path::Path, name: &str, text: &str) -> std::path::PathBuf {
+    use std::os::unix::fs::PermissionsExt;
+    let file = folder.join(name);
+    fs::write(&file, text).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    file
+}
+
+/// A service with these flags and its command, started by `starter` if there is one; it listens.
+fn listening(transcript: &Transcript, flags: &[&str], starter: &[&str]) -> (Shim, std::net::SocketAddr) {
+    let words = [starter, &[PROGRAM, "serve", "--listen", "127.0.0.1:0"], flags].concat();
+    let mut command = std::process::Command::new(words[0]);
+    command.args(&words[1..]).env("RESCIND_RUNTIME_DIR", std::env::temp_dir().join("rescind-none"));
+    command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null());
+    let mut shim = Shim::start(command, transcript);
+    let line = shim.stderr.line();
+    let address = line.strip_prefix("listening on http://").and_then(|url| url.split('/').next()).unwrap();
+    (shim, address.parse().unwrap())
+}
+
+/// As under `nohup`.
+#[test]
+fn a_hangup_that_was_ignored_at_the_start_stays_ignored() {
+    let transcript = Transcript::default();
+    let starter = ["sh", "-c", r#"trap "" HUP; exec "$0" "$@""#];
+    let (mut shim, address) = listening(&transcript, &["--unlisted", "cat"], &starter);
+    for _ in 0..3 {
+        shim.kill(Signal::HUP);
+        let mut client = Connection::open(address, &transcript);
+        client.post(&[], &request("1", "ping"));
+        assert_eq!(client.head().status, 400, "it names no session");
+    }
+    shim.kill(Signal::TERM);
+    shim.expect_exit(0);
+}
+
+/// And one that was not is heeded.
+#[test]
+fn a_hangup_ends_the_service_in_order() {
+    let transcript = Transcript::default();
+    let starter = ["env", "--default-signal=HUP"];
+    let (mut shim, _) = listening(&transcript, &["--unlisted", "cat"], &starter);
+    shim.kill(Signal::HUP);
+    shim.expect_exit(0);
+}
+
+/// Nobody is left with an empty stream: neither in a session nor outside one, neither when the time is over nor after a
+/// second signal.
+#[test]
+fn what_is_in_flight_when_the_service_ends_is_answered_with_an_error() {
+    for is_asked_twice in [false, true] {
+        let drain = if is_asked_twice { "1h" } else { "20ms" };
+        let mut service = Service::start(PROGRAM, ["--drain", drain]);
+        let mut session = service.open_session(LEGACY);
+        let mut calls = vec![("7", ask(&service, &mut session, "7")), ("\"s\"", ask(&service, &mut session, "\"s\""))];
+        let (mut shared, first) = open_modern(&service);
+        calls.push(("1", first));
+        calls.push(("9", ask_modern(&service, &mut shared, "9", "3")));
+        service.shim.kill(Signal::TERM);
+        if is_asked_twice {
+            service.shim.kill(Signal::INT);
+        }
+        for (id, call) in &mut calls {
+            let head = call.head();
+            assert_eq!(error_of(&call.message(&head), id)["code"], -31002);
+            call.expect_end();
+        }
+        for server in [&mut session.server, &mut shared] {
+            while !server.receive().contains("notifications/cancelled") {}
+            server.receive();
+            server.expect_end();
+            server.exit(0);
+        }
+        service.shim.expect_exit(0);
+    }
 }
 
 #[test]
@@ -178,6 +296,32 @@ fn pages_of_others_are_turned_away() {
             .as_bytes(),
         );
         assert_eq!(connection.head().status, 403, "{name}");
+    }
+}
+
+/// What nginx sends with the configuration of the page: the value that is set for `Host`, or else where it passes to.
+#[test]
+fn the_configuration_of_the_page_about_proxies_lets_requests_through() {
+    let page = include_str!("../../../../../docs/proxies.md");
+    let set = |name: &str| {
+        let line = page.lines().find_map(|line| line.trim().strip_prefix(name));
+        line.map(|value| value.trim().trim_end_matches(';'))
+    };
+    let command = set("rescind serve ").expect("the page has the command");
+    let (flags, _) = command.split_once(" -- ").unwrap();
+    let flags = flags.split(' ').skip_while(|word| *word != "--listen").skip(2);
+    let host = match set("proxy_set_header Host ") {
+        Some("$host") => set("server_name ").expect("the page has the name"),
+        Some(host) => host,
+        None => set("proxy_pass http://").expect("the page says where to"),
+    };
+    for (flags, status) in [(flags.collect(), 400), (Vec::new(), 403)] {
+        let transcript = Transcript::default();
+        let (_shim, address) = listening(&transcript, &[&flags[..], &["--unlisted", "cat"]].concat(), &[]);
+        let mut nginx = Connection::open(address, &transcript);
+        let request = Connection::request("POST", &[("content-type", "application/json")], &request("1", "ping"));
+        nginx.send_bytes(request.replace("host: localhost", &format!("host: {host}")).as_bytes());
+        assert_eq!(nginx.head().status, status, "{host} {flags:?}");
     }
 }
 

@@ -40,7 +40,7 @@ fn a_command_that_is_not_found_is_127_and_says_what_to_do() {
         (
             &missing,
             &format!("\"{missing}\""),
-            "give the command and its arguments as separate words: rescind run npx -y some-mcp-server",
+            "give the command and its arguments as separate words: npx -y some-mcp-server",
         ),
     ] {
         let said = (format!("error: {input}: command not found\nhint: {hint}\n"), Some(127));

@@ -20,12 +20,19 @@
 //! Neither reaches a process that leaves the group for a session of its own, such
 //! as a daemon, unless it is the server itself.
 
-use std::{convert::Infallible, ffi::OsString, io, os::unix::process::CommandExt, process::Command};
+use std::{
+    convert::Infallible,
+    ffi::{OsStr, OsString},
+    io::{self, Read},
+    os::unix::{ffi::OsStrExt, process::CommandExt},
+    path::Path,
+    process::Command,
+};
 
 use rustix::process::{Pid, Signal};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::terminal;
+use super::{signals::ignored, terminal};
 
 /// Why a command did not start.
 #[derive(Debug, thiserror::Error)]
@@ -69,7 +76,62 @@ pub fn exec(shim: u32, program: &OsString, arguments: &[OsString]) -> ExecError 
         return ExecError::Orphaned;
     }
     let error = Command::new(program).args(arguments).exec();
+    of_start(error)
+}
+
+fn of_start(error: io::Error) -> ExecError {
     if error.kind() == io::ErrorKind::NotFound { ExecError::NotFound(error) } else { ExecError::NotExecutable(error) }
+}
+
+/// Whether the system would find `program` and could start it, judged as [`exec`] would be, without starting anything. What
+/// only a start shows, such as a program for another processor, is not found out.
+///
+/// # Errors
+///
+/// The error that [`exec`] would give.
+pub fn check(program: &OsStr) -> Result<(), ExecError> {
+    let looked_at = if program.as_bytes().contains(&b'/') {
+        examine(Path::new(program))
+    } else {
+        let folders = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
+        let mut found = Err(io::ErrorKind::NotFound.into());
+        for folder in std::env::split_paths(&folders).filter(|_| !program.is_empty()) {
+            match (examine(&folder.join(program)), &found) {
+                (Ok(()), _) => return Ok(()),
+                // Of what is found and cannot be run, this is told.
+                (Err(error), _) if error.kind() == io::ErrorKind::PermissionDenied => found = Err(error),
+                (Err(_), _) => {}
+            }
+        }
+        found
+    };
+    looked_at.map_err(of_start)
+}
+
+/// Looks at the file of a program, and at the interpreter that a script names.
+fn examine(file: &Path) -> io::Result<()> {
+    let can_run = |file: &Path| -> io::Result<()> {
+        if !std::fs::metadata(file)?.is_file() {
+            return Err(rustix::io::Errno::ACCESS.into());
+        }
+        Ok(rustix::fs::access(file, rustix::fs::Access::EXEC_OK)?)
+    };
+    can_run(file)?;
+    let mut beginning = Vec::new();
+    // One that cannot be read can still be run.
+    if let Ok(file) = std::fs::File::open(file) {
+        _ = file.take(256).read_to_end(&mut beginning);
+    }
+    let line = beginning.strip_prefix(b"#!").and_then(|line| line.split(|byte| *byte == b'\n').next());
+    let mut words = line.unwrap_or_default().split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty());
+    words.next().map_or(Ok(()), |interpreter| can_run(Path::new(OsStr::from_bytes(interpreter))))
+}
+
+/// Whether this process ignores this signal. A signal that was ignored when it started (`nohup`) is to stay ignored, so ask
+/// before anything handles it. `false` where the system does not say: it is read from `/proc`.
+#[must_use]
+pub fn is_ignored(signal: i32) -> bool {
+    Signal::from_named_raw(signal).is_some_and(|signal| ignored().contains(signal))
 }
 
 /// Signals that a server may send to its own group and that must not end the guard.

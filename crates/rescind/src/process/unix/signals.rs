@@ -40,16 +40,16 @@ pub(crate) fn of_children() -> io::Result<Listeners> {
 
 /// A set of signals as the kernel prints it.
 #[derive(Clone, Copy, Debug, Default)]
-struct Mask(u64);
+pub(super) struct Mask(u64);
 
 impl Mask {
-    fn contains(self, signal: Signal) -> bool {
+    pub(super) fn contains(self, signal: Signal) -> bool {
         self.0 >> (signal.as_raw() - 1) & 1 == 1
     }
 }
 
 /// The signals that this process ignores; none if `/proc` does not say.
-fn ignored() -> Mask {
+pub(super) fn ignored() -> Mask {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).map(Mask).unwrap_or_default()
