@@ -93,10 +93,14 @@ pub const PATIENCE: &[Patience] = &[
     Patience {
         client: "codex",
         waits: "300 s (120 s until June 2026); `tool_timeout_sec` of a server changes it",
-        on_timeout: Tells::Nothing,
-        on_stop: Tells::Nothing,
-        set: "`rescind run --timeout`, shorter than that: 4m",
-        sources: &["https://github.com/openai/codex/issues/26956", "https://github.com/openai/codex/pull/28234"],
+        on_timeout: Tells::Cancel,
+        on_stop: Tells::Cancel,
+        set: "nothing for 0.171.0; older ones sent nothing: `rescind run --timeout`, shorter than that: 4m",
+        sources: &[
+            "https://github.com/openai/codex/issues/26956",
+            "https://github.com/openai/codex/pull/28234",
+            "https://www.npmjs.com/package/@openai/codex/v/0.171.0",
+        ],
     },
     Patience {
         client: "gemini",
@@ -161,6 +165,8 @@ mod tests {
             assert!(client::client(one.client).is_some(), "{}", one.client);
             assert!(!one.sources.is_empty(), "{}", one.client);
         }
-        assert!(of("codex").is_some_and(Patience::is_silent));
+        assert!(of("zed").is_some_and(Patience::is_silent));
+        // Since 0.171.0.
+        assert!(!of("codex").is_some_and(Patience::is_silent));
     }
 }

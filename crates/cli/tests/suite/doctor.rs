@@ -168,12 +168,23 @@ fn what_has_no_file_to_change_is_listed() {
 #[test]
 fn clients_that_give_up_without_a_cancel_are_named_with_what_to_set() {
     let home = Home::new();
+    home.put(Path::new(".config/zed/settings.json"), br#"{"context_servers": {"a": {"command": "npx", "args": []}}}"#);
+    let (report, _) = report(&home, "");
+    let [zed] = &report["patience"].as_array().unwrap()[..] else { panic!("{report:#}") };
+    assert_eq!((&zed["client"], &zed["on_timeout"]), (&json!("zed"), &json!("nothing")));
+    let said = String::from_utf8(home.run(&["doctor"]).stdout).unwrap();
+    assert!(said.contains("then sends: nothing; stopped by its user, sends: cancel"), "{said}");
+}
+
+/// Since 0.171.0.
+#[test]
+fn codex_is_known_to_send_a_cancel_when_it_gives_up_and_when_it_is_stopped() {
+    let home = Home::new();
     home.put(Path::new(".codex/config.toml"), b"[mcp_servers.a]\ncommand = \"npx\"\n");
     let (report, _) = report(&home, "");
     let [codex] = &report["patience"].as_array().unwrap()[..] else { panic!("{report:#}") };
-    assert_eq!((&codex["client"], &codex["on_timeout"]), (&json!("codex"), &json!("nothing")));
-    let said = String::from_utf8(home.run(&["doctor"]).stdout).unwrap();
-    assert!(said.contains("then sends: nothing; stopped by its user, sends: nothing"), "{said}");
+    let told = (&codex["client"], &codex["on_timeout"], &codex["on_stop"]);
+    assert_eq!(told, (&json!("codex"), &json!("cancel"), &json!("cancel")));
 }
 
 #[test]
