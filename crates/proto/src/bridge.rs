@@ -90,6 +90,8 @@ pub struct Bridge {
     tasks_to_modern: TasksToModern,
     /// Tasks of one without.
     tasks_to_legacy: TasksToLegacy,
+    /// Whether the server was asked which era it knows.
+    probe: Probe,
     /// When a server that says nothing counts as one with sessions.
     due: Option<Instant>,
     /// What waits to be written to the server.
@@ -139,6 +141,17 @@ enum Stage {
     },
     /// Both sides are of one era.
     Done,
+}
+
+/// The question which era the server knows, in the life of one server process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Probe {
+    /// It was not asked.
+    No,
+    /// It was.
+    Asked,
+    /// One was, and ended: it knows sessions, and ends at what does not begin with a handshake. No other is asked.
+    Deadly,
 }
 
 /// An `initialize` of the client that the server refused.
@@ -192,6 +205,7 @@ impl Bridge {
             fulfilling: Fulfilling::default(),
             tasks_to_modern: TasksToModern::default(),
             tasks_to_legacy: TasksToLegacy::new(Seed::new(seed)),
+            probe: Probe::No,
             due: None,
             lines: Lines::default(),
             said: VecDeque::new(),
@@ -231,6 +245,28 @@ impl Bridge {
         self.held_bytes = 0;
         self.end_rounds();
         self.end_waits();
+    }
+
+    /// Whether the server, should it end now, ended because it was asked which era it knows, and not of anything that its
+    /// client has asked: another one can take its place, which is greeted and not asked. That is so once at most.
+    #[must_use]
+    pub const fn ends_of_probe(&self) -> bool {
+        matches!((&self.stage, self.probe), (Stage::Discovering(None) | Stage::Greeting, Probe::Asked))
+    }
+
+    /// Requests of the client that wait until it is known what the server speaks.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.held.iter().filter(|held| held.id.is_some()).count()
+    }
+
+    /// Records that another server has taken the place of one that ended of the probe: it is greeted.
+    pub fn handle_replaced(&mut self) {
+        for asked in [Asked::Discover, Asked::Initialize] {
+            self.calls.remove_asked(asked);
+        }
+        (self.lines, self.due, self.probe) = (Lines::default(), None, Probe::Deadly);
+        self.greet();
     }
 
     /// The next of what there is for the relay.
@@ -346,7 +382,10 @@ impl Bridge {
         match &self.stage {
             Stage::Fresh if is_carried => {
                 self.hold(Some(&request.id), body);
-                self.discover(now, None, envelope.as_ref());
+                match self.probe {
+                    Probe::Deadly => self.greet(),
+                    Probe::No | Probe::Asked => self.discover(now, None, envelope.as_ref()),
+                }
             }
             Stage::Fresh
                 if envelope.is_none() && request.method == INITIALIZE && greeting::is_of_mcp(&request.params) =>
@@ -448,7 +487,13 @@ impl Bridge {
             ResponseId::Exact(id) => id.loose(),
             ResponseId::Loose(value) => Some(*value),
         });
-        let Some(own) = id.filter(|own| self.calls.is_ours(*own)) else { return self.pass_to_client(body) };
+        let Some(own) = id.filter(|own| self.calls.is_ours(*own)) else {
+            // All that the server has then is ours, and so is an error that names nobody's request.
+            if let Stage::Discovering(None) | Stage::Greeting = self.stage {
+                return self.said.push_back(Carried::Unasked(body.into()));
+            }
+            return self.pass_to_client(body);
+        };
         let Some(call) = self.calls.answered(own) else {
             // One too many. A client may have a request in flight that it knows by this very id.
             return self.said.push_back(Carried::Unasked(body.into()));
@@ -581,6 +626,7 @@ impl Bridge {
             message::request(&RequestId::integer(own), DISCOVER, out, |out| rewrite::meta(&envelope, None, &[], out));
         });
         self.due = Some(now + self.config.discover_within);
+        self.probe = Probe::Asked;
         self.stage = Stage::Discovering(refused);
     }
 
@@ -611,6 +657,11 @@ impl Bridge {
             self.pass_to_client(&answer);
             return self.release(now);
         }
+        self.greet();
+    }
+
+    /// Sends `initialize` in the name of the client that waits, or in our own.
+    fn greet(&mut self) {
         let is_in_their_name = !self.config.is_shared || self.config.may_ask;
         let hello = self.held.front().filter(|_| is_in_their_name).map(|held| held.body.clone());
         let (own, may_ask) = (self.calls.ask(Asked::Initialize), self.config.may_ask);

@@ -25,6 +25,7 @@ pub(crate) mod ended_by;
 pub(crate) mod parent;
 pub(crate) mod shutdown;
 pub(crate) mod signals;
+pub(crate) mod starter;
 #[cfg(unix)]
 mod unix;
 #[cfg(windows)]

@@ -41,6 +41,7 @@ use crate::process::{
     group::Group,
     shutdown::ShutdownLimits,
     signals::Signals,
+    starter::Starter,
 };
 #[cfg(feature = "admin")]
 use admin::Admin;
@@ -179,8 +180,10 @@ pub async fn drive(link: Link) -> Result<LinkEnd, LinkError> {
     #[cfg(feature = "admin")]
     let environment: Vec<_> = mark.iter().map(|mark| (MARK_VARIABLE, mark.to_string())).collect();
     #[cfg(not(feature = "admin"))]
-    let environment = [];
+    let environment = Vec::new();
     let mut asked = ShutdownLimits::default().asked;
+    // What is in a container is ended by the mark that the next one would have, too.
+    let mut starter = None;
     let (group, server) = match server {
         LinkServer::Command { launcher, .. } => {
             let container = Container::of(&command, &environment);
@@ -189,6 +192,8 @@ pub async fn drive(link: Link) -> Result<LinkEnd, LinkError> {
             if let Some(container) = container {
                 asked = container::ASKED;
                 group.keep(container);
+            } else {
+                starter = Some(Starter::new(launcher, command.clone(), environment.clone()));
             }
             (Some(group), Port::to_server(pipes))
         }
@@ -218,7 +223,7 @@ pub async fn drive(link: Link) -> Result<LinkEnd, LinkError> {
     let admin = NoAdmin;
     let limits = ShutdownLimits { finish, asked, client_drain: config.stall_limit, ..ShutdownLimits::default() };
     let drive = Drive::new(origin, config, Sides { client, server }, group, signals, observer, admin);
-    let mut drive = drive.within(limits).with_messages(messages);
+    let mut drive = drive.within(limits).with_messages(messages).with_starter(starter);
     let ending = poll_fn(|cx| drive.poll(cx)).await;
     drive.finish(&ending.server).await;
     Ok(ending)

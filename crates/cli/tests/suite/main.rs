@@ -20,6 +20,7 @@ mod run_admin_socket;
 mod run_agent;
 mod run_backlog;
 mod run_bad_input;
+mod run_bridge;
 mod run_cancel;
 mod run_container;
 mod run_flags;

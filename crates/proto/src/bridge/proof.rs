@@ -56,7 +56,7 @@ impl Bridge {
     /// Feeds everything that decides the machine's future into a hasher: times relative to `now`, and no id that only
     /// names things.
     pub fn hash_state(&self, now: Instant, state: &mut impl Hasher) {
-        (&self.stage, &self.held, &self.listening, &self.following).hash(state);
+        (&self.stage, self.probe, &self.held, &self.listening, &self.following).hash(state);
         self.calls.hash_state(state);
         self.asking.hash_state(now, state);
         self.fulfilling.hash_state(now, state);

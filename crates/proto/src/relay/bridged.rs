@@ -9,7 +9,7 @@ use crate::{
     bridge::Carried,
     error_code,
     frame::{self, Mend, Named, Piece},
-    framing::{self, Framing, Overlong},
+    framing::{self, Decoder, Framing, Overlong},
     kind::MessageKind,
     link::Rejected,
     side::Side,
@@ -17,6 +17,30 @@ use crate::{
 };
 
 impl Relay {
+    /// Whether the server, should it end now, may be started again, and its client notices nothing: it ended because it was
+    /// asked which era it knows ([`Bridge::ends_of_probe`](crate::bridge::Bridge::ends_of_probe)), and has nothing that its
+    /// client sent. Ask when all that it has said was handed over.
+    #[must_use]
+    pub fn may_replace_server(&self) -> bool {
+        let bridge = self.bridge.as_deref().filter(|bridge| bridge.ends_of_probe());
+        let link = &self.core.links[Side::Server];
+        let is_open = !link.ended && !link.write_closed;
+        // What the server has asked would be answered to another.
+        let owes_nothing = self.in_flight(Side::Server) == 0;
+        bridge.is_some_and(|bridge| is_open && owes_nothing && self.in_flight(Side::Client) <= bridge.waiting())
+    }
+
+    /// Records that the server has ended, and another process of it was started in its place: bytes now go there and come
+    /// from there, and half a message of the former one is dropped. Only where
+    /// [`may_replace_server`](Self::may_replace_server) says so.
+    pub fn handle_server_replaced(&mut self, now: Instant) {
+        debug_assert!(self.may_replace_server(), "the server was not asked, or has more than that");
+        let decoder = Decoder::new(Some(Framing::Line), self.core.config.max_message);
+        self.core.links[Side::Server].decoder = Some(Box::new(decoder));
+        self.bridge.iter_mut().for_each(|bridge| bridge.handle_replaced());
+        self.finish(now);
+    }
+
     /// Ends a call into the machine.
     #[inline]
     pub(super) fn finish(&mut self, now: Instant) {

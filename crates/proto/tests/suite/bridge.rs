@@ -234,6 +234,82 @@ fn a_server_that_ends_while_messages_wait_has_them_answered() {
     assert!(is_nothing_left(&mut rig));
 }
 
+/// It is that of our question: the server has no other.
+#[test]
+fn an_error_for_nobody_while_the_server_is_asked_is_not_for_the_client() {
+    let mut rig = serving_modern();
+    rig.from_client(&request(1, "tools/list", ""));
+    rig.from_server(&error("null", NO_METHOD));
+    rig.from_server(&error("7", NO_METHOD));
+    assert!(rig.at_client().is_empty());
+    assert!(rig.relay.may_replace_server());
+}
+
+/// As servers on rmcp before 3 do. Half a message of the former one is no part of what the next one says, and an answer to
+/// the probe that comes from the next one is for nobody.
+#[test]
+fn a_server_that_ends_of_the_probe_can_be_replaced_once_and_is_greeted() {
+    for refuses_first in [false, true] {
+        let mut rig = serving_modern();
+        assert!(!rig.relay.may_replace_server(), "nothing was asked");
+        rig.from_client(&request(1, "tools/list", ""));
+        rig.from_client(&request(2, "prompts/list", ""));
+        assert!(rig.at_server()[0].contains("server/discover"));
+        assert!(rig.relay.may_replace_server());
+        let mut greeting = OWN[1];
+        if refuses_first {
+            rig.from_server(&error(OWN[0], NO_METHOD));
+            assert!(rig.at_server()[0].contains(r#""method":"initialize""#));
+            assert!(rig.relay.may_replace_server());
+            greeting = OWN[2];
+        }
+        rig.relay.handle_input(rig.now, Side::Server, br#"{"jsonrpc":"2.0","id":21"#);
+        rig.relay.handle_server_replaced(rig.now);
+        let sent = rig.at_server();
+        assert!(sent.len() == 1 && sent[0].contains(r#""method":"initialize""#), "{sent:?}");
+        assert!(!rig.relay.may_replace_server(), "once");
+        rig.from_client(&cancel(2));
+        rig.from_server(&error(OWN[0], NO_METHOD));
+        rig.from_server(&result(greeting, GREETING));
+        let sent = rig.at_server();
+        assert!(sent.len() == 2 && sent[1].contains("tools/list"), "{sent:?}");
+        assert!(rig.at_client().is_empty());
+        rig.from_server(&result(greeting - 1, "{}"));
+        assert_eq!(rig.at_client().len(), 1);
+        rig.end(Side::Server, &End::Exited(0));
+        assert!(is_nothing_left(&mut rig));
+    }
+}
+
+/// Who comes after a refused greeting asks the server that ends of the probe no more.
+#[test]
+fn a_server_that_ended_of_the_probe_is_not_asked_again() {
+    let mut rig = serving_modern();
+    rig.from_client(&request(1, "tools/list", ""));
+    rig.at_server();
+    rig.relay.handle_server_replaced(rig.now);
+    rig.at_server();
+    rig.from_server(&error(OWN[1], NO_METHOD));
+    assert_eq!(rig.at_client().len(), 1);
+    rig.from_client(&request(2, "tools/list", ""));
+    let sent = rig.at_server();
+    assert!(sent.len() == 1 && sent[0].contains(r#""method":"initialize""#), "{sent:?}");
+    assert!(!rig.relay.may_replace_server());
+}
+
+#[test]
+fn a_server_that_has_said_what_it_speaks_is_not_replaced() {
+    let mut rig = modern_before_legacy();
+    assert!(!rig.relay.may_replace_server());
+    rig.end(Side::Server, &End::Exited(1));
+    assert!(!rig.relay.may_replace_server());
+    assert!(!modern_before_modern().relay.may_replace_server());
+    let mut rig = serving_modern();
+    rig.from_client(&request(1, "tools/list", ""));
+    rig.relay.handle_write_closed(rig.now, Side::Server);
+    assert!(!rig.relay.may_replace_server(), "nothing can be written to it");
+}
+
 #[test]
 fn a_server_that_speaks_the_clients_revision_is_passed_everything_as_it_is() {
     let mut rig = serving_modern();

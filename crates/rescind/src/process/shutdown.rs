@@ -167,6 +167,11 @@ impl Shutdown {
         self.ended_by
     }
 
+    /// Whether nobody has asked the server to end, and its client may still send something.
+    pub(crate) const fn is_unasked(&self) -> bool {
+        self.ended_by.is_none() && !self.client_ended && !self.is_hurried && self.interrupted.is_none()
+    }
+
     /// Handles the end of the client's input, which only closes the server's; after SIGINT the ladder begins.
     pub(crate) fn handle_client_eof(&mut self, now: Instant) {
         self.client_ended = true;

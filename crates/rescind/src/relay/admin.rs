@@ -36,6 +36,7 @@ use rescind_proto::{
 use tokio::{task::JoinHandle, time::timeout};
 
 use super::ends::StreamFacts;
+use crate::process::group::Group;
 use event_buffer::EventBuffer;
 use link_view::{AdminState, EndOrdered, LinkView, SessionFacts};
 use mailbox::Mailbox;
@@ -163,6 +164,13 @@ impl Admin {
             left -= 1;
         }
         change_tracker::report_end(now, &open.state.events, end(how));
+    }
+
+    /// Another process has taken the server's place.
+    pub(super) fn handle_replaced(&mut self, group: &Group) {
+        if let Some(open) = &mut self.0 {
+            open.state.facts.server_pid = Some(group.server_id());
+        }
     }
 
     /// Removes the socket, and gives its clients a moment to read the rest.

@@ -36,6 +36,7 @@ use crate::{
         presence::Presence,
         shutdown::{Remaining, Shutdown, ShutdownLimits, ShutdownStep},
         signals::{Signal, SignalEvent, Signals},
+        starter::Starter,
     },
     stdio::{Descriptor, Input, Output},
 };
@@ -57,8 +58,13 @@ pub(crate) struct Drive {
     relay: Relay,
     ports: Sides<Port>,
     shutdown: Shutdown,
+    limits: ShutdownLimits,
     /// The server's process, if it is one.
     group: Option<Group>,
+    /// How another one is started in its place, if that can be.
+    starter: Option<Starter>,
+    /// How the server ended, where that is not told before it is known whether another takes its place.
+    untold: Option<End>,
     signals: Signals,
     alarm: Alarm,
     observer: Observer,
@@ -127,7 +133,10 @@ impl Drive {
             relay: super::relay(config, origin),
             ports,
             shutdown: Shutdown::new(ShutdownLimits::default()),
+            limits: ShutdownLimits::default(),
             group,
+            starter: None,
+            untold: None,
             signals,
             alarm: Alarm::new(),
             observer,
@@ -147,7 +156,12 @@ impl Drive {
 
     /// Replaces the limits of the shutdown.
     pub(crate) fn within(self, limits: ShutdownLimits) -> Self {
-        Self { shutdown: Shutdown::new(limits), ..self }
+        Self { shutdown: Shutdown::new(limits), limits, ..self }
+    }
+
+    /// Has the server started again by this, should it end of a question of ours.
+    pub(crate) fn with_starter(self, starter: Option<Starter>) -> Self {
+        Self { starter, ..self }
     }
 
     /// Runs until both sides have ended, and returns how.
@@ -292,7 +306,11 @@ impl Drive {
             && let Some(how) = ended
         {
             self.shutdown.handle_server_exit(now, how.clone());
-            self.observer.handle_exit(now, &how, self.shutdown.ended_by());
+            if self.may_replace_server() {
+                self.untold = Some(how);
+            } else {
+                self.observer.handle_exit(now, &how, self.shutdown.ended_by());
+            }
         } else if let Some(suspended) = self.group.as_mut().and_then(Group::handle_stop) {
             self.observer.handle_suspended(suspended);
         }
@@ -520,7 +538,9 @@ impl Drive {
             Side::Server => {
                 self.ports.server.output = None;
                 self.messages.server = None;
-                self.relay.handle_write_closed(now, Side::Server);
+                if !self.may_replace_server() {
+                    self.relay.handle_write_closed(now, Side::Server);
+                }
                 // Perhaps it is about to exit.
                 self.shutdown.handle_server_silent(now);
             }
@@ -556,11 +576,37 @@ impl Drive {
                 left = left.saturating_sub(read);
             }
         }
+        if self.may_replace_server() && self.replace_server(now).is_ok() {
+            return;
+        }
+        if let Some(how) = self.untold.take() {
+            self.observer.handle_exit(now, &how, self.shutdown.ended_by());
+        }
         if let Some(by) = self.shutdown.ended_by() {
             self.relay.note_ended_by(by.into());
         }
         self.relay.handle_eof(now, Side::Server, how);
         self.handle_events(now);
+    }
+
+    /// Whether another process is to take the place of a server that has ended or is about to: it ended by itself, of a
+    /// question of ours.
+    fn may_replace_server(&self) -> bool {
+        self.starter.is_some() && self.shutdown.is_unasked() && self.relay.may_replace_server()
+    }
+
+    /// Starts the server again. What is left of the former one is killed.
+    fn replace_server(&mut self, now: Instant) -> io::Result<()> {
+        let Some(starter) = self.starter.take() else { return Err(io::ErrorKind::NotFound.into()) };
+        self.ports.server = Port::default();
+        self.group = None;
+        let (group, pipes) = starter.start()?;
+        self.admin.handle_replaced(&group);
+        (self.group, self.ports.server) = (Some(group), Port::to_server(pipes));
+        self.shutdown = Shutdown::new(self.limits);
+        self.untold = None;
+        self.relay.handle_server_replaced(now);
+        Ok(())
     }
 
     fn handle_events(&mut self, now: Instant) {

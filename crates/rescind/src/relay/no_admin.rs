@@ -8,6 +8,8 @@ use rescind_proto::{
     time::Instant,
 };
 
+use crate::process::group::Group;
+
 /// No socket.
 #[derive(Debug, Default)]
 pub(super) struct NoAdmin;
@@ -22,6 +24,8 @@ impl NoAdmin {
     }
 
     pub(super) const fn handle_input(&mut self, _: Instant, _: &Relay, _: Side, _: &[u8]) {}
+
+    pub(super) const fn handle_replaced(&mut self, _: &Group) {}
 
     pub(super) const fn handle_idle(&mut self, _: &Context<'_>, _: &Relay) {}
 

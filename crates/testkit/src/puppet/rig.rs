@@ -110,6 +110,11 @@ impl Rig {
         Puppet::accept("grandchild", &self.listener, &self.transcript).0
     }
 
+    /// The process that takes the place of the server.
+    pub fn next_server(&self) -> Server {
+        Server::accept(&self.listener, &self.transcript)
+    }
+
     /// Ends the test, with everything that happened until now.
     ///
     /// # Panics
