@@ -37,6 +37,7 @@ impl HttpServer {
         body: &[u8],
     ) -> Result<(), Refusal> {
         let body = framing::without_mark(body);
+        self.check_batch(body)?;
         let frame = frame::parse(body).map_err(|malformed| unreadable(body, &malformed))?;
         let posted = Posted { asker: &head.asker, body, meta: Meta::of(&frame), frame };
         if let Frame::Request(request) = &posted.frame {
@@ -122,6 +123,18 @@ impl HttpServer {
         Ok(())
     }
 
+    /// Refuses a batch that is too long before all of it is read: that costs others no more than as many members as it
+    /// may have.
+    fn check_batch(&self, body: &[u8]) -> Result<(), Refusal> {
+        let most = self.config.max_batch;
+        let mut members = json::elements(body).into_iter().flatten().map_while(Result::ok);
+        if members.nth(most).is_none() {
+            return Ok(());
+        }
+        let text = format!("a batch has at most {most} members here: send several");
+        Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, error_code::INVALID_REQUEST, text))
+    }
+
     fn handle_in_session(
         &mut self,
         now: Instant,
@@ -156,11 +169,6 @@ impl HttpServer {
                 if !dialect.batches {
                     let text = format!("{dialect} has no batches: send one message");
                     return Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text));
-                }
-                let most = self.config.max_batch;
-                if batch.members().nth(most).is_some() {
-                    let text = format!("a batch has at most {most} members here: send several");
-                    return Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, error_code::INVALID_REQUEST, text));
                 }
                 return self.handle_batch(now, reply, session_key, link, batch.members());
             }
