@@ -36,6 +36,8 @@ impl Recording {
         let mut valid = ValidMessages::default();
         self.of_kind("frame").find_map(|line| {
             let frame = line["frame"].as_str()?;
+            // Where a message has headers, they stand in its frame.
+            let frame = frame.split_once("\r\n\r\n").map_or(frame, |(_, message)| message);
             match line["hop"].as_str()? {
                 "from_client" => valid.sent(frame),
                 "to_client" => return valid.check(frame).err().map(|why| format!("{why}: {frame}")),
