@@ -38,7 +38,7 @@ fuzz NAME SECONDS="60":
 explore:
     cargo test --config .cargo/explore.toml --workspace --test explore explore:: -- --nocapture
 
-# Ten bugs seeded into a copy of the engine, and ten into one of the HTTP machine: each must be found.
+# Fourteen bugs seeded into a copy of the engine, and eleven into one of the HTTP machine: each must be found.
 seeded-bugs:
     scripts/seeded-bugs
 

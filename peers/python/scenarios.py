@@ -225,7 +225,7 @@ async def _cancelled(peer: Peer, call: Call, is_due: Awaitable[bool]) -> None:
 
 
 async def progress(peer: Peer) -> None:
-    await Call(peer, "progress", "obeys", ticks=4, every_ms=10, report=3).done()
+    await Call(peer, "progress", "obeys", ticks=50, every_ms=10, report=3).done()
 
 
 async def silent(peer: Peer) -> None:

@@ -143,7 +143,7 @@ async function cancelled(peer, work, behaviour, options, isDue) {
 
 /** Scenarios over HTTP. Several are played on one connection, so that each piece of work has a name of its own. */
 export const httpScenarios = {
-  progress: (peer) => new Call(peer, "progress", "obeys", { ticks: 4, every_ms: 10, report: 3 }).done(),
+  progress: (peer) => new Call(peer, "progress", "obeys", { ticks: 50, every_ms: 10, report: 3 }).done(),
 
   // Whatever its client asks for, the tool says nothing: cancelled early, the call has no head of a response yet.
   silent: (peer) => cancelled(peer, "silent", "waits", { quiet: true }, (call) => call.started()),

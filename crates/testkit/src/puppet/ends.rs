@@ -83,11 +83,6 @@ impl Ends {
         Self { valid: Some(ValidMessages::default()), ..ends }
     }
 
-    /// What it receives may be anything from now on: the server says what is not valid, and it is passed on as it is.
-    pub fn receive_anything(&mut self) {
-        self.valid = None;
-    }
-
     /// From now on messages are framed this way.
     pub fn frame(&mut self, framing: Framing) {
         self.framing = framing;

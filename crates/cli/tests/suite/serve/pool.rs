@@ -115,8 +115,9 @@ fn call_of(service: &Service, who: Option<(&str, &str)>, number: usize) -> Conne
 /// Has each process say that its tool makes tasks.
 fn list_tools(service: &Service, servers: &mut [Server; 2], who: Option<(&str, &str)>) {
     let lists: Vec<_> = (0..2).map(|_| post(service, who, "tools/list", None, "")).collect();
-    for server in servers {
-        let known = id_of(&server.receive());
+    // Neither is answered before each process has one: else the second might follow the first.
+    let known = servers.each_mut().map(|server| id_of(&server.receive()));
+    for (server, known) in servers.iter_mut().zip(known) {
         server.send(&result(&known, TOOL));
     }
     lists.into_iter().for_each(|mut list| assert_eq!(list.head().status, 200));
