@@ -46,10 +46,7 @@ impl Browser {
             let _ = writeln!(io::stderr(), "skipped: no chromium and chromedriver here");
             return None;
         };
-        let mut driver = Command::new(chromedriver);
-        driver.arg("--port=0").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut driver = driver.spawn().expect("chromedriver starts");
-        let port = port(&mut driver);
+        let (driver, port) = drive(&chromedriver);
         let profile = TempDir::new().expect("a profile");
         let user_data = format!("--user-data-dir={}", profile.path().display());
         let flags = [
@@ -244,20 +241,37 @@ impl Drop for Browser {
     }
 }
 
-/// The port that a driver has chosen, which it says once it listens.
-fn port(driver: &mut Child) -> u16 {
+/// Starts a driver, which chooses a port. It takes the same one for IPv4 and for IPv6, and ends where another process has one
+/// of the two: then the next chooses another.
+fn drive(chromedriver: &Path) -> (Child, u16) {
+    for _ in 0..10 {
+        let mut driver = Command::new(chromedriver);
+        driver.arg("--port=0").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut driver = driver.spawn().expect("chromedriver starts");
+        match port(&mut driver) {
+            Some(port) => return (driver, port),
+            None => drop(driver.wait()),
+        }
+    }
+    panic!("chromedriver ended, ten times");
+}
+
+/// The port that a driver has chosen, which it says once it listens; `None` if it ends before.
+fn port(driver: &mut Child) -> Option<u16> {
     let mut said = BufReader::new(driver.stdout.take().expect("its output"));
     let mut line = String::new();
     let port = loop {
         line.clear();
-        assert_ne!(said.read_line(&mut line).expect("its output"), 0, "chromedriver ended");
+        if said.read_line(&mut line).expect("its output") == 0 {
+            return None;
+        }
         if let Some((_, port)) = line.split_once("successfully on port ") {
             break port.trim().trim_end_matches('.').parse().expect("a port");
         }
     };
     // It goes on talking, and must not wait for a reader.
     std::thread::spawn(move || io::copy(&mut said, &mut io::sink()));
-    port
+    Some(port)
 }
 
 /// Where the first of these programs lies.
