@@ -35,6 +35,19 @@ fn a_batch_with_more_members_than_one_may_have_is_refused_whole() {
     }
 }
 
+/// What follows the last member that it may have is not looked at, whatever it is.
+#[test]
+fn a_batch_that_is_too_long_is_refused_before_all_of_it_is_read() {
+    let most = rescind_http::server::HttpServerConfig::default().max_batch;
+    for rest in ["", "]", ",", "@@@", "}}", ",[1]]", "\u{0}"] {
+        let mut rig = Rig::new();
+        let client = rig.session(BATCHES);
+        let key = rig.post_to(&client, &format!("[{}{rest}", vec![note("a"); most + 1].join(",")));
+        assert_eq!(rig.read(key).status, 413, "{rest:?}");
+        assert_eq!(rig.at(client.link), [""; 0]);
+    }
+}
+
 #[test]
 fn a_batch_without_requests_needs_no_stream() {
     let mut rig = Rig::new();
