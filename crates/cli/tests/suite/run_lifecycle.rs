@@ -2,13 +2,13 @@
 
 use std::{
     fs,
-    io::Write,
+    io::{Read, Write},
     os::{fd::AsFd, unix::process::ExitStatusExt},
     process::{Command, Stdio},
 };
 
 use rescind_testkit::puppet::{Rig, Shim, Streams, Transcript};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::shim::{self, PROGRAM, error_of, process, terminal::Terminal};
 
@@ -245,6 +245,34 @@ fn signals_to_the_shim_reach_the_server_at_once() {
         rig.server.exit(5);
         rig.shim.expect_exit(5);
         grandchild.expect_death();
+    }
+}
+
+/// D44: a client that is killed by its group's signal leaves a shim that finds its signal and the end of its input at once.
+/// Its server hears of the signal first, as it would without the shim.
+#[test]
+fn a_signal_before_the_end_of_the_input_reaches_the_server_before_that_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let ended = folder.path().join("ended");
+    for _ in 0..20 {
+        let mut shim = Command::new(PROGRAM)
+            .args(["run", "--", "sh", "-c", "echo ready >&2; read line; echo > ended"])
+            .current_dir(&folder)
+            .env("RESCIND_RUNTIME_DIR", folder.path().join("run"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        shim.stderr.as_mut().unwrap().read_exact(&mut [0; "ready\n".len()]).unwrap();
+        let id = Pid::from_child(&shim);
+        // As a machine that has no time for it just now.
+        kill_process(id, Signal::STOP).unwrap();
+        kill_process(id, Signal::TERM).unwrap();
+        drop(shim.stdin.take());
+        kill_process(id, Signal::CONT).unwrap();
+        assert_eq!(shim.wait().unwrap().signal(), Some(Signal::TERM.as_raw()));
+        assert!(!ended.exists(), "the server read the end of its input and only then died of the signal");
     }
 }
 

@@ -5,8 +5,10 @@
 //! does not read blocks only itself.
 
 use std::{
+    future::Future as _,
     io,
-    task::{Context, Poll},
+    pin::Pin,
+    task::{Context, Poll, ready},
 };
 
 use memchr::memchr;
@@ -16,6 +18,7 @@ use rescind_proto::{
     side::{Side, Sides},
     time::Instant,
 };
+use tokio::task::JoinHandle;
 
 #[cfg(feature = "admin")]
 use super::admin::Admin;
@@ -66,6 +69,10 @@ pub(crate) struct Drive {
     /// How the server ended, where that is not told before it is known whether another takes its place.
     untold: Option<End>,
     signals: Signals,
+    /// Ends when the runtime has looked for signals once more.
+    look: Option<JoinHandle<()>>,
+    /// Why the client is known to be gone, until it is dealt with.
+    gone: Option<EndReason>,
     alarm: Alarm,
     observer: Observer,
     admin: Admin,
@@ -138,6 +145,8 @@ impl Drive {
             starter: None,
             untold: None,
             signals,
+            look: None,
+            gone: None,
             alarm: Alarm::new(),
             observer,
             admin,
@@ -215,6 +224,12 @@ impl Drive {
                 && let Some(presence) = &mut self.ports.client.presence
                 && let Poll::Ready(reason) = presence.poll_gone(cx)
             {
+                self.gone = Some(reason);
+            }
+            if let Some(reason) = self.gone
+                && self.poll_heard(cx, now).is_ready()
+            {
+                self.gone = None;
                 self.handle_client_gone(now, reason);
                 moved = true;
             }
@@ -351,9 +366,24 @@ impl Drive {
                 }
             }
             // An error means the same as the end: no more input.
-            Poll::Ready(Ok(_) | Err(_)) => self.handle_input_end(now, side),
+            Poll::Ready(Ok(_) | Err(_)) => {
+                if side == Side::Client && self.poll_heard(cx, now).is_pending() {
+                    return false;
+                }
+                self.handle_input_end(now, side);
+            }
         }
         true
+    }
+
+    /// Ready once the runtime has looked for signals again since the first call, and they are passed on: a client that
+    /// signals and then leaves has the server hear of both in this order (D44).
+    fn poll_heard(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<()> {
+        let look = self.look.get_or_insert_with(|| tokio::spawn(tokio::task::yield_now()));
+        let _ = ready!(Pin::new(look).poll(cx));
+        self.look = None;
+        self.poll_signals(cx, now);
+        Poll::Ready(())
     }
 
     /// Takes what has come from a side that has no descriptors, as far as it is wanted.
