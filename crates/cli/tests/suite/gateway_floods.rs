@@ -21,7 +21,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rescind_testkit::puppet::{Connection, Server, Service, Session, Transcript, run_url};
+use rescind_testkit::puppet::{Connection, Server, Service, Session, Shim, Transcript, run_url};
 use rustix::process::{Resource, Rlimit, getrlimit, setpriority_process, setrlimit};
 
 use crate::{
@@ -90,20 +90,30 @@ fn descriptors(process: i32) -> usize {
     fs::read_dir(format!("/proc/{process}/fd")).unwrap().count()
 }
 
-/// Makes Stops alone for a tenth of the time and then under a flood, each of which must reach its server, and holds what the
-/// process has against the bounds. How long they take is printed: how busy two processors are decides that, too.
-fn judge(name: &str, process: i32, mut stop: impl FnMut() -> Duration, begin: impl FnOnce(&Arc<Flood>)) {
+/// A Stop under the flood takes at most this many times what it takes beside it, in a process that is not flooded.
+const SLOWER: f64 = 5.0;
+
+/// Makes Stops alone for a tenth of the time, and then at two processes in turn, of which `flooded` is under a flood and
+/// `calm` is not: so both have the same part of a busy machine. Holds against the bounds how long they take, and what the
+/// flooded `process` has. Each Stop must reach its server.
+fn judge(
+    name: &str,
+    process: i32,
+    [mut flooded, mut calm]: [impl FnMut() -> Duration; 2],
+    begin: impl FnOnce(&Arc<Flood>),
+) {
     let seconds = seconds();
-    let (mut alone, mut flooded, mut most) = (Stops::default(), Stops::default(), 0);
+    let (mut alone, mut beside, mut under, mut most) = (Stops::default(), Stops::default(), Stops::default(), 0);
     let until = Instant::now() + Duration::from_secs(seconds.div_ceil(10));
     while Instant::now() < until {
-        alone.0.push(stop());
+        alone.0.push(flooded());
     }
     let flood = Arc::new(Flood::default());
     begin(&flood);
     let until = Instant::now() + Duration::from_secs(seconds);
     while Instant::now() < until {
-        flooded.0.push(stop());
+        under.0.push(flooded());
+        beside.0.push(calm());
         let held = descriptors(process);
         most = most.max(held);
         assert!(held <= DESCRIPTORS, "{held} descriptors");
@@ -111,9 +121,11 @@ fn judge(name: &str, process: i32, mut stop: impl FnMut() -> Duration, begin: im
         assert!(peak <= MEMORY, "{peak} bytes are resident");
     }
     flood.is_over.store(true, Ordering::Relaxed);
-    let (alone, flooded, done) = (alone.p99(), flooded.p99(), flood.done.load(Ordering::Relaxed));
-    println!("{name}: p99 of a Stop {alone:?} alone, {flooded:?} under {done} steps of the flood");
+    let (count, steps) = (under.0.len(), flood.done.load(Ordering::Relaxed));
+    let (alone, beside, under) = (alone.p99(), beside.p99(), under.p99());
+    println!("{name}: p99 of {count} Stops: {under:?} under {steps} steps of the flood, {beside:?} beside it, {alone:?} alone");
     println!("{name}: {} bytes and {most} descriptors at most", peak_memory(process));
+    assert!(under <= beside.mul_f64(SLOWER), "the flood makes Stops more than {SLOWER} times slower");
 }
 
 /// A quiet client of both eras at `serve`, and its servers.
@@ -279,15 +291,15 @@ fn batches(service: &Service) -> impl FnMut() + use<> {
 #[test]
 #[ignore = "takes ten minutes, or as long as it is told"]
 fn serve_holds_what_is_documented_and_stops_while_it_is_flooded() {
-    let service = Service::start_with_descriptors(PROGRAM, MAY_HAVE);
-    let mut quiet = Quiet::open(&service);
+    let [service, other] = [(); 2].map(|()| Service::start_with_descriptors(PROGRAM, MAY_HAVE));
+    let [mut flooded, mut calm] = [&service, &other].map(Quiet::open);
     let slow = unread_streams(&service);
     let batches = batches(&service);
     raise_descriptors();
     judge(
         "serve",
         service.shim.id,
-        || quiet.stop(),
+        [&mut flooded, &mut calm].map(|quiet| move || quiet.stop()),
         |flood| {
             flood.start(half_bodies(service.address));
             flood.start(silent_sockets(service.address));
@@ -408,48 +420,71 @@ fn ask_for_ever(mut stream: TcpStream, may_ask: &AtomicBool) {
     }
 }
 
+/// A client of `run --url` that answers what it is asked.
+struct Bridged {
+    asker: Asker,
+    shim: Shim,
+    output: fs::File,
+    made: u64,
+    _folder: tempfile::TempDir,
+}
+
+impl Bridged {
+    fn open() -> Self {
+        let asker = Asker::start();
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("http://{}/mcp", asker.address);
+        let (shim, mut client) = run_url(PROGRAM, &url, [] as [&str; 0], folder.path(), &Transcript::default());
+        client.send(&request_with(
+            "0",
+            "initialize",
+            concat!(
+                r#"{"protocolVersion":"2025-11-25","capabilities":{},"#,
+                r#""clientInfo":{"name":"test","version":"1"}}"#
+            ),
+        ));
+        client.receive();
+        client.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+        let output = client.take_blocking_output();
+        let mut answers = output.try_clone().unwrap();
+        thread::spawn(move || {
+            while client.has_more() {
+                let asked: serde_json::Value = serde_json::from_str(&client.receive()).unwrap();
+                if asked["method"] == "ping" {
+                    // It may have ended meanwhile.
+                    let _ = writeln!(answers, "{}", result(&asked["id"].to_string(), "{}"));
+                }
+            }
+        });
+        Self { asker, shim, output, made: 0, _folder: folder }
+    }
+
+    /// How long a Stop takes until the server has it.
+    fn stop(&mut self) -> Duration {
+        self.made += 1;
+        let id = self.made.to_string();
+        writeln!(self.output, "{}", request(&id, "tools/call")).unwrap();
+        self.asker.calls.recv_timeout(Duration::from_secs(60)).unwrap();
+        let begun = Instant::now();
+        writeln!(self.output, "{}", cancelled(&id)).unwrap();
+        self.asker.cancels.recv_timeout(Duration::from_secs(60)).expect("the cancel reaches the server");
+        begun.elapsed()
+    }
+}
+
 /// Ten minutes, or as long as `RESCIND_SOAK_SECONDS` says.
 #[test]
 #[ignore = "takes ten minutes, or as long as it is told"]
 fn run_url_holds_what_is_documented_and_stops_while_its_server_floods_it() {
-    let asker = Asker::start();
-    let folder = tempfile::tempdir().unwrap();
-    let url = format!("http://{}/mcp", asker.address);
-    let (shim, mut client) = run_url(PROGRAM, &url, [] as [&str; 0], folder.path(), &Transcript::default());
-    client.send(&request_with(
-        "0",
-        "initialize",
-        concat!(
-            r#"{"protocolVersion":"2025-11-25","capabilities":{},"#,
-            r#""clientInfo":{"name":"test","version":"1"}}"#
-        ),
-    ));
-    client.receive();
-    client.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+    let [mut flooded, mut calm] = [(); 2].map(|()| Bridged::open());
     raise_descriptors();
-    // Pings of the server reach the client, which answers each.
-    let mut output = client.take_blocking_output();
-    let mut answers = output.try_clone().unwrap();
-    thread::spawn(move || {
-        loop {
-            let asked: serde_json::Value = serde_json::from_str(&client.receive()).unwrap();
-            if asked["method"] == "ping" && writeln!(answers, "{}", result(&asked["id"].to_string(), "{}")).is_err() {
-                return;
-            }
-        }
-    });
-    let mut made = 0;
-    let mut stop = || {
-        made += 1;
-        let id = made.to_string();
-        writeln!(output, "{}", request(&id, "tools/call")).unwrap();
-        asker.calls.recv_timeout(Duration::from_secs(60)).unwrap();
-        let begun = Instant::now();
-        writeln!(output, "{}", cancelled(&id)).unwrap();
-        asker.cancels.recv_timeout(Duration::from_secs(60)).expect("the cancel reaches the server");
-        begun.elapsed()
-    };
-    judge("run --url", shim.id, &mut stop, |_| asker.asks.store(true, Ordering::Relaxed));
+    let asks = Arc::clone(&flooded.asker.asks);
+    judge(
+        "run --url",
+        flooded.shim.id,
+        [&mut flooded, &mut calm].map(|bridged| move || bridged.stop()),
+        |_| asks.store(true, Ordering::Relaxed),
+    );
 }
 
 /// Each session holds a stream of its server's open, and a call that hangs. All of them share the descriptors.

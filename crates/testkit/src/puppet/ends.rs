@@ -145,6 +145,11 @@ impl Ends {
         message
     }
 
+    /// Whether more comes; waits for it or for the end of input, as long as it takes.
+    pub fn has_more(&mut self) -> bool {
+        self.input.as_mut().is_some_and(Listening::has_more)
+    }
+
     /// Receives this many bytes, whatever they are.
     pub fn receive_bytes(&mut self, count: usize) -> Vec<u8> {
         let Some(input) = &mut self.input else { self.fail("it closed its input before") };
@@ -225,6 +230,15 @@ impl Listening {
     pub fn rest(&mut self) -> Vec<u8> {
         while self.fill() {}
         std::mem::take(&mut self.received)
+    }
+
+    fn has_more(&mut self) -> bool {
+        if !self.received.is_empty() {
+            return true;
+        }
+        let mut fds = [PollFd::new(&self.fd, PollFlags::IN)];
+        while rustix::event::poll(&mut fds, None).is_err() {}
+        self.fill()
     }
 
     fn receive(&mut self, framing: Framing) -> String {
