@@ -103,7 +103,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse, allow_hyphen_values = true)]
     drain: Duration,
 
-    /// The most sessions at once; further ones are refused
+    /// The most sessions at once. For one more, an idle one makes room, whose client has said nothing for 10 s (or for
+    /// --resume-within, if that is shorter); if there is none, it is refused
     #[arg(long, value_name = "N", default_value = "1024", value_parser = crate::number::count, allow_hyphen_values = true)]
     max_sessions: usize,
 

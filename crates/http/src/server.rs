@@ -37,6 +37,7 @@ mod modern_only;
 mod owner;
 mod passed_status;
 mod placement;
+mod places;
 mod posted;
 mod proof;
 mod receive;

@@ -7,6 +7,7 @@ mod issuer;
 mod lifecycle;
 mod network;
 mod owners;
+mod places;
 mod pool;
 mod refusing;
 mod remote;

@@ -68,8 +68,18 @@ pub struct HttpServerConfig {
     /// How long the server may take to say which era it speaks ([`Stateless::Ask`]), and for the handshake of a shared
     /// link ([`Sessions::SharedLink`]).
     pub ask_within: Duration,
-    /// Sessions at once, and, where people are told apart, those without one; one more is refused with 503. An owner takes
-    /// another of these places only while fewer are his than are free: so nobody alone has more than half of them.
+    /// How long a client must have said nothing, with no request in flight and no stream open, before its session makes room
+    /// for another ([`max_sessions`](Self::max_sessions)); never longer than [`resume_within`](Self::resume_within).
+    pub room_after: Duration,
+    /// Sessions at once, and, where people are told apart, those without one. For one more an idle one makes room: of the
+    /// owner, or the address, that has most, the session whose client has said nothing for longest, and for
+    /// [`room_after`](Self::room_after) at least. Of an address with more than half of all any idle one does, but for those
+    /// of this machine. It ends as if its client had deleted it, and that is told with 404 at the next request, by which it
+    /// begins anew. A session with a request in flight or with a stream open never makes room, nor does one of an owner or
+    /// an address with no more of them than the newcomer has. If there is none, the newcomer is refused with 503.
+    ///
+    /// An owner takes another of these places only while fewer are his than are free: so nobody alone has more than half of
+    /// them. Beyond that an idle session of his own makes room.
     pub max_sessions: usize,
     /// Requests in flight of one session, of all that share a link, and of all stateless ones together; one more is
     /// refused.
@@ -224,6 +234,7 @@ impl Default for HttpServerConfig {
             idle: Duration::from_secs(60 * 60),
             resume_within: Duration::from_secs(5 * 60),
             ask_within: Duration::from_secs(30),
+            room_after: Duration::from_secs(10),
             max_sessions: 1024,
             max_in_flight: 65_536,
             max_batch: 1000,

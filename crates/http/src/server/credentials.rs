@@ -5,8 +5,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use rescind_proto::{error_code, frame::ResponseBody, json, time::Instant};
 
 use super::{
-    HttpServer, LinkInput, LinkKey, Sessions, Stateless, StreamKey, is_undecided, link::LinkUse, owner::Asker,
-    refusal::Refusal,
+    HttpServer, LinkInput, LinkKey, Sessions, Stateless, StreamKey, holder::Holder, is_undecided, link::LinkUse,
+    owner::Asker, refusal::Refusal,
 };
 
 /// The header `Authorization` of a request, or that it has none.
@@ -77,7 +77,7 @@ impl Unauthorized {
 
 impl HttpServer {
     /// The link of this person's requests outside a session; opened if there is none.
-    pub(crate) fn stateless_link(&mut self, now: Instant, asker: &Asker) -> Result<LinkKey, Refusal> {
+    pub(crate) fn stateless_link(&mut self, now: Instant, asker: &Asker, holder: &Holder) -> Result<LinkKey, Refusal> {
         if self.joins_eras() {
             let key = self.joint_link(now);
             if let Some(link) = self.links.get_mut(&key) {
@@ -93,7 +93,8 @@ impl HttpServer {
         }
         let parts_people = self.config.parts_people();
         if parts_people {
-            self.make_place(now, asker)?;
+            let place = self.find_place(now, asker, holder)?;
+            self.take_place(now, place);
         }
         let at = if parts_people { now } else { self.back_off.start(now) };
         let key = self.open_link_at(now, at, LinkUse::Stateless, None, asker);
@@ -112,40 +113,6 @@ impl HttpServer {
     /// Whether requests outside a session go to the program that sessions share.
     pub(crate) fn joins_eras(&self) -> bool {
         self.config.stateless == Stateless::Joined && self.config.sessions == Sessions::SharedLink
-    }
-
-    /// Sees that there is a place for one more session, or for one more link of people without. The link that was idle for
-    /// longest makes room.
-    ///
-    /// An owner takes another place only while fewer are his than are free. So nobody alone has more than half of them, and
-    /// the next no more than half of what is left.
-    pub(crate) fn make_place(&mut self, now: Instant, asker: &Asker) -> Result<(), Refusal> {
-        let people = if self.config.parts_people() { self.shared.links.len() } else { 0 };
-        let free = self.config.max_sessions.saturating_sub(self.sessions.len() + people);
-        let taken = self.places_of(asker);
-        if taken > 0 && taken >= free {
-            return Err(self.overloaded("you have as many sessions as one owner may have now; end one of them"));
-        }
-        if free > 0 {
-            return Ok(());
-        }
-        let idle = self.shared.links.values().filter(|_| people > 0).filter_map(|key| {
-            let link = self.links.get(key).filter(|link| link.is_idle())?;
-            (!self.shared.is_asked(*key)).then_some((link.idle_since, *key))
-        });
-        let Some((_, oldest)) = idle.min() else {
-            let words = if people > 0 { "too many sessions, and people without one" } else { "too many sessions" };
-            return Err(self.overloaded(words));
-        };
-        self.end_link(now, oldest);
-        Ok(())
-    }
-
-    /// How many places an owner has taken. Where there are no owners, nobody is told of another's.
-    fn places_of(&self, asker: &Asker) -> usize {
-        let Some(owner) = &asker.owner else { return 0 };
-        let sessions = self.sessions.values().filter(|session| session.owner.as_ref() == Some(owner)).count();
-        sessions + usize::from(self.shared.links.contains_key(asker))
     }
 
     /// Looks after a link of people without a session: ends it if it was idle for too long.

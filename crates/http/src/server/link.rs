@@ -41,7 +41,8 @@ pub enum LinkInput {
     StreamClosed(RequestId),
     /// What follows belongs to these, the value of `Authorization`, or to nobody who said who he is.
     Credentials(Option<HeaderValue>),
-    /// The client is gone: it ended its session, or was away for too long. The requests in flight are cancelled.
+    /// The client is gone: it ended its session, was away for too long, or has made room for another. The requests in flight
+    /// are cancelled.
     End,
 }
 

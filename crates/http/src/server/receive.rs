@@ -16,7 +16,6 @@ use rescind_proto::{
 use super::{
     HttpServer, LinkInput, LinkKey, ReplyKey, SessionKey, Sessions, StreamKey,
     head::{Head, SESSION},
-    holder::Holder,
     joint,
     link::{InputNumber, LinkUse},
     posted::{Edit, Meta, Posted, check_look_alikes, check_names, line, text, unreadable},
@@ -93,7 +92,8 @@ impl HttpServer {
         if self.is_draining {
             return Err(self.overloaded("no further session is opened now").of(&request.id));
         }
-        self.make_place(now, posted.asker).map_err(|refusal| refusal.of(&request.id))?;
+        let holder = self.holder_of(reply);
+        let place = self.find_place(now, posted.asker, &holder).map_err(|refusal| refusal.of(&request.id))?;
         if self.config.sessions == Sessions::SharedLink {
             let link = self.joint_link(now);
             self.check_room(now, link, 1).map_err(|refusal| refusal.of(&request.id))?;
@@ -101,6 +101,7 @@ impl HttpServer {
         let Some(id) = self.session_id.take() else {
             return Err(self.overloaded("there is no id for a session").of(&request.id));
         };
+        self.take_place(now, place);
         if let (Some(reply), Ok(id)) = (self.replies.get_mut(&reply), HeaderValue::from_str(&id)) {
             reply.add_header(SESSION, id);
         }
@@ -110,7 +111,6 @@ impl HttpServer {
             Sessions::SharedLink => self.joint_link(now),
         };
         let owner = posted.asker.owner.clone();
-        let holder = self.replies.get(&reply).map_or(Holder::Anyone, |reply| reply.holder.clone());
         let session = Session::new(id.clone(), owner, holder, link, request.params.raw, now, self.config.seed);
         self.sessions.insert(key, session);
         self.session_ids.insert(id, key);

@@ -354,7 +354,7 @@ impl HttpServer {
         let Some(session) = self.sessions.get(&key) else { return };
         let within = self.config.resume_within;
         let is_over = session.replies == 0
-            && if session.streams.values().any(|stream| self.is_waiting(*stream)) {
+            && if self.has_requests(key) {
                 now.since(session.heard) >= within
             } else {
                 now.since(session.idle_since) >= self.config.idle
@@ -368,10 +368,6 @@ impl HttpServer {
             self.retire_oldest(key);
         }
         self.upkeep.arm(now, key);
-    }
-
-    fn is_waiting(&self, stream: StreamKey) -> bool {
-        self.streams.get(&stream).is_some_and(|stream| !stream.waiting.is_empty())
     }
 
     /// Notes that nothing more is said on a stream. In a session its client may fetch it for a while.

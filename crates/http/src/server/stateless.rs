@@ -17,6 +17,7 @@ use super::{
     HttpServer, HttpServerConfig, LinkInput, LinkKey, ReplyKey, Stateless, StreamKey,
     credentials::Unauthorized,
     head::Head,
+    holder::Holder,
     owner::Asker,
     posted::{Meta, Posted, check_look_alikes, line, unreadable},
     refusal::Refusal,
@@ -137,7 +138,7 @@ impl HttpServer {
             self.joint_link(now);
         } else if let Era::Unknown = self.shared.era {
             // Without room for that, clients ask when they come.
-            let _ = self.ask_era(now, &Asker::default());
+            let _ = self.ask_era(now, &Asker::default(), &Holder::Anyone);
         }
     }
 
@@ -185,7 +186,7 @@ impl HttpServer {
             // here closing the stream cancels (MCP-H05).
             Frame::Notification(notification) if !self.passes_notification(&notification.method) => {}
             Frame::Notification(_) => {
-                let link = self.stateless_link(now, posted.asker)?;
+                let link = self.stateless_link(now, posted.asker, &self.holder_of(reply))?;
                 self.check_room(now, link, 0)?;
                 self.push_input(link, LinkInput::Message(line(posted.body, Vec::new())));
             }
@@ -208,7 +209,9 @@ impl HttpServer {
         if self.is_draining {
             return Err(self.overloaded("no further request is taken now").of(&request.id));
         }
-        let link = self.stateless_link(now, posted.asker).map_err(|refusal| refusal.of(&request.id))?;
+        let link = self
+            .stateless_link(now, posted.asker, &self.holder_of(reply))
+            .map_err(|refusal| refusal.of(&request.id))?;
         self.check_room(now, link, 1).map_err(|refusal| refusal.of(&request.id))?;
         let stream = StreamKey(self.allocate_key());
         self.insert_stream(now, reply, stream, Stream::new(link, dialect, posted.asker.owner.clone(), None));
@@ -230,7 +233,7 @@ impl HttpServer {
             return Err(self.overloaded("no further request is taken now"));
         }
         if let Era::Unknown = self.shared.era {
-            self.ask_era(now, asker)?;
+            self.ask_era(now, asker, &self.holder_of(reply))?;
         }
         if let Some(question) = self.shared.question() {
             self.check_rest(now, question.link)?;
@@ -246,8 +249,8 @@ impl HttpServer {
     }
 
     /// Asks the server which era it speaks.
-    pub(crate) fn ask_era(&mut self, now: Instant, asker: &Asker) -> Result<(), Refusal> {
-        let link = self.stateless_link(now, asker)?;
+    pub(crate) fn ask_era(&mut self, now: Instant, asker: &Asker, holder: &Holder) -> Result<(), Refusal> {
+        let link = self.stateless_link(now, asker, holder)?;
         let id = self.ask_program(link, "server/discover", |out| out.extend_from_slice(DISCOVER.as_bytes()));
         if !self.is_resting(link) {
             self.ask.arm(now, link);

@@ -20,6 +20,7 @@ mod joined;
 mod look_alikes;
 mod modern;
 mod owner;
+mod places;
 mod questions;
 mod restarts;
 mod resuming;

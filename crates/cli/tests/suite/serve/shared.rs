@@ -138,6 +138,31 @@ fn the_work_of_a_client_that_never_comes_back_is_cancelled_and_nobody_elses() {
 }
 
 #[test]
+fn an_idle_session_makes_room_and_one_with_a_call_in_flight_is_still_stopped_by_its_client() {
+    let service = Service::shared(PROGRAM, ["--max-sessions", "2", "--resume-within", "100ms"]);
+    let opening = [open(&service), open(&service)];
+    let mut server = accept(&service);
+    let [busy, idle] = opening.map(Client::of);
+    let (mut call, known) = busy.call(&service, &mut server, 0);
+    let next = loop {
+        let mut opening = open(&service);
+        let head = opening.head();
+        match head.status {
+            503 => {}
+            status => break (status, Client { id: head.header("mcp-session-id").unwrap().to_owned() }),
+        }
+    };
+    assert_eq!(next.0, 200);
+    let (_, head) = service.post(&idle.headers(), &request("9", "ping"));
+    assert_eq!(head.status, 404);
+    next.1.mark(&service, &mut server);
+    busy.tell(&service, &cancelled("1"));
+    server.expect(&cancelled(&known));
+    assert_eq!(call.head().status, 200);
+    call.expect_end();
+}
+
+#[test]
 fn the_end_of_one_session_stops_its_work_and_nobody_elses() {
     let service = serve();
     let opening = [open(&service), open(&service)];

@@ -1,0 +1,126 @@
+//! Places under one bound: of sessions and, where people are told apart, of links of people without one. Which of them
+//! makes room for the next.
+
+use core::{cmp::Reverse, net::IpAddr};
+use std::collections::BTreeMap;
+
+use rescind_proto::time::Instant;
+
+use super::{
+    HttpServer, LinkKey, ReplyKey, SessionKey, holder::Holder, owner::Asker, refusal::Refusal, session::Session,
+};
+
+/// Where the next session, or the next link of people without one, finds its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Place {
+    /// One is free.
+    Free,
+    /// This idle link makes room. Its people lose nothing by it: their next request opens another.
+    OfLink(LinkKey),
+    /// This idle session makes room.
+    OfSession(SessionKey),
+}
+
+impl HttpServer {
+    /// Finds a place for one more session, or for one more link of people without; nothing is ended yet
+    /// ([`take_place`](Self::take_place)).
+    ///
+    /// An owner takes another place only while fewer are his than are free. So nobody alone has more than half of them, and
+    /// the next no more than half of what is left. Beyond that only a session of the owner's own makes room.
+    pub(crate) fn find_place(&self, now: Instant, asker: &Asker, holder: &Holder) -> Result<Place, Refusal> {
+        let people = if self.config.parts_people() { self.shared.links.len() } else { 0 };
+        let free = self.config.max_sessions.saturating_sub(self.sessions.len() + people);
+        let taken = self.places_of(asker);
+        if taken > 0 && taken >= free {
+            let own = self.yielding_session(now, |session, _| session.owner == asker.owner);
+            let words = "you have as many sessions as one owner may have now; end one of them";
+            return own.map(Place::OfSession).ok_or_else(|| self.overloaded(words));
+        }
+        if free > 0 {
+            return Ok(Place::Free);
+        }
+        if let Some(link) = self.yielding_link().filter(|_| people > 0) {
+            return Ok(Place::OfLink(link));
+        }
+        let own = self.sessions.values().filter(|session| session.holder == *holder).count();
+        let session = self.yielding_session(now, |session, held| session.holder == *holder || held > own);
+        let words = if people > 0 { "too many sessions, and people without one" } else { "too many sessions" };
+        session.map(Place::OfSession).ok_or_else(|| self.overloaded(words))
+    }
+
+    /// Ends what makes room.
+    pub(crate) fn take_place(&mut self, now: Instant, place: Place) {
+        match place {
+            Place::Free => {}
+            Place::OfLink(link) => self.end_link(now, link),
+            Place::OfSession(session) => self.end_session(now, session),
+        }
+    }
+
+    /// Whom what this request opens is counted for.
+    pub(crate) fn holder_of(&self, reply: ReplyKey) -> Holder {
+        self.replies.get(&reply).map_or(Holder::Anyone, |reply| reply.holder.clone())
+    }
+
+    /// How many places an owner has taken. Where there are no owners, nobody is told of another's.
+    fn places_of(&self, asker: &Asker) -> usize {
+        let Some(owner) = &asker.owner else { return 0 };
+        let sessions = self.sessions.values().filter(|session| session.owner.as_ref() == Some(owner)).count();
+        sessions + usize::from(self.shared.links.contains_key(asker))
+    }
+
+    /// The link of people without a session that was idle for longest.
+    fn yielding_link(&self) -> Option<LinkKey> {
+        let idle = self.shared.links.values().filter_map(|key| {
+            let link = self.links.get(key).filter(|link| link.is_idle())?;
+            (!self.shared.is_asked(*key)).then_some((link.idle_since, *key))
+        });
+        idle.min().map(|(_, key)| key)
+    }
+
+    /// The session that makes room, of those that may by who they are and how many their holder has: of the holder that has
+    /// most, the one whose client was heard of last the longest time ago. One with a request in flight or a stream open
+    /// never does. Costs time in proportion to the sessions.
+    fn yielding_session(&self, now: Instant, may: impl Fn(&Session, usize) -> bool) -> Option<SessionKey> {
+        let mut held = BTreeMap::<&Holder, usize>::new();
+        self.sessions.values().for_each(|session| *held.entry(&session.holder).or_default() += 1);
+        let mut yielding: Vec<_> = self
+            .sessions
+            .iter()
+            .filter_map(|(key, session)| {
+                let held = held.get(&session.holder).copied().unwrap_or_default();
+                let is_quiet = now.since(session.heard) >= self.room_after(&session.holder, held);
+                let yields = session.replies == 0 && is_quiet && may(session, held);
+                yields.then_some((Reverse(held), session.heard, *key))
+            })
+            .collect();
+        yielding.sort_unstable();
+        yielding.into_iter().map(|(_, _, key)| key).find(|key| !self.has_requests(*key))
+    }
+
+    /// How long the client of a session must have said nothing before its session makes room. Of an address with more
+    /// than half of the places any does: one that opens sessions without a pause would else shut out everybody.
+    fn room_after(&self, holder: &Holder, held: usize) -> core::time::Duration {
+        let is_greedy = is_told_apart(holder) && held > self.config.max_sessions.div_ceil(2);
+        if is_greedy { core::time::Duration::ZERO } else { self.config.room_after.min(self.config.resume_within) }
+    }
+
+    /// Whether a session has a request in flight.
+    pub(crate) fn has_requests(&self, key: SessionKey) -> bool {
+        let Some(session) = self.sessions.get(&key) else { return false };
+        let mut streams = session.streams.values().filter_map(|stream| self.streams.get(stream));
+        streams.any(|stream| !stream.waiting.is_empty())
+    }
+}
+
+/// Whether all that this holder has is of one client. On this machine there may be a proxy, and many behind it.
+fn is_told_apart(holder: &Holder) -> bool {
+    match holder {
+        Holder::Anyone => false,
+        Holder::Address(IpAddr::V4(address)) => !address.is_loopback(),
+        // What is left of `::1` as a network.
+        Holder::Address(IpAddr::V6(network)) => !network.is_unspecified(),
+        Holder::Owner(_) => true,
+    }
+}
