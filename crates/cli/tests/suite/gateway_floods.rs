@@ -123,7 +123,9 @@ fn judge(
     flood.is_over.store(true, Ordering::Relaxed);
     let (count, steps) = (under.0.len(), flood.done.load(Ordering::Relaxed));
     let (alone, beside, under) = (alone.p99(), beside.p99(), under.p99());
-    println!("{name}: p99 of {count} Stops: {under:?} under {steps} steps of the flood, {beside:?} beside it, {alone:?} alone");
+    println!(
+        "{name}: p99 of {count} Stops: {under:?} under {steps} steps of the flood, {beside:?} beside it, {alone:?} alone"
+    );
     println!("{name}: {} bytes and {most} descriptors at most", peak_memory(process));
     assert!(under <= beside.mul_f64(SLOWER), "the flood makes Stops more than {SLOWER} times slower");
 }
@@ -296,17 +298,12 @@ fn serve_holds_what_is_documented_and_stops_while_it_is_flooded() {
     let slow = unread_streams(&service);
     let batches = batches(&service);
     raise_descriptors();
-    judge(
-        "serve",
-        service.shim.id,
-        [&mut flooded, &mut calm].map(|quiet| move || quiet.stop()),
-        |flood| {
-            flood.start(half_bodies(service.address));
-            flood.start(silent_sockets(service.address));
-            flood.start(slow);
-            flood.start(batches);
-        },
-    );
+    judge("serve", service.shim.id, [&mut flooded, &mut calm].map(|quiet| move || quiet.stop()), |flood| {
+        flood.start(half_bodies(service.address));
+        flood.start(silent_sockets(service.address));
+        flood.start(slow);
+        flood.start(batches);
+    });
 }
 
 /// A server on HTTP that opens sessions, says nothing to what its clients answer, and reports each call, each cancel and who
@@ -479,12 +476,9 @@ fn run_url_holds_what_is_documented_and_stops_while_its_server_floods_it() {
     let [mut flooded, mut calm] = [(); 2].map(|()| Bridged::open());
     raise_descriptors();
     let asks = Arc::clone(&flooded.asker.asks);
-    judge(
-        "run --url",
-        flooded.shim.id,
-        [&mut flooded, &mut calm].map(|bridged| move || bridged.stop()),
-        |_| asks.store(true, Ordering::Relaxed),
-    );
+    judge("run --url", flooded.shim.id, [&mut flooded, &mut calm].map(|bridged| move || bridged.stop()), |_| {
+        asks.store(true, Ordering::Relaxed)
+    });
 }
 
 /// Each session holds a stream of its server's open, and a call that hangs. All of them share the descriptors.
