@@ -863,7 +863,8 @@ fn is_loosely(id: &RequestId, request: &RequestId) -> bool {
 const UNREADABLE: &[u8] = br#"{"code":-32603,"message":"the answer could not be read"}"#;
 const GONE: &str = "2026-07-28 has no such method";
 const NO_TASKS: &str = "the server's tasks are of another revision, which this client does not speak";
-const UNKNOWN_STATE: &str = "this requestState is unknown, used up or expired: call anew";
+const UNKNOWN_STATE: &str =
+    "this requestState is unknown, used up or expired, or of another process: send the call again without it";
 const NO_QUESTIONS: &str = "the client speaks a revision in which servers send no requests";
 
 /// The newest revision with a handshake, and the one without, by their dates.

@@ -18,7 +18,7 @@ use tokio::{sync::oneshot, time::Sleep};
 use super::{
     ABANDONABLE, CLIENT_CAPABILITIES,
     ask::{ASKABLE, Asking},
-    suspended::{Reservation, Retry, Suspended},
+    suspended::{NoSuspended, Reservation, Retry, Suspended},
 };
 use crate::peer::{
     self, Cause, CauseCode, ErrorObject, Route, error_code,
@@ -265,15 +265,15 @@ fn resume(
     }
     let member = |name| request.params().and_then(|params| raw::member(params, name));
     let Some(state) = member("requestState") else { return Ok(None) };
-    let unknown = || ErrorObject::invalid_params("this requestState is unknown, used up or expired: call anew");
-    let state = raw::text(state).ok_or_else(unknown)?;
+    let refused = |reason: NoSuspended| ErrorObject::invalid_params(reason.words());
+    let state = raw::text(state).ok_or_else(|| refused(NoSuspended::Unknown))?;
     let responses = member("inputResponses").map_or(Ok(Value::Null), serde_json::from_slice)?;
-    let retry = suspended.remove(&state, route).ok_or_else(unknown)?;
+    let retry = suspended.remove(&state, route).map_err(refused)?;
     let (outcome, ended) = oneshot::channel();
     let (hand_over, handed) = oneshot::channel();
     let work = Arc::clone(request.context().work());
     let sent = retry.send(Retry { responses, work: Arc::clone(&work), outcome, suspended: hand_over });
-    sent.map_err(|_expired| unknown())?;
+    sent.map_err(|_expired| refused(NoSuspended::Over))?;
     Ok(Some(follow(work, handed, ended)))
 }
 

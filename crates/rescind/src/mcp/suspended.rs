@@ -2,7 +2,8 @@
 //!
 //! A client need not come back. So how many wait is bounded, and each waits no longer than its time; what a state names
 //! is one handler of one route on one connection, once. The state is 128 bits that cannot be guessed: whatever a client
-//! makes up names nothing.
+//! makes up names nothing. Before them stands a name of this table, so that a client whose next round has reached another
+//! process is told so.
 
 use std::{
     collections::HashMap,
@@ -20,6 +21,8 @@ use crate::peer::{handler::HandlerOutput, running_request::RunningRequest};
 #[derive(Debug)]
 pub(super) struct Suspended {
     limits: SuspendLimits,
+    /// Begins each state that was issued here. It is drawn at random, and no secret.
+    name: Box<str>,
     seeds: [RandomState; 2],
     table: Mutex<SuspendedTable>,
 }
@@ -50,6 +53,30 @@ struct SuspendedHandler {
     retry: oneshot::Sender<Retry>,
 }
 
+/// The reason why a state names no handler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NoSuspended {
+    /// It has not the form of a state, or is for a call of something else.
+    Unknown,
+    /// It was issued by another table: of another process, of one before this, or of another connection.
+    Elsewhere,
+    /// It was issued here, and its handler waits no longer.
+    Over,
+}
+
+impl NoSuspended {
+    /// What its client is told (-32602).
+    pub(super) const fn words(self) -> &'static str {
+        match self {
+            Self::Unknown => "this requestState is unknown, or of another call: send the call again without it",
+            Self::Elsewhere => {
+                "the question was asked by another process, or on another connection: send the call again without requestState"
+            }
+            Self::Over => "this requestState is used up or expired: send the call again without it",
+        }
+    }
+}
+
 /// A client's new request that brings the input.
 #[derive(Debug)]
 pub(super) struct Retry {
@@ -73,7 +100,8 @@ pub(super) struct Reservation {
 
 impl Suspended {
     pub(super) fn new(limits: SuspendLimits) -> Arc<Self> {
-        Arc::new(Self { limits, seeds: [RandomState::new(), RandomState::new()], table: Mutex::default() })
+        let name = format!("{:016x}.", RandomState::new().hash_one(0)).into();
+        Arc::new(Self { limits, name, seeds: [RandomState::new(), RandomState::new()], table: Mutex::default() })
     }
 
     pub(super) const fn time(&self) -> Duration {
@@ -88,19 +116,36 @@ impl Suspended {
         }
         table.given += 1;
         let [high, low] = [0, 1].map(|seed| self.seeds[seed].hash_one(table.given));
-        let state: Box<str> = format!("{high:016x}{low:016x}").into();
+        let state: Box<str> = format!("{}{high:016x}{low:016x}", self.name).into();
         let (sender, retry) = oneshot::channel();
         table.waiting.insert(state.clone(), SuspendedHandler { route: Arc::clone(route), retry: sender });
         Some(Reservation { table: Arc::clone(self), state, retry })
     }
 
     /// Removes the handler of this route that waits under `state`, once.
-    pub(super) fn remove(&self, state: &str, route: &str) -> Option<oneshot::Sender<Retry>> {
+    ///
+    /// # Errors
+    ///
+    /// None waits, for this reason.
+    pub(super) fn remove(&self, state: &str, route: &str) -> Result<oneshot::Sender<Retry>, NoSuspended> {
         let mut table = self.lock();
-        if &*table.waiting.get(state)?.route != route {
-            return None;
+        if table.waiting.get(state).is_some_and(|entry| &*entry.route != route) {
+            return Err(NoSuspended::Unknown);
         }
-        table.waiting.remove(state).map(|entry| entry.retry)
+        table.waiting.remove(state).map(|entry| entry.retry).ok_or_else(|| self.judge(state))
+    }
+
+    /// The reason why no handler waits under this.
+    fn judge(&self, state: &str) -> NoSuspended {
+        let is_hex = |text: &str| text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        // A gateway may have put something before it.
+        let named = state.rsplit_once('.').map(|(name, secret)| (name.rsplit('.').next().unwrap_or(name), secret));
+        match named {
+            Some((name, secret)) if name.len() == 16 && secret.len() == 32 && is_hex(name) && is_hex(secret) => {
+                if state.starts_with(&*self.name) { NoSuspended::Over } else { NoSuspended::Elsewhere }
+            }
+            Some(_) | None => NoSuspended::Unknown,
+        }
     }
 
     /// Ends the wait of a handler whose client will not call again.
@@ -117,5 +162,48 @@ impl Suspended {
 impl Drop for Reservation {
     fn drop(&mut self) {
         self.table.abandon(&self.state);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_that_names_no_handler_is_refused_with_the_reason() {
+        let tables = [(); 2].map(|()| Suspended::new(SuspendLimits::default()));
+        let route: Arc<str> = "tool".into();
+        let [here, elsewhere] = tables.each_ref().map(|table| table.enter(&route).unwrap());
+        let refused = |state: &str| tables[0].remove(state, "tool").unwrap_err();
+        assert_eq!(refused(&elsewhere.state), NoSuspended::Elsewhere);
+        assert_eq!(refused(&format!("of.a.gateway.{}", elsewhere.state)), NoSuspended::Elsewhere);
+        let (name, secret) = here.state.split_once('.').unwrap();
+        let (first, last) = here.state.split_at(here.state.len() - 1);
+        for state in [
+            "",
+            ".",
+            name,
+            secret,
+            first,
+            &format!("{}x", here.state),
+            &format!(" {}", here.state),
+            &here.state.to_uppercase(),
+            &format!("{name}{secret}"),
+            &format!("{name}:{secret}"),
+            &format!("{secret}.{name}"),
+            &format!("{first}ä"),
+            &format!("{first}\0"),
+            &"x".repeat(1 << 20),
+            &format!("{name}.{}", "0".repeat(1 << 20)),
+            &here.state.repeat(2),
+        ] {
+            assert_eq!(refused(state), NoSuspended::Unknown, "{}", &state[..state.floor_char_boundary(80)]);
+        }
+        assert_eq!(tables[0].remove(&here.state, "another").unwrap_err(), NoSuspended::Unknown);
+        let guessed = format!("{first}{}", if last == "0" { "1" } else { "0" });
+        assert_eq!(refused(&guessed), NoSuspended::Over);
+        // After all that it waits still, and once.
+        assert!(tables[0].remove(&here.state, "tool").is_ok());
+        assert_eq!(refused(&here.state), NoSuspended::Over);
     }
 }
