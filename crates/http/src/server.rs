@@ -14,6 +14,7 @@
 //! drains [`poll_event`](HttpServer::poll_event).
 
 mod access;
+mod asked_by;
 mod back_off;
 mod bearers;
 mod caller;
@@ -71,6 +72,7 @@ use rescind_proto::{
 };
 
 pub use access::{Access, TokenDigest};
+pub use asked_by::PoolMember;
 pub use bearers::{Bearers, BearersError, LineFault};
 pub use caller::{Caller, Extension};
 pub use config::{HttpServerConfig, Sessions, Stateless};
@@ -240,7 +242,10 @@ impl HttpServer {
             log_level: None,
             own_answers: Vec::new(),
             task_owners: TaskOwners::new(task_owners::MAX_TASKS, config.seed),
-            made_tasks: MadeTasks::new(if config.is_one_of_several { task_owners::MAX_TASKS } else { 0 }, config.seed),
+            made_tasks: MadeTasks::new(
+                if config.pool_member.is_some() { task_owners::MAX_TASKS } else { 0 },
+                config.seed,
+            ),
             keyring: Keyring::new(),
             back_off: BackOff::default(),
             resting: BTreeSet::new(),

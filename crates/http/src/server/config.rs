@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{
     access::Access,
+    asked_by::PoolMember,
     credentials::MAX_CREDENTIALS,
     discovery::{MAX_PAGE, MAX_PAGES},
     hosts::Hosts,
@@ -42,9 +43,10 @@ pub struct HttpServerConfig {
     /// It means nothing where the header is for [`access`](Self::access), or where sessions [share](Sessions::SharedLink) one
     /// there.
     pub passes_authorization: bool,
-    /// Whether others serve the same, and requests are placed among all of them ([`place`](super::place)): then it remembers
-    /// which tasks were made here.
-    pub is_one_of_several: bool,
+    /// Its place among several that serve the same, if requests are placed among all of them ([`place`](super::place)): it
+    /// then remembers which tasks were made here, and marks each `requestState` that its program gives. A
+    /// [`Pool`](crate::shell::Pool) sets it.
+    pub pool_member: Option<PoolMember>,
     /// Notifications of clients that are passed on to a program which several share. Others are refused, but for cancels
     /// and for what the protocol has a client say; none of those are passed on. Where a program has one client, all are.
     pub notifications: Vec<Box<str>>,
@@ -159,7 +161,7 @@ impl HttpServerConfig {
         let owner = if self.access.has_owners() { 2 * (MAX_OWNER + REQUEST) } else { 0 };
         let has_shared_tasks = self.access.has_owners() && matches!(self.sessions, Sessions::SharedLink);
         let tasks = if has_shared_tasks { MAX_TASKS * (MAX_TASK_ID + MAX_OWNER + STREAM) } else { 0 };
-        let made = if self.is_one_of_several { MAX_TASKS * (MAX_TASK_ID + STREAM) } else { 0 };
+        let made = if self.pool_member.is_some() { MAX_TASKS * (MAX_TASK_ID + STREAM) } else { 0 };
         let waiting_for_keys = if matches!(self.access, Access::Issuer(_)) { self.max_input + MAX_KEYRING } else { 0 };
         // A whole answer that is no longer waits for its head to be taken.
         let reply = STREAM + CHUNK;
@@ -225,7 +227,7 @@ impl Default for HttpServerConfig {
             access: Access::Open,
             sessions: Sessions::OwnLink,
             passes_authorization: false,
-            is_one_of_several: false,
+            pool_member: None,
             notifications: Vec::new(),
             stateless: Stateless::Ask,
             stream_after: Duration::from_millis(100),

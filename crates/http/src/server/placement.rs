@@ -3,7 +3,7 @@
 use http::{HeaderMap, request::Parts};
 
 use super::{
-    HttpServer,
+    HttpServer, PoolMember,
     head::{METHOD, NAME, SESSION, VERSION},
 };
 use rescind_proto::dialect::mcp;
@@ -26,20 +26,24 @@ pub struct Candidate {
     pub has_session: bool,
     /// It has made the task that the request is about, by its headers (TASK-26).
     pub has_task: bool,
+    /// It asked for the input that the request brings, by its `requestState` (MCP-M03).
+    pub has_asked: bool,
     /// How busy it is.
     pub load: Load,
 }
 
 impl HttpServer {
-    /// What this machine says of a request, for [`place`].
+    /// What this machine says of a request, for [`place`]. The request brings input that `asked_by` has asked for.
     #[must_use]
-    pub fn candidate(&self, head: &Parts) -> Candidate {
+    pub fn candidate(&self, head: &Parts, asked_by: Option<PoolMember>) -> Candidate {
         let has_session = text(&head.headers, &SESSION).is_some_and(|id| self.session_ids.contains_key(id));
         let is_about_task = text(&head.headers, &METHOD).is_some_and(|method| method.starts_with("tasks/"));
         let task = text(&head.headers, &NAME).filter(|_| is_about_task);
         let has_task = task.is_some_and(|id| self.has_task(id, &head.headers));
+        let has_asked = asked_by.is_some() && asked_by == self.config.pool_member;
         let (in_flight, sessions) = (self.in_flight(), self.sessions.len());
-        Candidate { has_session, has_task, load: Load { is_resting: !self.resting.is_empty(), in_flight, sessions } }
+        let load = Load { is_resting: !self.resting.is_empty(), in_flight, sessions };
+        Candidate { has_session, has_task, has_asked, load }
     }
 
     /// Whether a task was made here. With owners only if it is of who asks: another's may have the same name.
@@ -51,23 +55,27 @@ impl HttpServer {
     }
 }
 
-/// The place of the machine that a request is for: the one that has its session, or its task; else the one that is least busy, by
-/// sessions for a client that begins one, and by requests for one that has none. Of several the first. Costs time in
-/// proportion to their number.
+/// The place of the machine that a request is for: the one that has its session, or its task, or that asked for the input
+/// which it brings; else the one that is least busy, by sessions for a client that begins one, and by requests for one that
+/// has none. Of several the first. Costs time in proportion to their number.
 #[must_use]
 pub fn place(head: &Parts, candidates: &[Candidate]) -> usize {
     let has_it = candidates.iter().position(|candidate| candidate.has_session);
-    if let Some(at) = has_it.or_else(|| candidates.iter().position(|candidate| candidate.has_task)) {
+    let has_it = has_it.or_else(|| candidates.iter().position(|candidate| candidate.has_task));
+    if let Some(at) = has_it.or_else(|| candidates.iter().position(|candidate| candidate.has_asked)) {
         return at;
     }
-    let is_stateless =
-        text(&head.headers, &VERSION).is_some_and(|version| mcp::LATEST.name.strip_prefix("mcp-") == Some(version));
-    let busy = |load: &Load| match is_stateless {
+    let busy = |load: &Load| match names_latest(head) {
         true => (load.is_resting, load.in_flight, load.sessions),
         false => (load.is_resting, load.sessions, load.in_flight),
     };
     let least = candidates.iter().enumerate().min_by_key(|(_, candidate)| busy(&candidate.load));
     least.map_or(0, |(at, _)| at)
+}
+
+/// Whether a request names the revision without sessions.
+pub(crate) fn names_latest(head: &Parts) -> bool {
+    text(&head.headers, &VERSION).is_some_and(|version| mcp::LATEST.name.strip_prefix("mcp-") == Some(version))
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &http::HeaderName) -> Option<&'a str> {
@@ -87,7 +95,8 @@ mod tests {
     }
 
     fn candidate(in_flight: usize, sessions: usize) -> Candidate {
-        Candidate { has_session: false, has_task: false, load: Load { is_resting: false, in_flight, sessions } }
+        let load = Load { is_resting: false, in_flight, sessions };
+        Candidate { has_session: false, has_task: false, has_asked: false, load }
     }
 
     #[test]
@@ -106,6 +115,18 @@ mod tests {
         assert_eq!(place(&head(&[("mcp-protocol-version", "2026-07-28")]), &all), 1);
         all[0].has_session = true;
         assert_eq!(place(&head(&[("mcp-session-id", "s")]), &all), 0);
+    }
+
+    #[test]
+    fn input_goes_where_it_was_asked_for() {
+        let mut all = [candidate(0, 0), candidate(9, 9), candidate(1, 1)];
+        let request = head(&[("mcp-protocol-version", "2026-07-28")]);
+        all[1].has_asked = true;
+        assert_eq!(place(&request, &all), 1);
+        all[1].load.is_resting = true;
+        assert_eq!(place(&request, &all), 1, "nobody else knows of it");
+        all[2].has_task = true;
+        assert_eq!(place(&request, &all), 2);
     }
 
     #[test]

@@ -438,9 +438,9 @@ impl HttpServer {
         request: &Request<'_>,
         meta: &Meta<'_>,
     ) -> Option<(RequestId, Vec<Edit>)> {
+        let mut edits: Vec<Edit> = self.unmark_state(body, request.params.raw).into_iter().collect();
         let (link, stream) = (self.links.get_mut(&link)?, self.streams.get_mut(&stream_key)?);
         let link_id = link.id_for(&request.id);
-        let mut edits = Vec::new();
         if link_id != request.id {
             edits.push((request.id_span.clone(), text(&link_id)));
             if let Some(session) = stream.session().and_then(|session| self.sessions.get_mut(&session)) {

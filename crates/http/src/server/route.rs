@@ -174,6 +174,7 @@ impl HttpServer {
         self.note_proof(now, stream_key, unauthorized.as_ref());
         if let ResponseBody::Result(result) = response.body {
             self.note_task(stream_key, result);
+            edits.extend(self.mark_state(stream_key, message, result));
             if waiting.lists_tasks {
                 edits.extend(self.own_tasks(stream_key, message, result));
             }

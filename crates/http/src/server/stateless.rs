@@ -185,10 +185,11 @@ impl HttpServer {
             // What is not passed on is a cancel, or for nobody. A cancel names a request by an id that others may have, too:
             // here closing the stream cancels (MCP-H05).
             Frame::Notification(notification) if !self.passes_notification(&notification.method) => {}
-            Frame::Notification(_) => {
+            Frame::Notification(notification) => {
                 let link = self.stateless_link(now, posted.asker, &self.holder_of(reply))?;
                 self.check_room(now, link, 0)?;
-                self.push_input(link, LinkInput::Message(line(posted.body, Vec::new())));
+                let edits = self.unmark_state(posted.body, notification.params.raw).into_iter().collect();
+                self.push_input(link, LinkInput::Message(line(posted.body, edits)));
             }
             Frame::Response(_) | Frame::Batch(_) => {}
         }

@@ -130,7 +130,7 @@ impl HttpServer {
     /// Notes the task whose handle a result may be, and whose it is.
     pub(crate) fn note_task(&mut self, stream: StreamKey, result: &[u8]) {
         let has_owners = self.serves_owners_together();
-        if !has_owners && !self.config.is_one_of_several {
+        if !has_owners && self.config.pool_member.is_none() {
             return;
         }
         let owner = self.streams.get(&stream).and_then(|stream| stream.owner.as_ref()).filter(|_| has_owners);

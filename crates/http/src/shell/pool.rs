@@ -5,11 +5,19 @@ use std::{future::poll_fn, sync::Arc, task::Poll};
 use http::Request;
 use http_body::Body;
 
-use super::{endpoint::Endpoint, service::Respond};
-use crate::server::{Access, HttpServerConfig, KeySet};
+use super::{endpoint::Endpoint, seed, service::Respond};
+use crate::server::{Access, HttpServerConfig, KeySet, PoolMember};
 
-/// Endpoints that serve the same. A session stays with the one that began it, and a task with the one whose program has it;
-/// who comes goes to the one where least is going on. Bodies that are being read share one bound, the first one's
+/// Endpoints that serve the same. A session stays with the one that began it, a task with the one whose program has it, and a
+/// call in several rounds (2026-07-28) with the one whose program asks; who comes goes to the one where least is going on.
+///
+/// For the latter, a mark before the `requestState` that a client is given names the pool and the member; the program gets
+/// its own state back. The mark gives no rights: the program judges the state, as without a pool. A state from another pool,
+/// such as that of another process, or with a mark that a client made up, goes without the mark to the least busy member. A
+/// program that keeps its calls in memory, as an [`mcp::Server`](rescind::mcp::Server) does, refuses it in words (-32602),
+/// and the client sends its call again. One whose states hold all that a call needs goes on.
+///
+/// Bodies that are being read share one bound, the first one's
 /// ([`max_bodies`](HttpServerConfig::max_bodies)). A handle: clones are of the same endpoints.
 ///
 /// Each is served by itself: [`accept`](Endpoint::accept) its links, [`drain`](Endpoint::drain) and
@@ -29,9 +37,14 @@ impl Pool {
     pub fn new(count: usize, config: &HttpServerConfig) -> Self {
         let count = count.max(1);
         let max_sessions = config.max_sessions.div_ceil(count);
-        let is_one_of_several = count > 1;
-        let member = |_| Endpoint::new(HttpServerConfig { max_sessions, is_one_of_several, ..config.clone() });
-        Self { members: (0..count).map(member).collect() }
+        let places = (0..).take(count);
+        // Clients see it, so it is drawn for nothing else.
+        let pool = seed::pinned_or_drawn(0);
+        let member = |place| {
+            let pool_member = (count > 1).then_some(PoolMember { pool, place });
+            Endpoint::new(HttpServerConfig { max_sessions, pool_member, ..config.clone() })
+        };
+        Self { members: places.map(member).collect() }
     }
 
     /// Its endpoints.

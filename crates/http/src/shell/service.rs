@@ -17,7 +17,7 @@ use super::{
     body::{Reply, ResponseBody},
     endpoint::Endpoint,
 };
-use crate::server::{ReplyBody, place};
+use crate::server::{PoolMember, ReplyBody, place};
 
 /// The future of a response. Dropping it is the client's hang-up.
 #[derive(Debug)]
@@ -90,7 +90,7 @@ impl<B: Body> Future for Respond<B> {
                     let first = first_part(cx, head, body.as_mut(), endpoint.max_message());
                     *state = match first {
                         First::Whole(bytes) => {
-                            let placed = members.as_ref().map_or(&*endpoint, |members| placed(members, head));
+                            let placed = members.as_ref().map_or(&*endpoint, |members| placed(members, head, &bytes));
                             State::Waiting(Reply::new(placed, placed.receive(head, &bytes)))
                         }
                         First::Part(part) => {
@@ -125,7 +125,7 @@ impl<B: Body> Future for Respond<B> {
                         None => {
                             if let Some(members) = members {
                                 if let Some(body) = endpoint.with(|server, now| server.take_whole_body(now, key)) {
-                                    let placed = placed(members, head);
+                                    let placed = placed(members, head, &body);
                                     *reply = Reply::new(placed, placed.receive(head, &body));
                                 }
                             } else {
@@ -149,8 +149,10 @@ impl<B: Body> Future for Respond<B> {
 }
 
 /// The endpoint that a request is for.
-fn placed<'a>(members: &'a [Endpoint], head: &Parts) -> &'a Endpoint {
-    let candidates: Vec<_> = members.iter().map(|member| member.with(|server, _| server.candidate(head))).collect();
+fn placed<'a>(members: &'a [Endpoint], head: &Parts, body: &[u8]) -> &'a Endpoint {
+    let asked_by = PoolMember::that_asked(head, body);
+    let candidate = |member: &Endpoint| member.with(|server, _| server.candidate(head, asked_by));
+    let candidates: Vec<_> = members.iter().map(candidate).collect();
     &members[place(head, &candidates)]
 }
 

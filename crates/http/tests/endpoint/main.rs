@@ -6,6 +6,7 @@
 mod callers;
 mod connections;
 mod mounted;
+mod rounds;
 
 use std::{
     net::SocketAddr,
@@ -24,6 +25,7 @@ use rescind_http::{
     shell::{Endpoint, Listener, ListenerConfig, Pool},
 };
 use rescind_testkit::puppet::{Connection, Transcript};
+use serde_json::json;
 use tokio::{net::TcpListener, runtime::Runtime};
 
 /// Far beyond any delay of a busy machine.
@@ -80,6 +82,7 @@ impl Rig {
         let finished = finish.clone();
         let describe = move || {
             let (sender, finished, observer) = (sender.clone(), finished.clone(), observer.clone());
+            let asking = (sender.clone(), finished.clone());
             let work = move |Work { name }, cx: Context| {
                 let finished = finished.clone();
                 let mut working = Working { name, marks: sender.clone(), has_finished: false };
@@ -91,7 +94,24 @@ impl Rig {
                     Ok::<_, AnyError>(format!("{} is done", working.name))
                 }
             };
+            let (sender, finished) = asking;
+            let question = move |Work { name }, cx: Context| {
+                let finished = finished.clone();
+                let mut working = Working { name, marks: sender.clone(), has_finished: false };
+                async move {
+                    let _ = working.marks.send(format!("started {}", working.name));
+                    let answer: serde_json::Value =
+                        cx.ask("elicitation/create", &json!({ "message": "Sure?" })).await?;
+                    let _ = working.marks.send(format!("answered {}", working.name));
+                    if answer["content"]["waits"] == true {
+                        cx.unless_cancelled(finished.cancelled()).await?;
+                    }
+                    working.has_finished = true;
+                    Ok::<_, AnyError>(format!("{} is done", working.name))
+                }
+            };
             let server = Server::new("worker", "1.0").tool("work", "Works", work);
+            let server = server.tool("question", "Asks, and works", question);
             let observe = move |cancel: &CancelNotice| {
                 let _ = observer.send((cancel.cause, cancel.verdict));
             };
