@@ -11,7 +11,7 @@ use super::{
 };
 use crate::shim::{
     PROGRAM, error_of,
-    words::{cancelled, request_with, result},
+    words::{cancelled, notification, request_with, result},
 };
 
 fn two() -> (Service, [Server; 2]) {
@@ -201,4 +201,94 @@ fn the_end_of_one_process_is_none_of_the_clients_of_another() {
     let head = again.head();
     assert_eq!(again.message(&head), result("1", "{}"));
     clients[stays].mark(&service, &mut servers[1]);
+}
+
+/// A call in one of several rounds, of a client without a session.
+fn round(service: &Service, who: usize, more: &str) -> Connection {
+    post(service, None, "tools/call", Some("slow"), &format!(r#","name":"slow","arguments":{{"who":{who}}}{more}"#))
+}
+
+/// What a server of 2026-07-28 answers that wants to know something first; its state is of its own making.
+fn wants(state: &str) -> String {
+    format!(
+        r#"{{"resultType":"input_required","inputRequests":{{"q":{{"method":"roots/list"}}}},"requestState":{state}}}"#
+    )
+}
+
+fn state_of(mut call: Connection) -> String {
+    let head = call.head();
+    let message = call.message(&head);
+    let state = json::lookup(message.as_bytes(), &["result", "requestState"]);
+    String::from_utf8(state.unwrap_or_else(|| panic!("{message}")).to_vec()).unwrap()
+}
+
+/// Two processes that speak 2026-07-28 alone.
+fn two_without_sessions() -> (Service, [Server; 2]) {
+    let service = Service::unasked(PROGRAM, ["--pool", "2"]);
+    let servers = [(); 2].map(|()| {
+        let mut server = service.accept();
+        let asked = server.receive();
+        let refusal = r#"{"code":-32022,"message":"no","data":{"supported":["2026-07-28"],"requested":"2025-11-25"}}"#;
+        server.send(&format!(r#"{{"jsonrpc":"2.0","id":{},"error":{refusal}}}"#, id_of(&asked)));
+        let asked = server.receive();
+        assert!(asked.contains("server/discover"), "{asked}");
+        server.send(&result(&id_of(&asked), r#"{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}"#));
+        server
+    });
+    (service, servers)
+}
+
+/// Whatever it gives as state comes back to it, and to no other, as it was.
+#[test]
+fn a_process_that_asks_has_the_next_round_of_the_call() {
+    let (service, mut servers) = two_without_sessions();
+    let long = format!("\"{}\"", "s".repeat(1 << 20));
+    for state in [r#""state""#, r#""""#, r#""ä\n\"\u00e4\\""#, r#""rescind.0123456789abcdef.0.s""#, &long] {
+        // Of both processes the second asks, and then the first is the less busy one as well.
+        let mut first = round(&service, 0, "");
+        let (_, of_first) = asked(&mut servers[0]);
+        let second = round(&service, 1, "");
+        let (_, of_second) = asked(&mut servers[1]);
+        servers[1].send(&result(&of_second, &wants(state)));
+        let given = state_of(second);
+        servers[0].send(&result(&of_first, "{}"));
+        assert_eq!(first.head().status, 200);
+        let mut again =
+            round(&service, 2, &format!(r#","requestState":{given},"inputResponses":{{"q":{{"roots":[]}}}}"#));
+        let received = servers[1].receive();
+        assert!(received.contains(&format!(r#""requestState":{state},"inputResponses""#)), "{received:.300}");
+        servers[1].send(&result(&id_of(&received), "{}"));
+        assert_eq!(again.head().status, 200);
+
+        // What it is told between two rounds as well.
+        let method = "notifications/dev.rescind/abandoned";
+        let (_, head) = service.post(
+            &[("mcp-protocol-version", "2026-07-28"), ("mcp-method", method)],
+            &notification(method, &format!(r#"{{"requestState":{given}}}"#)),
+        );
+        assert_eq!(head.status, 202);
+        servers[1].expect(&notification(method, &format!(r#"{{"requestState":{state}}}"#)));
+    }
+}
+
+/// Another service may have given it: a server whose states hold all that a call needs goes on with it.
+#[test]
+fn a_state_that_names_none_of_the_processes_reaches_one_without_the_mark() {
+    let (service, mut servers) = two_without_sessions();
+    let pool = "rescind.0123456789abcdef";
+    for (state, own) in [
+        (format!(r#""{pool}.0.s""#), r#""s""#.to_owned()),
+        (format!(r#""{pool}.1.s""#), r#""s""#.to_owned()),
+        (format!(r#""{pool}.7.""#), r#""""#.to_owned()),
+        (format!(r#""{pool}.01.s""#), format!(r#""{pool}.01.s""#)),
+        (r#""RESCIND.0123456789ABCDEF.1.s""#.to_owned(), r#""RESCIND.0123456789ABCDEF.1.s""#.to_owned()),
+        (r#""s""#.to_owned(), r#""s""#.to_owned()),
+        ("7".to_owned(), "7".to_owned()),
+    ] {
+        let mut call = round(&service, 0, &format!(r#","requestState":{state}"#));
+        let received = servers[0].receive();
+        assert!(received.contains(&format!(r#""requestState":{own}}}"#)), "{received}");
+        servers[0].send(&result(&id_of(&received), "{}"));
+        assert_eq!(call.head().status, 200);
+    }
 }
