@@ -11,6 +11,7 @@ mod progress;
 mod unknown;
 
 use core::{fmt, time::Duration};
+use std::borrow::Cow;
 
 pub use progress::{ProgressForm, Reading, Report, ReportForm};
 pub use unknown::UNKNOWN;
@@ -246,6 +247,8 @@ pub struct TurnForm {
     pub kind: &'static [&'static str],
     /// Kinds of updates that belong to no turn: news of other sessions, and of the session itself (D34).
     pub beside: &'static [&'static str],
+    /// How the agent says that a child's work was cancelled.
+    pub child: ChildForm,
     /// Requests whose work shows in updates of the session that they name, as the turn's does (D16).
     pub loads: &'static [&'static str],
     /// The agent's request that must be answered "cancelled" when the turn is (ACP-08).
@@ -263,6 +266,32 @@ impl TurnForm {
     pub fn is_in_updates(&self, method: &str) -> bool {
         method == self.prompt || self.loads.contains(&method)
     }
+
+    /// The kind of an update with these params, if it has one.
+    pub(crate) fn kind_of<'a>(&self, params: &'a [u8]) -> Option<Cow<'a, str>> {
+        json::lookup(params, self.kind).and_then(json::text)
+    }
+
+    /// The child, an id as JSON, whose work was cancelled, if an update with these params says so (ACP-36).
+    pub(crate) fn cancelled_child<'a>(&self, params: &'a [u8]) -> Option<&'a [u8]> {
+        let Self { child: form, .. } = self;
+        let has = |(path, wanted): &(&[&str], &str)| {
+            json::lookup(params, path).and_then(json::text).is_some_and(|value| value == *wanted)
+        };
+        let is_cancelled = self.kind_of(params).is_some_and(|kind| kind == form.kind) && form.cancelled.iter().all(has);
+        json::lookup(params, form.session).filter(|_| is_cancelled)
+    }
+}
+
+/// How the updates of a session tell of its children: sessions that its agent opened for parts of the work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ChildForm {
+    /// The kind of an update with news of a child, in the session of the child's parent (ACP-31).
+    pub kind: &'static str,
+    /// Where in its params the child's id stands.
+    pub session: &'static [&'static str],
+    /// Members that say together that the child's work was cancelled: where each stands, and its value (ACP-36).
+    pub cancelled: &'static [(&'static [&'static str], &'static str)],
 }
 
 /// A request that stays open, and how the server's notifications name it.

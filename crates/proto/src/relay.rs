@@ -106,7 +106,7 @@ struct Core {
     turns: Turns,
     /// The agent's cards in flight: what it asks a person within a session (D37).
     cards: Turns,
-    /// Sessions whose cancelled turn we answered while the agent had not (ACP-08).
+    /// Sessions whose turn we answered while the agent had not (ACP-08), and which it has been given no later turn of.
     muted: Vec<(Box<[u8]>, Key)>,
     /// What each side calls itself.
     implementations: Sides<Option<Implementation>>,
@@ -135,6 +135,8 @@ struct Step<'a> {
 enum Followup {
     /// A question to this side is over: with the last, the response clocks of its requests go on.
     QuestionOver(Side),
+    /// The agent has been given this prompt of this session.
+    TurnBegun(Box<[u8]>, Key),
     /// We cancelled the turn of this session: its cards end with it.
     TurnCancelled(Box<[u8]>, CauseCode),
     /// The cancelled turn of this session is over: cards whose time runs end with it.
@@ -318,6 +320,7 @@ impl Relay {
         for followup in followups.drain(..) {
             match followup {
                 Followup::QuestionOver(side) => self.question_over(now, side),
+                Followup::TurnBegun(session, key) => self.turn_begun(&session, key),
                 Followup::TurnCancelled(session, root) => self.close_cards(now, &session, root, |_| true),
                 Followup::TurnOver(session) => self.close_cards(now, &session, CauseCode::Caller, Exchange::is_closing),
                 Followup::Orphaned(request) => self.cancel_orphan(now, request),

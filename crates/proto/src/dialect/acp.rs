@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::{
-    CancelForm, CancelReply, CancelResult, Cancellers, DefaultClocks, Dialect, Disconnect, ErrorText, Family, Gate,
+    CancelForm, CancelReply, CancelResult, Cancellers, ChildForm, DefaultClocks, Dialect, Disconnect, ErrorText, Family, Gate,
     IdReuse, StrayError, TurnForm,
 };
 use crate::{error_code, rule::Rule};
@@ -102,6 +102,11 @@ const TURN: TurnForm = TurnForm {
         "state_update",
         "usage_update",
     ],
+    child: ChildForm {
+        kind: "subagent_update",
+        session: &["update", "sessionId"],
+        cancelled: &[(&["update", "state", "state"], "idle"), (&["update", "state", "stopReason"], "cancelled")],
+    },
     loads: &["session/load", "session/resume"],
     permission: "session/request_permission",
     limit: Duration::from_secs(30),      // D34

@@ -112,6 +112,8 @@ pub(super) struct Rare {
     pub(super) is_handshake: bool,
     /// The session of a turn, a card (D37) or a load (D16), as JSON.
     pub(super) session: Option<Box<[u8]>>,
+    /// A turn of which the agent has been given a later one of the session: nothing tells their updates apart (D34).
+    pub(super) is_followed: bool,
     /// When the card is closed, once the client has stopped its turn (D37). No clock of the request: it runs on when
     /// those have stopped.
     pub(super) card: TimerKey,
@@ -284,6 +286,11 @@ impl Exchange {
     /// Whether it is a card whose time runs, since the client has stopped its turn (D37).
     pub(super) fn is_closing(&self) -> bool {
         self.rare.as_deref().is_some_and(|rare| rare.card.is_armed())
+    }
+
+    /// Whether it is a turn and the agent has been given a later one of the session.
+    pub(super) fn is_followed(&self) -> bool {
+        self.rare.as_deref().is_some_and(|rare| rare.is_followed)
     }
 
     /// Whether it opens the session.

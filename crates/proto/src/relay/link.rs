@@ -3,7 +3,7 @@
 use core::{hint::cold_path, ops::Range};
 
 use super::{
-    Core, KEPT_RECORDS, Relay, RelayConfig, Settled, Step, Timer,
+    Core, Followup, KEPT_RECORDS, Relay, RelayConfig, Settled, Step, Timer,
     exchange::{Down, Up},
 };
 use crate::{
@@ -322,6 +322,9 @@ impl Step<'_> {
             (Part::Request, _) => {
                 self.exchange.up = if let FrameState::Left = state { Up::Sent } else { Up::Lost };
                 self.mark_changed();
+                if let (FrameState::Left, true, Some(session)) = (state, self.is_turn(), self.exchange.session()) {
+                    self.core.followups.push(Followup::TurnBegun(session.into(), self.request.key));
+                }
             }
             (Part::Answer, FrameState::Left) => {
                 if let Down::Answering(_, how) = self.exchange.down {

@@ -113,7 +113,7 @@ impl Relay {
             for (key, ex) in self.tables[side].iter() {
                 (key.index(), &ex.id, &ex.renamed, &ex.token, ex.partial(), ex.session(), ex.method).hash(state);
                 (ex.dialect.name, ex.upstream_dialect.name, ex.is_handshake(), ex.is_task, ex.replaced).hash(state);
-                ex.rare.as_deref().map_or(0, |rare| rare.duplicates).hash(state);
+                (ex.rare.as_deref().map_or(0, |rare| rare.duplicates), ex.is_followed()).hash(state);
                 if let Some(session) = ex.session() {
                     let of_session = match side {
                         Side::Client => &self.core.turns,

@@ -10,7 +10,6 @@ use crate::{
     dialect::TurnForm,
     frame::Params,
     id::RequestId,
-    json,
     link::{LateKind, RequestKey},
     receipt::Outcome,
     side::Side,
@@ -35,6 +34,7 @@ impl Relay {
     /// what the client waits for in that session (D16).
     pub(super) fn handle_turn_update(&mut self, now: Instant, turn: &TurnForm, params: &Params<'_>) -> bool {
         let Some(session) = params.session_id else { return true };
+        self.handle_child_news(now, turn, params.raw);
         if let Some(request) = self.muted_turn(turn, session, params.raw) {
             let id = RequestId::from_json(session).unwrap_or(RequestId::NULL);
             self.step(now, request, |step| {
@@ -57,10 +57,35 @@ impl Relay {
         true
     }
 
+    /// A child whose work was cancelled counts as one that the client has stopped itself: its cards have their time
+    /// (ACP-39).
+    fn handle_child_news(&mut self, now: Instant, turn: &TurnForm, params: Option<&[u8]>) {
+        if self.core.cards.len() == 0 {
+            return;
+        }
+        let child = params.and_then(|params| turn.cancelled_child(params));
+        for card in child.map(|child| self.open_cards(child, |_| true)).unwrap_or_default() {
+            self.step(now, card, |step| step.let_close());
+        }
+    }
+
+    /// The agent has been given a prompt: what the earlier turns of the session still report can be this one's, and so
+    /// none of them is muted any more (D34).
+    pub(super) fn turn_begun(&mut self, session: &[u8], begun: Key) {
+        let client = &mut self.tables.client;
+        for key in self.core.turns.of(session).filter(|key| *key != begun) {
+            if let Some(earlier) = client.get_mut(key).filter(|exchange| exchange.up == Up::Sent) {
+                earlier.rare().is_followed = true;
+            }
+        }
+        let session = &*one_spelling(session);
+        self.core.muted.retain(|(muted, key)| **muted != *session || *key == begun);
+    }
+
     /// The turn that this update belongs to, if we have answered that for the agent, which has not.
     fn muted_turn(&self, turn: &TurnForm, session: &[u8], params: Option<&[u8]>) -> Option<RequestKey> {
         let muted = self.muted(session)?;
-        let kind = params.and_then(|params| json::lookup(params, turn.kind)).and_then(json::text);
+        let kind = params.and_then(|params| turn.kind_of(params));
         let is_beside = kind.is_some_and(|kind| turn.beside.contains(&&*kind));
         // What comes while the session is loaded is its history.
         let of = |key| self.tables.client.get(key);
@@ -143,13 +168,15 @@ impl Step<'_> {
         Passed { tag: Tag::Of(self.request, Part::Cancel), urgent, splice: None }
     }
 
-    /// We answer a turn that the agent has not: its updates are swallowed until it does.
+    /// We answer a turn that the agent has not: its updates are swallowed until it does, or is given the next.
     pub(super) fn mute_turn(&mut self) {
         if self.is_turn()
             && self.exchange.is_open_upstream()
             && let Some(session) = self.exchange.session()
         {
-            self.core.muted.push((one_spelling(session).into(), self.request.key));
+            if !self.exchange.is_followed() {
+                self.core.muted.push((one_spelling(session).into(), self.request.key));
+            }
             self.core.followups.push(Followup::TurnOver(session.into()));
         }
     }

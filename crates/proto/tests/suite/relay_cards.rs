@@ -15,6 +15,7 @@ use rescind_testkit::relay_rig::RelayRig;
 use Step::{Agent, AgentHears, AgentIsGone, Client, ClientHears, Pass, Stop};
 
 /// One thing that happens. What a side hears is all that it has not read before.
+#[derive(Clone)]
 enum Step {
     Client(String),
     Agent(String),
@@ -584,6 +585,137 @@ fn a_card_of_nobody_who_was_stopped_stays_with_its_client() {
         rig.from_client(&allow(P));
         assert_eq!(rig.at_server(), [allow(P)], "{name}");
     }
+}
+
+/// News of a child, in this state.
+fn news(parent: &str, child: &str, state: &str) -> String {
+    let update = format!(r#"{{"sessionUpdate":"subagent_update","sessionId":{child},"state":{state}}}"#);
+    format!(r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":{parent},"update":{update}}}}}"#)
+}
+
+const CHILD: &str = r#""child""#;
+const CANCELLED: &str = r#"{"state":"idle","stopReason":"cancelled"}"#;
+
+/// A stopped session, a child of which has shown a card.
+fn child_asks() -> Vec<Step> {
+    vec![
+        Client(prompt("1", S)),
+        AgentHears(vec![prompt("1", S)]),
+        Agent(card(P, CHILD)),
+        ClientHears(vec![card(P, CHILD)]),
+        Client(stop(S)),
+        AgentHears(vec![stop(S)]),
+    ]
+}
+
+fn told(news: &str) -> [Step; 2] {
+    [Agent(news.to_owned()), ClientHears(vec![news.to_owned()])]
+}
+
+/// ACP-39: from then on it counts as one that was stopped itself.
+#[test]
+fn the_cards_of_a_child_have_their_second_when_it_says_that_it_was_cancelled() {
+    let over = || news(S, CHILD, CANCELLED);
+    let forms: Vec<(&str, Vec<Step>)> = vec![
+        ("while its parent's turn goes on", after(child_asks(), told(&over()))),
+        (
+            "after its parent's turn has ended",
+            after(child_asks(), [Agent(ended("1")), ClientHears(vec![ended("1")])].into_iter().chain(told(&over()))),
+        ),
+        (
+            "after its parent's turn was answered by us",
+            after(child_asks(), [Pass(30_000), ClientHears(vec![ended("1")])].into_iter().chain(told(&over()))),
+        ),
+        (
+            "its parent was never stopped",
+            vec![Agent(card(P, CHILD)), ClientHears(vec![card(P, CHILD)])].into_iter().chain(told(&over())).collect(),
+        ),
+        (
+            "a child of a child: its parent tells of it",
+            after(child_asks(), told(&news(r#""another child""#, CHILD, CANCELLED))),
+        ),
+        ("in another spelling", after(child_asks(), told(&news(S, r#""\u0063hild""#, CANCELLED)))),
+        (
+            "with more members, and a reason in escapes",
+            after(child_asks(), told(&news(S, CHILD, r#"{"_meta":{},"stopReason":"c\u0061ncelled","state":"\u0069dle"}"#))),
+        ),
+    ];
+    for (name, steps) in forms {
+        for repeats in [false, true] {
+            let mut rig = acp(RelayConfig::default());
+            play(name, &mut rig, steps.clone());
+            let again: Vec<Step> =
+                if repeats { [Pass(500)].into_iter().chain(told(&over())).collect() } else { Vec::new() };
+            let left = if repeats { 500 } else { 1000 };
+            play(name, &mut rig, after(again, closes_after(left, P)));
+            rig.from_server(&ended("1"));
+            nothing_authorises(name, &mut rig, &[P]);
+        }
+    }
+    let mut rig = acp(RelayConfig::default());
+    play("both of its cards", &mut rig, after(child_asks(), [Agent(form(Q, CHILD)), ClientHears(vec![form(Q, CHILD)])]));
+    play("both of its cards", &mut rig, told(&over()).into_iter().chain([Pass(1000)]).collect());
+    play("both", &mut rig, vec![AgentHears(vec![denied(P), dismissed(Q)]), ClientHears(vec![drop_request(P), drop_request(Q)])]);
+}
+
+#[test]
+fn no_other_news_of_a_child_ends_its_cards() {
+    let states = [
+        "null",
+        "{}",
+        r#"{"state":"running"}"#,
+        r#"{"state":"running","stopReason":"cancelled"}"#,
+        r#"{"state":"idle"}"#,
+        r#"{"state":"idle","stopReason":null}"#,
+        r#"{"state":"idle","stopReason":"end_turn"}"#,
+        r#"{"state":"idle","error":{"message":"cancelled"}}"#,
+        r#"{"state":"unknown"}"#,
+        r#"{"state":"requires_action"}"#,
+        r#"{"state":["idle"],"stopReason":["cancelled"]}"#,
+        r#"{"stopReason":"cancelled"}"#,
+        r#""idle""#,
+    ];
+    let mut others: Vec<String> = states.iter().map(|state| news(S, CHILD, state)).collect();
+    let over = news(S, CHILD, CANCELLED);
+    others.extend([
+        news(S, r#""Child""#, CANCELLED),
+        news(S, S, CANCELLED).replace(r#""update":{"sessionUpdate":"subagent_update","sessionId":"s","#, r#""update":{"sessionUpdate":"subagent_update","#),
+        over.replace("subagent_update", "tool_call_update"),
+        over.replace("session/update", "_session/update"),
+    ]);
+    for other in others {
+        let mut rig = acp(RelayConfig::default());
+        play(&other, &mut rig, after(child_asks(), told(&other)));
+        rig.pass(Duration::from_secs(20));
+        assert_eq!((rig.at_client(), rig.at_server()), (vec![], vec![]), "{other}");
+        rig.from_client(&allow(P));
+        assert_eq!(rig.at_server(), [allow(P)], "{other}");
+    }
+    // The client says nothing of children, and in v2 the agent withdraws each card itself (ACP-53).
+    for (version, by_client) in [("1", true), ("2", false)] {
+        let mut rig = greeted(version, "", RelayConfig::default());
+        play(version, &mut rig, child_asks());
+        if by_client {
+            rig.from_client(&over);
+            assert_eq!(rig.at_server(), [&*over]);
+        } else {
+            rig.from_server(&over);
+            assert_eq!(rig.at_client(), [&*over]);
+        }
+        rig.pass(Duration::from_secs(2));
+        assert_eq!(rig.at_server(), [""; 0]);
+    }
+}
+
+#[test]
+fn a_card_of_a_childs_next_work_is_its_own() {
+    let mut rig = acp(RelayConfig::default());
+    let steps = told(&news(S, CHILD, CANCELLED)).into_iter().chain(closes_after(1000, P));
+    play("next", &mut rig, after(child_asks(), steps));
+    let steps = [Agent(card(Q, CHILD)), ClientHears(vec![card(Q, CHILD)]), Pass(20_000), AgentHears(vec![])];
+    play("next", &mut rig, steps.into());
+    rig.from_client(&allow(Q));
+    assert_eq!(rig.at_server(), [allow(Q)]);
 }
 
 #[test]

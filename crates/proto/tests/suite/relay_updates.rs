@@ -47,6 +47,16 @@ fn load(id: u8, method: &str, session: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#)
 }
 
+fn prompt(id: u8, session: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"session/prompt","params":{{"sessionId":"{session}","prompt":[]}}}}"#)
+}
+
+/// A permission request.
+fn card(id: &str, session: &str) -> String {
+    let params = format!(r#"{{"sessionId":"{session}","toolCall":{{}},"options":[]}}"#);
+    format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"session/request_permission","params":{params}}}"#)
+}
+
 fn update(session: &str, kind: &str) -> String {
     let update = format!(r#"{{"sessionUpdate":"{kind}","sessionId":"child"}}"#);
     format!(r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"{session}","update":{update}}}}}"#)
@@ -204,6 +214,93 @@ fn after_a_timeout_a_prompts_late_updates_are_swallowed_until_its_own_answer() {
     assert_eq!(rig.at_client(), [late], "the agent's next words are not of that turn");
     rig.pass(Duration::from_secs(3600));
     assert_eq!(rig.relay.residue(), 0);
+}
+
+/// A session has one turn at a time, and nothing tells two turns' updates apart (D34).
+#[test]
+fn a_new_prompt_is_heard_though_the_agent_never_answered_the_turn_that_we_answered() {
+    for by in [By::Client, By::Operator, By::Clock] {
+        for kind in OF_THE_TURN.into_iter().chain(BESIDE_IT) {
+            let mut rig = turn(by, Turn::AnsweredHere).unwrap();
+            let (said, of_the_old) = (update("s", kind), update("s", "agent_message_chunk"));
+            let next = prompt(2, "s");
+            rig.from_client(&next);
+            rig.from_server(&of_the_old);
+            assert_eq!(rig.at_client(), [""; 0], "the agent has not been given it");
+            assert_eq!(rig.at_server(), [&*next]);
+            let asked = card("p", "s");
+            for message in [&said, &asked] {
+                rig.from_server(message);
+                assert_eq!(rig.at_client(), [&**message], "{by:?}");
+            }
+            rig.from_server(ENDED);
+            assert_eq!((rig.at_client(), rig.at_server()), (vec![], vec![]), "the old turn has been answered");
+            rig.from_server(&said);
+            let ended = ENDED.replace("\"id\":1", "\"id\":2");
+            rig.from_server(&ended);
+            assert_eq!(rig.at_client(), [&*said, &*ended], "{by:?}");
+        }
+    }
+}
+
+#[test]
+fn after_a_new_prompt_the_turn_before_it_is_never_mute_again() {
+    for (old_is_answered_first, by) in [(true, By::Client), (false, By::Client), (true, By::Operator), (true, By::Clock)] {
+        let mut rig = turn(by, if old_is_answered_first { Turn::AnsweredHere } else { Turn::Cancelled }).unwrap();
+        send(&mut rig, &prompt(2, "s"));
+        let said = update("s", "agent_message_chunk");
+        if !old_is_answered_first {
+            // Meanwhile the new one shows that it is alive.
+            for _ in 0..30 {
+                rig.pass(SECOND);
+                rig.from_server(&said);
+            }
+            let heard = rig.at_client();
+            assert_eq!(heard.iter().filter(|message| **message == said).count(), 30);
+            assert_eq!(heard.len(), 31, "and we answered the old turn: {heard:?}");
+            rig.from_server(&said);
+            assert_eq!(rig.at_client(), [&*said]);
+        }
+        rig.from_server(&ENDED.replace("\"id\":1", "\"id\":2"));
+        assert_eq!(rig.at_client().len(), 1);
+        rig.from_server(&said);
+        assert_eq!(rig.at_client(), [&*said], "between two turns");
+        rig.pass(Duration::from_secs(7200));
+        rig.from_server(&ENDED.replace("\"id\":1", "\"id\":2"));
+        assert_eq!(rig.relay.residue(), 0);
+    }
+}
+
+#[test]
+fn only_a_prompt_of_its_own_session_ends_the_silence_of_a_turn() {
+    let others = [prompt(2, "t"), prompt(2, "S"), load(2, "session/set_mode", "s"), load(2, "session/close", "s")];
+    for other in others {
+        let mut rig = turn(By::Clock, Turn::AnsweredHere).unwrap();
+        send(&mut rig, &other);
+        rig.from_server(&update("s", "agent_message_chunk"));
+        assert_eq!(rig.at_client(), [""; 0], "{other}");
+    }
+    let mut rig = turn(By::Clock, Turn::AnsweredHere).unwrap();
+    send(&mut rig, &prompt(2, "\\u0073"));
+    let said = update("s", "agent_message_chunk");
+    rig.from_server(&said);
+    assert_eq!(rig.at_client(), [said], "a session is its value, not its spelling");
+}
+
+#[test]
+fn a_new_prompt_that_is_answered_here_too_is_mute_until_its_own_answer() {
+    let mut rig = turn(By::Clock, Turn::AnsweredHere).unwrap();
+    send(&mut rig, &prompt(2, "s"));
+    rig.pass(LIMIT);
+    assert_eq!(rig.at_client().len(), 1, "it has timed out");
+    let said = update("s", "agent_message_chunk");
+    for (answer, passes) in [(None, false), (Some(ENDED.to_owned()), false), (Some(ENDED.replace(":1,", ":2,")), true)] {
+        if let Some(answer) = answer {
+            rig.from_server(&answer);
+        }
+        rig.from_server(&said);
+        assert_eq!(rig.at_client().len(), usize::from(passes));
+    }
 }
 
 #[test]

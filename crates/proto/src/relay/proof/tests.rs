@@ -293,6 +293,7 @@ fn every_change_of_the_relay_shows_in_its_hash() {
             ("that it has a token", |relay| each(relay, |exchange| exchange.token = None)),
             ("its token of partial results", |relay| rare(relay, |rare| rare.partial = Some(RequestId::integer(1001)))),
             ("that it has one", |relay| rare(relay, |rare| rare.partial = None)),
+            ("that a later turn has begun", |relay| rare(relay, |rare| rare.is_followed = true)),
             ("its session", |relay| question(relay).rare().session = Some(b"\"t\"".as_slice().into())),
             ("its method", |relay| {
                 let method = relay.core.methods.intern("other");
