@@ -63,7 +63,7 @@ impl Connection {
         link.arm_deadline(incoming, key);
         if let Some(session) = session {
             turns.insert(&turn::name(part, session), key);
-            if part == Part::Permission && self.stop_if_turn_is_over(key, session) {
+            if part == Part::Card && self.stop_if_turn_is_over(key, session) {
                 return;
             }
         }

@@ -165,7 +165,7 @@ impl Connection {
     /// Sends a notification. `params` are JSON, or empty for none.
     ///
     /// The notification that cancels a turn of ours is one of ours too: the turn's request waits on for its
-    /// answer, and pending permission requests of the session are answered (D37).
+    /// answer, and pending cards of the session, permission requests and elicitations, are answered (D37).
     ///
     /// It is queued however much waits to be written: hold the caller back unless the connection
     /// [has room](Self::has_room).

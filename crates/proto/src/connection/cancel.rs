@@ -89,7 +89,7 @@ impl Connection {
             link.arm_call(outgoing, key);
         }
         if let Some(session) = turn {
-            self.cancel_permissions(&session, root);
+            self.cancel_cards(&session, root);
         }
         true
     }

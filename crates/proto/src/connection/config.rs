@@ -56,7 +56,8 @@ pub struct ConnectionConfig {
     pub stall_limit: Duration,
     /// How long a handler may take to stop after the peer's cancel, a timeout or an operator (D22).
     pub grace: Duration,
-    /// The same, after the end of input or a shutdown (D22).
+    /// The same, after the end of input or a shutdown; and at most this long for the handler of a question that a person
+    /// answers, whatever stops it (D22).
     pub short_grace: Duration,
     /// How many cancels are held for a request never seen, and how long (D9).
     pub early_cancels: EarlyCancelLimits,

@@ -82,7 +82,7 @@ pub(super) struct Rare {
     pub(super) cancel_result: Option<&'static CancelResult>,
     /// The batch that its answer belongs to (MCP-B01).
     pub(super) batch: Option<Key>,
-    /// The session of a turn, or of a permission request within one, as it stood on the wire.
+    /// The session of a turn, or of a card within one, as it stood on the wire.
     pub(super) session: Option<Box<[u8]>>,
     /// Frames written for it that may not have left yet (MCP-P03).
     pub(super) frames: VecDeque<Caused>,

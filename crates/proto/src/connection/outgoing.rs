@@ -68,7 +68,7 @@ pub(super) enum Standing {
 pub(super) struct Rare {
     /// The request of the peer that it serves (D26).
     pub(super) parent: Option<Key>,
-    /// The session of a turn, or of a permission request within one, as its caller wrote it.
+    /// The session of a turn, or of a card within one, as its caller wrote it.
     pub(super) session: Option<Box<[u8]>>,
 }
 

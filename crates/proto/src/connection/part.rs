@@ -11,8 +11,8 @@ pub(super) enum Part {
     Handshake,
     /// The turn of a session (D37).
     Prompt,
-    /// A permission request within a turn (ACP-08).
-    Permission,
+    /// A card of a session: its agent asks a person, for permission (ACP-08) or with an elicitation (ACP-39).
+    Card,
     /// A request that the server may end with a cancel of its own (MCP-M02).
     Subscription,
 }
@@ -24,15 +24,15 @@ impl Part {
         let turn = dialect.turn.filter(|_| names_session);
         match from {
             Side::Client if turn.is_some_and(|turn| turn.prompt == method) => Self::Prompt,
-            Side::Server if turn.is_some_and(|turn| turn.permission == method) => Self::Permission,
+            Side::Server if turn.is_some() && dialect.clocks.is_question(method) => Self::Card,
             Side::Client if dialect.handshake == Some(method) => Self::Handshake,
             Side::Client if dialect.subscription.is_some_and(|form| form.method == method) => Self::Subscription,
             Side::Client | Side::Server => Self::Plain,
         }
     }
 
-    /// Whether it belongs to a session's turn.
+    /// Whether it is known by its session: a turn, and what is asked within one.
     pub(super) const fn has_session(self) -> bool {
-        matches!(self, Self::Prompt | Self::Permission)
+        matches!(self, Self::Prompt | Self::Card)
     }
 }

@@ -146,8 +146,10 @@ impl Connection {
         {
             return;
         }
-        if dialect.turn.is_some_and(|turn| *method == turn.cancel) {
-            self.receive_turn_cancel(params.session_id);
+        match dialect.turn {
+            Some(turn) if *method == turn.cancel => self.receive_turn_cancel(params.session_id),
+            Some(turn) if *method == turn.update => self.receive_update(turn, params.raw),
+            Some(_) | None => {}
         }
         self.link.emit(ConnectionEvent::Notification(Payload::new(method, params)));
     }

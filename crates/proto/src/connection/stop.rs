@@ -212,12 +212,15 @@ impl Link {
 
     /// When the handler of a request that is stopped now is dropped.
     pub(super) fn drop_at(&self, request: &Incoming, code: CauseCode) -> Instant {
+        // A person still sees it, and can answer nobody.
+        let is_dialog = self.is_question(request.dialect, self.methods.name(request.method));
         match request.rare.as_ref().map_or(Limit::Default, |rare| rare.grace) {
             Limit::Never => NEVER,
             Limit::After(grace) => self.now + grace,
             Limit::Default if matches!(code, CauseCode::Disconnect | CauseCode::Shutdown) => {
                 self.now + self.config.short_grace
             }
+            Limit::Default if is_dialog => self.now + self.config.grace.min(self.config.short_grace),
             Limit::Default => self.now + self.config.grace,
         }
     }

@@ -1,8 +1,8 @@
 //! The turns of ACP sessions (D37, ACP-08).
 //!
 //! A turn is one request, `session/prompt`. It is cancelled by a notification of its own that names the session, never by
-//! both; and the side that writes that notification owes an answer, "cancelled", to every permission request of the
-//! session, those included that cross it on the way.
+//! both; and the side that writes that notification owes an answer, "cancelled", to every card of the session, those
+//! included that cross it on the way. A card is a permission request or an elicitation.
 
 use super::{
     Connection,
@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     cause::{Cause, CauseCode},
+    dialect::TurnForm,
     json,
     link::Verdict,
     side::Side,
@@ -65,17 +66,17 @@ impl Connection {
             let verdict = self.stop_request(*key, Cause::new(CauseCode::Caller), By::Peer);
             self.report_cancel(Some(id), Some(method), None, verdict);
         }
-        for key in self.requests_of(Part::Permission, session) {
+        for key in self.requests_of(Part::Card, session) {
             self.cancel_call(key, Cause::parent(CauseCode::Caller), None);
         }
         !prompts.is_empty()
     }
 
-    /// Answers the agent's pending permission requests of a session whose turn we have cancelled with the outcome
-    /// "cancelled", and stops their handlers (ACP-08).
-    pub(super) fn cancel_permissions(&mut self, session: &[u8], root: CauseCode) {
+    /// Answers the agent's pending cards of a session whose turn we have cancelled "cancelled", each in its method's own
+    /// words, and stops their handlers (ACP-08, ACP-39).
+    pub(super) fn cancel_cards(&mut self, session: &[u8], root: CauseCode) {
         let is_unanswered = |request: &IncomingMut<'_>| request.response == ResponseState::Nothing;
-        for key in self.requests_of(Part::Permission, session) {
+        for key in self.requests_of(Part::Card, session) {
             let Some(mut request) = self.incoming.get_mut(key).filter(is_unanswered) else { continue };
             let cause = Cause::parent(root);
             if request.runs() {
@@ -90,7 +91,7 @@ impl Connection {
         }
     }
 
-    /// Answers a permission request at once that crossed our cancel of its turn: the turn is over. `false` if it is not.
+    /// Answers a card at once that crossed our cancel of its turn: the turn is over. `false` if it is not.
     pub(super) fn stop_if_turn_is_over(&mut self, key: Key, session: &[u8]) -> bool {
         let mut root = None;
         for prompt in self.requests_of(Part::Prompt, session) {
@@ -100,6 +101,17 @@ impl Connection {
         let Some(root) = root else { return false };
         self.stop_request(key, Cause::parent(root), By::Peer);
         true
+    }
+
+    /// Receives an update of a session. A child whose work was cancelled counts as one that we have cancelled ourselves:
+    /// its cards are answered (ACP-39).
+    pub(super) fn receive_update(&mut self, turn: &TurnForm, params: Option<&[u8]>) {
+        if self.link.role() == Side::Client
+            && self.link.their_questions.is_held()
+            && let Some(child) = params.and_then(|params| turn.cancelled_child(params))
+        {
+            self.cancel_cards(child, CauseCode::Caller);
+        }
     }
 
     /// Cancels a turn whose caller writes its cancel by hand. Its request waits on for the answer; of one that was not sent
@@ -116,7 +128,7 @@ impl Connection {
         let mut prompts = self.requests_of(Part::Prompt, session).into_iter();
         let pending = prompts.find(|key| self.outgoing.get(*key).is_some_and(is_pending));
         let is_written = pending.is_some_and(|key| self.cancel_call(key, Cause::new(CauseCode::Caller), Some(NEVER)));
-        self.cancel_permissions(session, CauseCode::Caller);
+        self.cancel_cards(session, CauseCode::Caller);
         is_written
     }
 }

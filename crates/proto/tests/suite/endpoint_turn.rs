@@ -91,6 +91,100 @@ fn cancelling_a_turn_answers_its_permission_requests() {
     rig.leaves_nothing();
 }
 
+// ACP-39, D37.
+#[test]
+fn cancelling_a_turn_dismisses_its_elicitations_in_their_own_words() {
+    let dismissed = |id: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"action":"cancel"}}}}"#);
+    for by_hand in [false, true] {
+        let mut rig = client(&acp::V1);
+        let key = prompt(&mut rig, "a");
+        rig.say();
+        let ours = serve(&mut rig, "10", "elicitation/create", "a");
+        let other = serve(&mut rig, "11", "elicitation/create", "b");
+        rig.hear(&[r#"{"jsonrpc":"2.0","id":12,"method":"elicitation/create","params":{}}"#]);
+        let of_no_session = rig.start().remove(0).key;
+        if by_hand {
+            rig.conn.notify(rig.now, "session/cancel", params("a").as_bytes());
+        } else {
+            rig.cancel(key);
+        }
+        assert_eq!(rig.fired(), [(ours, CauseCode::Parent)], "the dialog closes; the others stay");
+        assert_eq!(rig.say(), [CANCEL_A.to_owned(), dismissed("10")]);
+        rig.hear(&[&request("13", "elicitation/create", "a")]);
+        if !by_hand {
+            assert_eq!(rig.start(), [], "it crossed our cancel: nobody is asked");
+            assert_eq!(rig.say(), [dismissed("13")]);
+        }
+        rig.end(ours, HandlerEnd::Returned(Reply::Result(br#"{"action":"accept"}"#)));
+        rig.end(other, OK);
+        rig.end(of_no_session, OK);
+        assert_eq!(rig.say(), [result("11"), result("12")], "each is answered once");
+    }
+}
+
+/// News of a child, in this state.
+fn news(child: &str, state: &str) -> String {
+    let update = format!(r#"{{"sessionUpdate":"subagent_update","sessionId":"{child}","state":{state}}}"#);
+    format!(r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"a","update":{update}}}}}"#)
+}
+
+// ACP-39: from then on it counts as one that was cancelled itself.
+#[test]
+fn the_questions_of_a_child_end_when_it_says_that_it_was_cancelled() {
+    for method in ["session/request_permission", "elicitation/create"] {
+        let mut rig = client(&acp::V1);
+        let key = prompt(&mut rig, "a");
+        rig.say();
+        let [ours, other] = [("10", "child"), ("11", "b")].map(|(id, session)| serve(&mut rig, id, method, session));
+        rig.cancel(key);
+        assert_eq!(rig.say(), [CANCEL_A], "a child's own");
+        for state in ["null", r#"{"state":"running"}"#, r#"{"state":"idle","stopReason":"end_turn"}"#, r#"{"state":"unknown"}"#]
+        {
+            rig.hear(&[&news("child", state)]);
+            assert_eq!((rig.fired(), rig.say()), (vec![], vec![]), "{method}, {state}");
+        }
+        rig.hear(&[&news("child", r#"{"state":"idle","stopReason":"cancelled"}"#)]);
+        assert_eq!(rig.fired(), [(ours, CauseCode::Parent)], "{method}");
+        let answers = rig.say();
+        assert!(answers.len() == 1 && answers[0].contains(r#""id":10,"result""#) && answers[0].contains("cancel"));
+        let later = serve(&mut rig, "12", method, "child");
+        assert_eq!(rig.fired(), [], "{later:?} is of its next work");
+        rig.end(other, OK);
+        assert_eq!(rig.say(), [result("11")]);
+    }
+}
+
+// D22: a dialog that nobody waits for is not shown for seconds.
+#[test]
+fn a_question_whose_asker_has_gone_has_the_short_grace() {
+    let dialogs = [
+        (&acp::V1, "session/request_permission"),
+        (&acp::V1, "elicitation/create"),
+        (&mcp::LATEST_LEGACY, "elicitation/create"),
+        (&mcp::LATEST_LEGACY, "sampling/createMessage"),
+    ];
+    for (dialect, method) in dialogs {
+        let mut rig = client(dialect);
+        let (dialog, work) = (rig.serve("10", method), rig.serve("11", "work"));
+        rig.hear(&[&cancel_in(dialect, "10"), &cancel_in(dialect, "11")]);
+        assert_eq!(rig.fired().len(), 2);
+        rig.pass(millis(999));
+        assert_eq!(rig.dropped(), [], "{dialect}, {method}: a handler has the time to close its window");
+        rig.pass(millis(1));
+        assert_eq!(rig.dropped(), [dialog], "{dialect}, {method}");
+        rig.pass(secs(4));
+        assert_eq!(rig.dropped(), [work], "{dialect}");
+    }
+    let mut rig = client(&acp::V1);
+    let dialog = rig.serve("10", "elicitation/create");
+    rig.conn.set_grace(dialog, rescind_proto::connection::Limit::After(secs(2)));
+    rig.hear(&[&cancel_in(&acp::V1, "10")]);
+    rig.pass(secs(1));
+    assert_eq!(rig.dropped(), [], "a route's own grace stands");
+    rig.pass(secs(1));
+    assert_eq!(rig.dropped(), [dialog]);
+}
+
 // D37: it crossed our cancel.
 #[test]
 fn a_permission_request_of_a_cancelled_turn_is_answered_at_once() {

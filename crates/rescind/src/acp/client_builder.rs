@@ -44,8 +44,10 @@ impl ClientBuilder {
     /// Answers requests for permission: a handler of a [`PermissionRequest`] that returns a
     /// [`Permission`](super::Permission).
     ///
-    /// The handler needs no care for cancellation: when the turn is cancelled the handler is stopped, and the agent is
-    /// answered `cancelled` regardless of what the handler returns (ACP-08).
+    /// The handler needs no care for cancellation: when the turn is cancelled, or the agent takes its question back, the
+    /// handler is stopped, and the agent is answered `cancelled` regardless of what the handler returns (ACP-08). Its token
+    /// fires at once; a second later its future is dropped (D22). The same holds of a child session that reports that it
+    /// was cancelled (ACP-39), and of a handler of `elicitation/create`.
     ///
     /// ```compile_fail,E0277
     /// # use rescind::{acp::Client, peer::ErrorObject};

@@ -39,7 +39,10 @@ impl ClientBuilder {
     /// returns an [`ElicitResult`](super::ElicitResult). Declares the capability `elicitation`, for forms; for pages
     /// too, declare `{ "form": {}, "url": {} }` with [`capability`](Self::capability).
     ///
-    /// The handler needs no care for cancellation: when the server takes its question back, the handler is stopped.
+    /// The handler needs no care for cancellation: when the server takes its question back, the handler is stopped. Its
+    /// token fires at once; a second later its future is dropped (D22). Until 2025-11-25 no message says which call a
+    /// question belongs to, so that a stop of the call ends it only once the server takes it back; since 2026-07-28 the
+    /// stop ends it.
     ///
     /// ```compile_fail,E0277
     /// # use rescind::{mcp::Client, peer::ErrorObject};

@@ -118,7 +118,8 @@ impl Builder {
         self
     }
 
-    /// Sets how long a handler may take to stop after the end of input or a shutdown (D22). Default 1 s.
+    /// Sets how long a handler may take to stop after the end of input or a shutdown, and that of a question to a person
+    /// whatever stops it (D22). Default 1 s.
     pub const fn short_grace(mut self, grace: Duration) -> Self {
         self.config.short_grace = grace;
         self

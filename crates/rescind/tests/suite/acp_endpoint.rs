@@ -280,6 +280,66 @@ async fn a_client_that_cancels_a_turn_answers_its_permission_request_cancelled()
     }
 }
 
+/// What ends a question at the client.
+#[derive(Clone, Copy, Debug)]
+enum Ends {
+    /// The call of its turn is dropped.
+    Drop,
+    /// The client's own Stop of the turn.
+    Stop,
+    /// The agent takes the question back.
+    Agent,
+    /// Its session, a child, says that it was cancelled (ACP-39).
+    Child,
+}
+
+/// ACP-08, ACP-39. The dialogs here are plain futures that know nothing of tokens: what they see is that they are dropped.
+#[tokio::test(start_paused = true)]
+async fn a_dialog_that_a_stop_has_ended_is_closed_though_its_handler_never_asks() {
+    let questions = [
+        ("session/request_permission", json!({ "outcome": { "outcome": "cancelled" } })),
+        ("elicitation/create", json!({ "action": "cancel" })),
+    ];
+    for (method, cancelled) in questions {
+        for ends in [Ends::Drop, Ends::Stop, Ends::Agent, Ends::Child] {
+            let (mut watch, witness) = watch();
+            let (ours, theirs) = tokio::io::duplex(64 * 1024);
+            let dialog = move |cx: Context| {
+                let shown = witness.guard(&cx);
+                async move {
+                    let _shown = shown;
+                    std::future::pending::<Result<Value, ErrorObject>>().await
+                }
+            };
+            let (peer, driver) = Client::peer_builder().on_request(method, dialog).connect(theirs);
+            driver.spawn();
+            let (mut wire, client) = (Wire::of(ours), Client::new(peer, "test", "0"));
+            handshake(&mut wire, &client).await;
+            let turn = client.prompt("s1", "do it").send();
+            wire.hear().await;
+            let session = if matches!(ends, Ends::Child) { "child" } else { "s1" };
+            wire.say(&request("q", method, json!({ "sessionId": session }))).await;
+            watch.started("q").await;
+            let mut turn = Some(turn);
+            match ends {
+                Ends::Drop => drop(turn.take()),
+                Ends::Stop => client.cancel_turn("s1").unwrap(),
+                Ends::Agent => wire.say(&notification("$/cancel_request", json!({ "requestId": "q" }))).await,
+                Ends::Child => {
+                    let state = json!({ "state": "idle", "stopReason": "cancelled" });
+                    let update = json!({ "sessionUpdate": "subagent_update", "sessionId": "child", "state": state });
+                    let params = json!({ "sessionId": "s1", "update": update });
+                    wire.say(&notification("session/update", params)).await;
+                }
+            }
+            watch.gone("q").await;
+            let said = wire.so_far().await;
+            let answers: Vec<_> = said.iter().filter(|message| message["id"] == "q").collect();
+            assert_eq!(answers, [&result(&json!("q"), cancelled.clone())], "{method}, {ends:?}");
+        }
+    }
+}
+
 async fn handshake(wire: &mut Wire, client: &Client) {
     let opening = tokio::spawn({
         let client = client.clone();

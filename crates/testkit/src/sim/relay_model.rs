@@ -258,16 +258,20 @@ impl RelayModel {
 
     /// The server updates the turn.
     pub fn said_update(&mut self, now: Instant, number: usize) {
+        let is_prompt = |ask: &Ask| ask.from == Side::Client && ask.method == PROMPT;
         let given_up = |ask: &&Ask| {
-            let prompt = ask.from == Side::Client && ask.method == PROMPT;
-            prompt && ask.answers_said == 0 && (ask.cancelled || ask.ended_here) && !self.is_forgotten(now, ask)
+            let ended = ask.cancelled || ask.ended_here;
+            is_prompt(ask) && ask.answers_said == 0 && ended && !self.is_forgotten(now, ask)
         };
+        // What comes once the agent has been given a prompt can be of that one, and of no earlier one alone.
+        let newest = self.asks.iter().rposition(|ask| is_prompt(ask) && ask.seen.is_some()).unwrap_or_default();
+        let turns = &self.asks[newest..];
         // After we answered for the agent, nothing of the turn passes until its own answer (D34).
-        let muted = self.asks.iter().filter(given_up).any(|ask| ask.heard && ask.seen.is_some());
-        let perhaps = self.asks.iter().any(|ask| given_up(&ask));
+        let muted = turns.iter().filter(given_up).any(|ask| ask.heard && ask.seen.is_some());
+        let perhaps = turns.iter().any(|ask| given_up(&ask));
         let is_out = |ask: &Ask| !ask.withdrawn && (ask.seen.is_some() || !self.write_closed.server);
         // What passes is progress of the turn in flight (D16).
-        if !self.asks.iter().filter(given_up).any(|ask| ask.heard && is_out(ask)) {
+        if !turns.iter().filter(given_up).any(|ask| ask.heard && is_out(ask)) {
             let limit = self.scene.clock;
             for ask in self.asks.iter_mut().filter(|ask| ask.method == PROMPT && ask.deadline.is_some()) {
                 ask.deadline = limit.map(|limit| now + limit);

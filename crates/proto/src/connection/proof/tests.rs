@@ -408,7 +408,7 @@ fn every_change_of_a_connection_shows_in_its_hash() {
                     machine.turns.insert(&turn::name(Part::Prompt, b"0"), key);
                 }
             }),
-            ("what is in a turn", |machine| take_part(machine, b"0", Part::Permission)),
+            ("what is in a turn", |machine| take_part(machine, b"0", Part::Card)),
             ("how many of a batch are open", |machine| batch(machine).open += 1),
             ("what a batch was answered", |machine| _ = batch(machine).add(|out| out.push(0))),
             ("how many refusals a batch may have", |machine| batch(machine).refusals -= 1),
