@@ -495,6 +495,7 @@ async fn end_server(shim: &Shim, order: &EndOrder, until: Instant) -> Result<Lea
         match next.and_then(|message| message.map(|message| message.event()).transpose()) {
             Ok(Some(Event::Ended(ended))) => return Ok(Learnt::Ended(ended.how)),
             Ok(Some(Event::Snapshot(_) | Event::Changes(_))) => {}
+            Ok(Some(_)) => {}
             // It may have ended with the server of another session.
             Ok(None) | Err(ShimError::Gone(_)) => return Ok(Learnt::Unheard("its shim is gone".to_owned())),
             Err(error) => return Err(words(error)),

@@ -28,6 +28,8 @@ pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 const STEP: Duration = Duration::from_millis(50);
 
 /// The role of a process in the first act.
+///
+/// It never grows: the demo's picture has these four processes, and each is started by its word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// The editor's ACP agent.

@@ -39,6 +39,7 @@ pub struct Cancel {
 /// The outcome of a cancel, as far as it is known (D28).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Outcome {
     /// It waits to be written.
     Asked,
@@ -67,6 +68,8 @@ impl Outcome {
 }
 
 /// The kind of an answer.
+///
+/// It never grows: JSON-RPC answers with a result or with an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {

@@ -11,6 +11,7 @@ use crate::{End, Request, Session};
 /// One event of the stream. On the wire its kind is the `event` of a server-sent event, its number the `id`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Event {
     /// The whole state, which replaces everything known before.
     Snapshot(Snapshot),
@@ -18,6 +19,18 @@ pub enum Event {
     Changes(Changes),
     /// The session is over; nothing follows.
     Ended(Ended),
+}
+
+impl Event {
+    /// Its kind on the wire.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Snapshot(_) => "snapshot",
+            Self::Changes(_) => "changes",
+            Self::Ended(_) => "ended",
+        }
+    }
 }
 
 /// The whole state.

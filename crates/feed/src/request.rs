@@ -53,6 +53,7 @@ pub struct Request {
 /// The state of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum State {
     /// It waits to be written to the other side.
     Queued,
@@ -132,6 +133,7 @@ pub struct Settled {
 /// How a request ended for its requester.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum SettledHow {
     /// With a result from the other side.
     Result,

@@ -84,6 +84,8 @@ pub struct Implementation {
 }
 
 /// A side of a session.
+///
+/// It never grows: a link has two sides, and each request comes from one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
@@ -116,6 +118,7 @@ impl Side {
 /// How a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub enum End {
     /// The server exited with this code.
     ExitCode(i32),

@@ -73,6 +73,8 @@ pub struct FetchKey(u64);
 pub(crate) struct StreamKey(u64);
 
 /// Something that the driver has to do or may tell.
+///
+/// It never grows: a driver of the client that left one out would leave a stream open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HttpClientEvent {
     /// Drop this HTTP request, and close the stream of its response. Nothing of it is taken in any more.

@@ -123,6 +123,8 @@ pub(crate) struct StreamKey(NonZero<u64>);
 pub(crate) struct SessionKey(NonZero<u64>);
 
 /// Something that the driver has to do.
+///
+/// It never grows: a driver of the server that left one out would leave a client waiting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HttpServerEvent {
     /// A link was opened: a program is wanted behind it.

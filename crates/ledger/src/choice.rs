@@ -40,6 +40,7 @@ pub struct SeenSession {
 
 /// Why processes that were seen cannot be chosen.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ChoiceError {
     /// Its shim runs.
     #[error("session {0} is still running")]

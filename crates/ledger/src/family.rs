@@ -26,6 +26,7 @@ pub struct Family {
 
 /// Whether the process that started a shim still runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ClientState {
     /// It runs.
     Alive,
@@ -48,6 +49,7 @@ pub struct Member {
 
 /// Why an orphan is not ended unless it is named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Kept {
     /// It, or a descendant, works on a terminal: perhaps a person sits before it.
     Terminal,

@@ -30,6 +30,7 @@ pub struct Reaped {
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Ending {
     /// After SIGTERM, or by itself.
     Terminated,

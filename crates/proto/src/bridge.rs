@@ -102,6 +102,7 @@ pub struct Bridge {
 
 /// What there is for the relay.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Carried {
     /// A message, as from the server, without a line break.
     Message(Vec<u8>),

@@ -83,6 +83,7 @@ pub struct Dialect {
 
 /// The protocol that a dialect is a revision of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Family {
     /// Model Context Protocol.
     Mcp,
@@ -106,6 +107,8 @@ pub struct CancelForm {
 }
 
 /// What the requester gets for a request it cancelled.
+///
+/// It never grows: a cancelled request is answered once or not at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CancelReply {
     /// Nothing at all (MCP-C06).
@@ -124,6 +127,8 @@ pub struct ErrorText {
 }
 
 /// Who may send a cancel.
+///
+/// It never grows: both sides cancel or the client alone: no protocol lets only a server cancel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cancellers {
     /// Either side, for requests of its own (MCP-C01).
@@ -133,6 +138,8 @@ pub enum Cancellers {
 }
 
 /// What the end of input means for requests received on the connection.
+///
+/// It never grows: work outlives its connection or it does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Disconnect {
     /// They are cancelled.
@@ -164,6 +171,8 @@ pub struct Gate {
 }
 
 /// When an id may be used again.
+///
+/// It never grows: an id is free again after its answer or never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IdReuse {
     /// Never within the session (MCP-I02).
@@ -174,6 +183,7 @@ pub enum IdReuse {
 
 /// Whether an error object may come without the id of a request (D36).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum StrayError {
     /// With `id: null` (JSON-RPC).
     NullId,

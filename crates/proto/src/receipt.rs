@@ -38,6 +38,7 @@ impl Receipt {
 words! {
     /// What is known of a cancel that we sent or meant to send.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[non_exhaustive]
     pub enum Outcome {
         /// The cancel waits for its request, or for the pipe.
         Asked = "asked",
@@ -67,6 +68,8 @@ words! {
 }
 
 /// The kind of an answer.
+///
+/// It never grows: an answer is a result or an error, as JSON-RPC has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Answer {
     /// A result.
@@ -122,6 +125,7 @@ impl fmt::Display for Outcome {
 words! {
     /// What came of a cancel that the peer sent to us.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[non_exhaustive]
     pub enum Ending {
         /// It was still queued; its handler never ran.
         NeverStarted = "never_started",

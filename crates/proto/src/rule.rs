@@ -15,6 +15,7 @@ pub use violations::Violations;
 words! {
     /// How binding a rule is, in the words of its source.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[non_exhaustive]
     pub enum Level {
         /// An obligation.
         Must = "MUST",
@@ -39,6 +40,7 @@ macro_rules! catalogue {
         /// `Display` and `FromStr` use the number: `MCP-C06`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
+        #[non_exhaustive]
         pub enum Rule {
             $(#[doc = concat!($number, ": ", $text)] $rule,)+
         }

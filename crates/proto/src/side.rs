@@ -5,6 +5,8 @@ words! {
     ///
     /// In ACP the editor is the client and the agent the server; in LSP the editor
     /// and the language server.
+    ///
+    /// It never grows: there are two sides, and code for one is code for the other.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum Side {
         /// Who started the session.

@@ -3,6 +3,8 @@
 use crate::{json::Json, status::Status, task::TaskDialect};
 
 /// How the work of a task ended, as `tasks/result` or the extension's `tasks/get` shows it.
+///
+/// It never grows: each has its own form in each dialect of tasks (TASK-12, TASK-25).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskOutcome {
     /// The result of the underlying request.

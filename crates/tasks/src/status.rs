@@ -2,6 +2,7 @@
 
 /// The status of a task, as both dialects name it (TASK-01).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Status {
     /// The work is running. Every task begins here.
     Working,

@@ -20,6 +20,8 @@ use crate::{
 };
 
 /// The caller of a step.
+///
+/// It never grows: a store that did not know who asks would have to let it pass or refuse it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Access {
     /// A client, which finds only its own tasks (TASK-08).
@@ -47,6 +49,7 @@ impl Access {
 
 /// Something that happens to a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Step {
     /// The work sets the status to `working`.
     SetWorking {
@@ -86,6 +89,8 @@ pub enum Step {
 }
 
 /// The effect of a step.
+///
+/// It never grows: a store saves what changed and must know whether anything has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// The task has changed.

@@ -146,6 +146,7 @@ pub struct SummaryPage {
 
 /// The effect of a cancel.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum CancelEffect {
     /// It is recorded, and on its way to the work.
     Recorded(Task),
@@ -157,6 +158,7 @@ pub enum CancelEffect {
 
 /// The effect of the end of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum FinishEffect {
     /// It decided the status of the task.
     Won(Status),

@@ -11,6 +11,7 @@ use crate::{
 
 /// The specification that a task follows, for its whole life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum TaskDialect {
     /// MCP 2025-11-25: TASK-01 to TASK-12.
     November2025,

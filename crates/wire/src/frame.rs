@@ -28,6 +28,8 @@ pub use params::Params;
 pub use spoilt::{Named, name};
 
 /// One message, or one batch of them.
+///
+/// It never grows: JSON-RPC has requests, notifications, responses and batches of them.
 #[derive(Debug)]
 pub enum Frame<'a> {
     /// Has a `method` and an `id`, `null` included: whether null ids are lawful is the dialect's to say.
@@ -74,6 +76,8 @@ pub struct Response<'a> {
 }
 
 /// The id in a response.
+///
+/// It never grows: a response names a request, or null, or has no id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResponseId {
     /// An id, possibly null.
@@ -94,6 +98,8 @@ impl ResponseId {
 }
 
 /// The half of a response that counts.
+///
+/// It never grows: JSON-RPC has a result or an error in a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResponseBody<'a> {
     /// The raw `result`.
@@ -156,6 +162,8 @@ impl<'a> Batch<'a> {
 }
 
 /// Why a body is no frame.
+///
+/// It never grows: JSON-RPC has an error for what is no JSON and one for what is no message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Malformed {
     /// Not JSON, or not UTF-8: -32700.
@@ -173,6 +181,7 @@ pub enum Malformed {
 
 /// What makes JSON no message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Reason {
     /// A string, number, boolean or null.
     NoObject,

@@ -23,6 +23,8 @@ use mark::{MARK, is_blank};
 pub(crate) use overlong::NAMES;
 
 /// How messages are told apart on a stream.
+///
+/// It never grows: the protocols of this workspace frame by lines or by headers, and a decoder knows both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
     /// One message a line (MCP, ACP).
@@ -58,6 +60,8 @@ pub fn join_lines(line: &mut [u8]) {
 }
 
 /// What a decoder found.
+///
+/// It never grows: a reader that left one out would lose bytes without a word.
 #[derive(Debug)]
 pub enum Chunk<'a> {
     /// A message, not yet parsed.
@@ -117,6 +121,8 @@ pub struct Broken<'a> {
 }
 
 /// What the end of input left unfinished.
+///
+/// It never grows: a reader that left one out would lose the end of an input without a word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Leftover {
     /// A last line without its line break: whole or cut, only its parse can tell.

@@ -54,6 +54,7 @@ pub struct Shape {
 
 /// A folder that paths begin in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Base {
     /// The user's home.
     Home,

@@ -34,6 +34,7 @@ pub struct Config {
 
 /// Why a file cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ReadError {
     /// It is not UTF-8.
     #[error("it is not UTF-8")]
@@ -45,6 +46,7 @@ pub enum ReadError {
 
 /// Words that were put before a server's command, or taken away.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Change<'a> {
     /// These words come before it.
     Prepend(&'a [String]),

@@ -22,6 +22,8 @@ pub struct Entry {
 }
 
 /// What a client starts.
+///
+/// It never grows: a file lists servers, agents or language servers, and each is wrapped in its own way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// An MCP server.
@@ -33,6 +35,8 @@ pub enum Kind {
 }
 
 /// How a client reaches a server.
+///
+/// It never grows: a change of a file that did not know how a server is reached would destroy its entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Launch {
     /// It starts a program.

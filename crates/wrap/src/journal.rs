@@ -58,6 +58,8 @@ struct Addition {
 }
 
 /// What a changed server does not tell of itself.
+///
+/// It never grows: a note that was not understood could not be undone, and a file would stay changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Note {
     /// The text of its arguments, which it did not have before.

@@ -41,6 +41,7 @@ pub struct Outside {
 
 /// What brings servers, or decides about them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OutsideKind {
     /// An extension of a desktop program.
     Extension,

@@ -21,6 +21,7 @@ pub struct Patience {
 
 /// What a server is told of a call that was given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Tells {
     /// A cancel.
     Cancel,

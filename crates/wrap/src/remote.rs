@@ -55,6 +55,7 @@ struct HeaderNote {
 
 /// Why an entry is left at its URL.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Refusal {
     /// It is no MCP server.
     #[error("is at a URL, and `rescind run --url` speaks MCP only")]

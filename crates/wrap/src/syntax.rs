@@ -7,6 +7,7 @@ use crate::tree::Node;
 
 /// What a configuration file is written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Syntax {
     /// JSON; comments and commas at the end are read, too, since most clients do.
     Json,

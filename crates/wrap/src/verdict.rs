@@ -8,6 +8,8 @@ use crate::{
 };
 
 /// What can be done with a server.
+///
+/// It never grows: a program that changes files must decide about each before it changes any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// A shim can be put before it.

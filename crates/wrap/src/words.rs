@@ -2,6 +2,7 @@
 
 /// What stands before a server's own command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Before {
     /// Nothing: the command is the server's own.
     Nothing,

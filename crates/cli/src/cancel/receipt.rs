@@ -229,6 +229,7 @@ impl<T: From<Learnt> + Send> SessionCancel<'_, T> {
                     self.receive_all(requests).await;
                 }
                 Ok(Some(Event::Ended(ended))) => self.end(Learnt::Ended(ended.how)).await,
+                Ok(Some(_)) => {}
                 // What was accepted stays accepted without further reports.
                 Ok(None) | Err(ShimError::Gone(_)) => self.end(Learnt::Unheard("its shim is gone".to_owned())).await,
                 Err(error) => {

@@ -67,6 +67,8 @@ impl LiveSessions {
                 self.sessions.remove(&place);
                 Vec::new()
             }
+            // Of a shim that is newer than this: nothing is known to have changed.
+            _ => Vec::new(),
         }
     }
 

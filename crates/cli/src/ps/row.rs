@@ -144,6 +144,7 @@ const fn tone(state: State) -> Tone {
         State::Running => Tone::Plain,
         State::Cancelling => Tone::Notice,
         State::Stuck => Tone::Alarm,
+        _ => Tone::Plain,
     }
 }
 

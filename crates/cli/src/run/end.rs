@@ -19,6 +19,7 @@ pub(super) fn as_the_server(end: &LinkEnd) -> ExitCode {
             128 + signal
         }
         End::Closed => OWN_FAILURE.into(),
+        _ => OWN_FAILURE.into(),
     };
     #[cfg(unix)]
     return ExitCode::from(u8::try_from(code & 0xff).unwrap_or(OWN_FAILURE));

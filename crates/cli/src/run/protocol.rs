@@ -59,6 +59,7 @@ impl Protocol {
             Some(Family::Lsp) => Some(true),
             Some(Family::Mcp | Family::Acp) => Some(false),
             Some(Family::Custom) | None => None,
+            Some(_) => None,
         };
         is_lsp(self).zip(is_lsp(other)).is_some_and(|(one, other)| one != other)
     }
@@ -77,6 +78,7 @@ impl fmt::Display for Protocol {
             Self::Detected(Some(Family::Mcp)) => "mcp",
             Self::Detected(Some(Family::Acp)) => "acp",
             Self::Detected(Some(Family::Lsp | Family::Custom) | None) => "auto",
+            Self::Detected(Some(_)) => "auto",
             Self::Pinned(dialect) => dialect.name,
         })
     }

@@ -92,6 +92,7 @@ impl SessionBoard {
                 changed.for_each(|one| one.is_printed = false);
             }
             End::Unknown => self.fail("its session has ended".to_owned()),
+            _ => self.fail("its session has ended".to_owned()),
         }
     }
 

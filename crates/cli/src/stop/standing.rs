@@ -73,6 +73,7 @@ impl Standing {
             Outcome::Asked => Self::NotDelivered,
             Outcome::Sent if cancel.confirms => Self::NoAnswer,
             Outcome::Sent => Self::Unknown,
+            _ => Self::Unknown,
         }
     }
 
@@ -90,6 +91,7 @@ impl Standing {
             Outcome::CompletedFirst | Outcome::AnsweredAfter => Self::Finished,
             Outcome::Asked | Outcome::Sent if is_awaited => Self::Stopping,
             Outcome::Asked | Outcome::Sent | Outcome::NotSendable | Outcome::Unknown => Self::WithClient,
+            _ => Self::WithClient,
         }
     }
 

@@ -35,6 +35,7 @@ fn requests(recording: &Recording) -> Vec<Request> {
     let of = |event| match event {
         Event::Snapshot(Snapshot { requests, .. }) | Event::Changes(Changes { requests, .. }) => requests,
         Event::Ended(_) => Vec::new(),
+        other => panic!("{other:?}"),
     };
     recording.events().flat_map(of).collect()
 }

@@ -131,6 +131,7 @@ impl RequestEntry {
         let code = match how {
             SettledHow::Error => self.answer.and_then(|answered| answered.code),
             SettledHow::Result | SettledHow::AnsweredHere | SettledHow::Silent | SettledHow::Gone => line.code,
+            _ => line.code,
         };
         self.settled = Some(Settled { at: line.t, how, code });
     }
@@ -202,5 +203,6 @@ const fn protocol(dialect: &Dialect) -> &str {
         Family::Acp => "ACP",
         Family::Lsp => "LSP",
         Family::Custom => dialect.name,
+        _ => dialect.name,
     }
 }

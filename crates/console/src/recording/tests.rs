@@ -43,6 +43,7 @@ fn batches(recording: &Recording) -> Vec<Vec<Request>> {
         Event::Snapshot(snapshot) => Some(snapshot.requests),
         Event::Changes(changes) => Some(changes.requests),
         Event::Ended(_) => None,
+        other => panic!("{other:?}"),
     };
     recording.events().filter_map(of).collect()
 }

@@ -12,7 +12,6 @@ use std::{
 };
 
 use bytes::Bytes;
-use rescind_feed::Event;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::{
@@ -182,11 +181,7 @@ impl BrowserStream {
     /// Sends a whole recording. It has no event numbers, so a browser that reconnects gets it again.
     async fn play(&mut self, recording: &Recording) -> Result<(), BrowserGone> {
         for event in recording.events() {
-            let kind = match event {
-                Event::Snapshot(_) => "snapshot",
-                Event::Changes(_) => "changes",
-                Event::Ended(_) => "ended",
-            };
+            let kind = event.kind();
             if let Ok(event) = to_raw_value(&event) {
                 self.send(kind, &PieceData { session: recording.name(), event: Some(&event), why: None }).await?;
             }

@@ -30,6 +30,8 @@ pub struct Follow {
 }
 
 /// A change of the user's sessions.
+///
+/// It never grows: whoever follows sessions must treat the list and each update, or shows what is no longer true.
 #[derive(Debug)]
 pub enum FollowEvent {
     /// The sessions found in the directories. Comes first, and again whenever it changes.
@@ -53,6 +55,8 @@ pub struct FoundSessions {
 }
 
 /// An update of one session.
+///
+/// It never grows: an event that came and a link that was lost are all that following can bring.
 #[derive(Debug)]
 pub enum SessionUpdate {
     /// An event of its shim: `snapshot`, `changes` or `ended`.

@@ -78,6 +78,7 @@ impl Event {
             | Outcome::Sent
             | Outcome::CompletedFirst
             | Outcome::Unknown => None,
+            _ => None,
         };
         Self::Receipt { outcome: outcome.as_str().to_owned(), after_ms: after }
     }

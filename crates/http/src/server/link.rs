@@ -31,6 +31,8 @@ impl Hash for InputNumber {
 }
 
 /// What a link is to take in.
+///
+/// It never grows: a program that was not given one of them would miss a message or a cancel.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LinkInput {
     /// A message: a line with its line break.

@@ -11,6 +11,8 @@ use super::{Caller, LinkKey, SessionKey, StreamKey, holder::Holder, refusal::Ref
 use crate::sse;
 
 /// What follows the head of a response.
+///
+/// It never grows: a body that a driver did not know could not be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplyBody {
     /// All of it.
@@ -23,6 +25,8 @@ pub enum ReplyBody {
 }
 
 /// The next of a body of events.
+///
+/// It never grows: a body of events goes on, waits or is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BodyChunk {
     /// Bytes to write.

@@ -20,6 +20,7 @@ pub struct ContainerCommand {
 
 /// What a command does with a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Action {
     /// Makes one.
     Run,

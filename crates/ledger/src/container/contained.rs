@@ -15,6 +15,7 @@ use crate::{
 
 /// What is looked for, and which engines are asked for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Scope<'a> {
     /// What ended sessions have left, those without a record included: all engines that are installed are asked.
     Left,
@@ -50,6 +51,8 @@ pub struct Contained {
 }
 
 /// Whether the session runs that something in a container belongs to.
+///
+/// It never grows: a session runs or it has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// It runs.
@@ -59,6 +62,8 @@ pub enum Standing {
 }
 
 /// A container, or what was started in one.
+///
+/// It never grows: each is ended in its own way, and what is listed must be possible to end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     /// A container of the session's own.

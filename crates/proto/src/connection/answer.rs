@@ -21,6 +21,8 @@ use crate::{
 };
 
 /// What a handler answers.
+///
+/// It never grows: a handler answers with a result or an error; a program writes it and never reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply<'a> {
     /// A result, as JSON.
@@ -45,6 +47,8 @@ impl<'a> Reply<'a> {
 }
 
 /// How a handler ended.
+///
+/// It never grows: a program says how its handler ended and never reads it back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HandlerEnd<'a> {
     /// With an answer. After a cancel that its dialect wants answered, this is the answer (partial results

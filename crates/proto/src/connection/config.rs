@@ -11,6 +11,8 @@ use crate::{
 };
 
 /// How long something may take.
+///
+/// It never grows: a setting is left alone, lifted or given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Limit {
     /// As configured; for a clock without a setting, as the dialect has it.

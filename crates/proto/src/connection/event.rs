@@ -16,6 +16,8 @@ use crate::{
 };
 
 /// Something that happened, in the order in which it happened (D11).
+///
+/// It never grows: a driver that left one out would break a promise: a handler not stopped, a caller not woken.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ConnectionEvent {
     /// Start the handler of this request; it counts as running from now on, until
@@ -178,6 +180,8 @@ impl core::fmt::Debug for Payload {
 }
 
 /// How one of our requests ended for its caller (D19).
+///
+/// It never grows: a caller is told how its request ended, in words of its own for each end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Settlement {
     /// The peer's result, raw.

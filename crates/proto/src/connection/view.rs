@@ -40,6 +40,7 @@ pub struct OutgoingView<'a> {
 
 /// How far one of our requests is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum OutgoingState {
     /// No byte of it was written.
     Queued,
@@ -70,6 +71,7 @@ pub struct IncomingView<'a> {
 
 /// How far one of the peer's requests is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum IncomingState {
     /// Its handler has not started.
     Queued,

@@ -3,8 +3,8 @@
 use core::time::Duration;
 
 use super::{
-    CancelForm, CancelReply, CancelResult, Cancellers, ChildForm, DefaultClocks, Dialect, Disconnect, ErrorText, Family, Gate,
-    IdReuse, StrayError, TurnForm,
+    CancelForm, CancelReply, CancelResult, Cancellers, ChildForm, DefaultClocks, Dialect, Disconnect, ErrorText,
+    Family, Gate, IdReuse, StrayError, TurnForm,
 };
 use crate::{error_code, rule::Rule};
 

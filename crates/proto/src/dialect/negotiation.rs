@@ -323,23 +323,7 @@ fn is_known(framing: Framing, body: &[u8], read: &Result<Frame<'_>, Malformed>) 
         Ok(Frame::Batch(batch)) => Some(batch.members().any(is_versioned)),
         Err(Malformed::Invalid { reason: Reason::NoKind, .. }) => Some(is_versioned(body)),
         // It is meant as JSON-RPC, or as nothing at all.
-        Err(
-            Malformed::NotJson
-            | Malformed::Invalid {
-                reason:
-                    Reason::NoObject
-                    | Reason::EmptyBatch
-                    | Reason::NestedBatch
-                    | Reason::RepeatedMember
-                    | Reason::EscapedMember
-                    | Reason::BadId
-                    | Reason::BadMethod
-                    | Reason::MixedKinds
-                    | Reason::TwoOutcomes
-                    | Reason::BadError,
-                ..
-            },
-        ) => None,
+        Err(Malformed::NotJson | Malformed::Invalid { .. }) => None,
     }
 }
 

@@ -28,6 +28,7 @@ pub struct ProgressForm {
 
 /// What the params of progress hold beside the token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum ReportForm {
     /// `progress`, and `total` and `message` if known (MCP).
     Counted,

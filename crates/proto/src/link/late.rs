@@ -4,6 +4,8 @@ use crate::receipt::Answer;
 
 words! {
     /// The kind of a message that arrived late.
+    ///
+    /// It never grows: JSON-RPC has answers and notifications, and both kinds of each are told apart.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub enum LateKind {
         /// A result.

@@ -6,6 +6,7 @@ words! {
     /// Why a message is not acted on: a connection hands it to nobody, a relay does not pass it on, a monitor does not
     /// follow it. Logs and recordings call everything that cannot be read `garbage`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[non_exhaustive]
     pub enum Rejected {
         /// Not JSON, or not UTF-8.
         NotJson = "garbage",

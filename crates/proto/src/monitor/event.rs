@@ -12,6 +12,8 @@ use crate::{
 };
 
 /// Something that passed, in the order in which it passed.
+///
+/// It never grows: a reader of a recording that left one out would show another session than there was.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MonitorEvent {
     /// A request.
@@ -127,6 +129,7 @@ pub struct ObservedCancel {
 
 /// How a request ended for its requester, as far as the wire shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum ObservedEnd {
     /// With an answer.
     Answered(ObservedAnswer),

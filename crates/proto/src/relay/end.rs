@@ -14,6 +14,7 @@ use crate::{
 
 /// How a side's input ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum End {
     /// It closed its end.
     Closed,

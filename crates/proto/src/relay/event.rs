@@ -12,6 +12,8 @@ use crate::{
 };
 
 /// Something that happened, in the order in which it happened.
+///
+/// It never grows: a recording that left one out could not be replayed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RelayEvent {
     /// A request was taken in (with [`Emit::requests`](super::Emit)).
@@ -130,6 +132,9 @@ pub enum RelayEvent {
 
 words! {
     /// How a request ended for its requester.
+    ///
+    /// It never grows: the other side's answer, one of the relay's, silence and no reader are all that a requester can
+    /// be given.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub enum Settled {
         /// With the other side's answer.
@@ -148,6 +153,8 @@ words! {
 
 words! {
     /// What is new of a request that is a task.
+    ///
+    /// It never grows: a request becomes a task and that may reach nobody: a log names both.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub enum TaskNews {
         /// Its answer is the handle of a task: from now on only that task can be cancelled (MCP-C13).
@@ -161,6 +168,8 @@ words! {
 
 words! {
     /// What shows that a cancelled request is still being worked on.
+    ///
+    /// It never grows: work shows that it goes on by speaking, or by not answering where it must.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub enum StuckSign {
         /// Its progress still arrives.
@@ -171,6 +180,8 @@ words! {
 }
 
 /// The four points where a frame can be seen.
+///
+/// It never grows: a frame is read or it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Hop {
     /// Arrived from a side.

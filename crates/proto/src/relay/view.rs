@@ -111,6 +111,8 @@ pub struct ProgressView<'a> {
 
 words! {
     /// How far a request is.
+    ///
+    /// It never grows: a request is written, answered and over; what shows it must have a word for each state.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub enum RequestState {
         /// It waits to be written, or never will be: the other side does not know of it.

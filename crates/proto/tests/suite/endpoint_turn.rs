@@ -104,7 +104,7 @@ fn cancelling_a_turn_dismisses_its_elicitations_in_their_own_words() {
         rig.hear(&[r#"{"jsonrpc":"2.0","id":12,"method":"elicitation/create","params":{}}"#]);
         let of_no_session = rig.start().remove(0).key;
         if by_hand {
-            rig.conn.notify(rig.now, "session/cancel", params("a").as_bytes());
+            rig.conn.notify(rig.now, "session/cancel", params("a").as_bytes()).expect("the link is open");
         } else {
             rig.cancel(key);
         }
@@ -138,7 +138,8 @@ fn the_questions_of_a_child_end_when_it_says_that_it_was_cancelled() {
         let [ours, other] = [("10", "child"), ("11", "b")].map(|(id, session)| serve(&mut rig, id, method, session));
         rig.cancel(key);
         assert_eq!(rig.say(), [CANCEL_A], "a child's own");
-        for state in ["null", r#"{"state":"running"}"#, r#"{"state":"idle","stopReason":"end_turn"}"#, r#"{"state":"unknown"}"#]
+        for state in
+            ["null", r#"{"state":"running"}"#, r#"{"state":"idle","stopReason":"end_turn"}"#, r#"{"state":"unknown"}"#]
         {
             rig.hear(&[&news("child", state)]);
             assert_eq!((rig.fired(), rig.say()), (vec![], vec![]), "{method}, {state}");

@@ -118,6 +118,7 @@ fn check(body: &str) {
             | Reason::RepeatedMember
             | Reason::EscapedMember
             | Reason::BadError => panic!("{reason:?}"),
+            _ => panic!("what is {reason:?}?"),
         },
     }
 }

@@ -637,7 +637,10 @@ fn the_cards_of_a_child_have_their_second_when_it_says_that_it_was_cancelled() {
         ("in another spelling", after(child_asks(), told(&news(S, r#""\u0063hild""#, CANCELLED)))),
         (
             "with more members, and a reason in escapes",
-            after(child_asks(), told(&news(S, CHILD, r#"{"_meta":{},"stopReason":"c\u0061ncelled","state":"\u0069dle"}"#))),
+            after(
+                child_asks(),
+                told(&news(S, CHILD, r#"{"_meta":{},"stopReason":"c\u0061ncelled","state":"\u0069dle"}"#)),
+            ),
         ),
     ];
     for (name, steps) in forms {
@@ -653,9 +656,17 @@ fn the_cards_of_a_child_have_their_second_when_it_says_that_it_was_cancelled() {
         }
     }
     let mut rig = acp(RelayConfig::default());
-    play("both of its cards", &mut rig, after(child_asks(), [Agent(form(Q, CHILD)), ClientHears(vec![form(Q, CHILD)])]));
+    play(
+        "both of its cards",
+        &mut rig,
+        after(child_asks(), [Agent(form(Q, CHILD)), ClientHears(vec![form(Q, CHILD)])]),
+    );
     play("both of its cards", &mut rig, told(&over()).into_iter().chain([Pass(1000)]).collect());
-    play("both", &mut rig, vec![AgentHears(vec![denied(P), dismissed(Q)]), ClientHears(vec![drop_request(P), drop_request(Q)])]);
+    play(
+        "both",
+        &mut rig,
+        vec![AgentHears(vec![denied(P), dismissed(Q)]), ClientHears(vec![drop_request(P), drop_request(Q)])],
+    );
 }
 
 #[test]
@@ -679,7 +690,10 @@ fn no_other_news_of_a_child_ends_its_cards() {
     let over = news(S, CHILD, CANCELLED);
     others.extend([
         news(S, r#""Child""#, CANCELLED),
-        news(S, S, CANCELLED).replace(r#""update":{"sessionUpdate":"subagent_update","sessionId":"s","#, r#""update":{"sessionUpdate":"subagent_update","#),
+        news(S, S, CANCELLED).replace(
+            r#""update":{"sessionUpdate":"subagent_update","sessionId":"s","#,
+            r#""update":{"sessionUpdate":"subagent_update","#,
+        ),
         over.replace("subagent_update", "tool_call_update"),
         over.replace("session/update", "_session/update"),
     ]);

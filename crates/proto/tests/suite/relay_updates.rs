@@ -48,7 +48,9 @@ fn load(id: u8, method: &str, session: &str) -> String {
 }
 
 fn prompt(id: u8, session: &str) -> String {
-    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"session/prompt","params":{{"sessionId":"{session}","prompt":[]}}}}"#)
+    format!(
+        r#"{{"jsonrpc":"2.0","id":{id},"method":"session/prompt","params":{{"sessionId":"{session}","prompt":[]}}}}"#
+    )
 }
 
 /// A permission request.
@@ -245,7 +247,9 @@ fn a_new_prompt_is_heard_though_the_agent_never_answered_the_turn_that_we_answer
 
 #[test]
 fn after_a_new_prompt_the_turn_before_it_is_never_mute_again() {
-    for (old_is_answered_first, by) in [(true, By::Client), (false, By::Client), (true, By::Operator), (true, By::Clock)] {
+    for (old_is_answered_first, by) in
+        [(true, By::Client), (false, By::Client), (true, By::Operator), (true, By::Clock)]
+    {
         let mut rig = turn(by, if old_is_answered_first { Turn::AnsweredHere } else { Turn::Cancelled }).unwrap();
         send(&mut rig, &prompt(2, "s"));
         let said = update("s", "agent_message_chunk");
@@ -294,7 +298,8 @@ fn a_new_prompt_that_is_answered_here_too_is_mute_until_its_own_answer() {
     rig.pass(LIMIT);
     assert_eq!(rig.at_client().len(), 1, "it has timed out");
     let said = update("s", "agent_message_chunk");
-    for (answer, passes) in [(None, false), (Some(ENDED.to_owned()), false), (Some(ENDED.replace(":1,", ":2,")), true)] {
+    for (answer, passes) in [(None, false), (Some(ENDED.to_owned()), false), (Some(ENDED.replace(":1,", ":2,")), true)]
+    {
         if let Some(answer) = answer {
             rig.from_server(&answer);
         }

@@ -22,6 +22,7 @@ pub(super) enum SessionState {
 
 /// The end of a session, as the exit code of the server's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Exit {
     /// After `shutdown`: exit code 0.
     Clean,

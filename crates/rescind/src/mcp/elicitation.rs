@@ -90,6 +90,7 @@ pub struct ElicitResult {
 /// What a person did with a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum ElicitAction {
     /// Answered it.
     Accept,
@@ -127,6 +128,8 @@ impl ElicitResult {
 /// The answer to a form, read as `T`; see [`Context::elicit`](crate::peer::Context::elicit).
 ///
 /// What a person typed is untrusted, and a client may send anything: what `T` does not read is an error of the call.
+///
+/// It never grows: a person accepts, declines or closes the question, and a tool must decide about each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Elicited<T> {
     /// The person filled in the form.

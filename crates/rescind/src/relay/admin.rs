@@ -205,6 +205,7 @@ fn end(how: &End) -> rescind_feed::End {
         End::Exited(code) => rescind_feed::End::ExitCode(*code),
         End::Signalled(signal) => rescind_feed::End::Signal(*signal),
         End::Closed => rescind_feed::End::Unknown,
+        _ => rescind_feed::End::Unknown,
     }
 }
 

@@ -106,6 +106,7 @@ impl Log {
                 End::Closed => line,
                 End::Exited(code) => line.word("exit_code", code),
                 End::Signalled(signal) => line.word("signal", signal),
+                _ => line,
             };
             let line = line.word("ended_by", by.map_or("server", EndedBy::as_str));
             match by {
@@ -143,6 +144,7 @@ impl Log {
                     | Outcome::CompletedFirst
                     | Outcome::AnsweredAfter { .. }
                     | Outcome::Unknown => "receipt",
+                    _ => "receipt",
                 };
                 self.line(LogLevel::Info, text, |line| {
                     line.request(request.from, Some(id), Some(method))
@@ -206,6 +208,7 @@ impl Log {
                             true => line.words("excerpt", text.trim_end()),
                             false => line,
                         },
+                        _ => line,
                     }
                 });
             }

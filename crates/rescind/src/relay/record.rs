@@ -229,6 +229,7 @@ fn write_receipt(line: &mut Object<'_>, receipt: &Receipt) {
         | Outcome::Sent
         | Outcome::CompletedFirst
         | Outcome::Unknown => {}
+        _ => {}
     }
 }
 
@@ -237,5 +238,6 @@ fn write_end(line: &mut Object<'_>, how: &End) {
         End::Closed => {}
         End::Exited(code) => line.number("exitCode", (*code).into()),
         End::Signalled(signal) => line.number("signal", (*signal).into()),
+        _ => {}
     }
 }

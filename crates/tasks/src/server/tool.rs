@@ -7,6 +7,8 @@ use rescind::mcp::{Preparation, Revision, Tool, ToolHandler};
 use crate::task::TaskDialect;
 
 /// Whether calls of a tool become tasks.
+///
+/// It never grows: a tool's calls may be tasks or must be, and a tool without it has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TaskSupport {
     /// Where the client supports it: in 2025-11-25 if the call asks for a task, in the extension always. Other calls are

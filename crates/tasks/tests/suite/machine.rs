@@ -117,6 +117,7 @@ fn judge(before: &Task, access: &Access, step: &Step, effect: &Result<Effect, Ta
             (TaskOutcome::Result(_), _) | (TaskOutcome::ToolError(_), TaskDialect::Extension) => Status::Completed,
             (TaskOutcome::Error(_), _) | (TaskOutcome::ToolError(_), TaskDialect::November2025) => Status::Failed,
             (TaskOutcome::Stopped, _) => Status::Cancelled,
+            (TaskOutcome::ToolError(_), other) => panic!("{other:?}"),
         };
         match effect {
             Effect::Changed => assert_eq!(is, expected, "TASK-12, TASK-25: {said}"),

@@ -105,6 +105,7 @@ fn compare_members(parsed: &Result<Frame<'_>, Malformed>, members: &[(String, &s
                 | Reason::RepeatedMember
                 | Reason::EscapedMember
                 | Reason::BadError => panic!("an object is not {reason:?}"),
+                _ => panic!("what is {reason:?}?"),
             }
         }
     }

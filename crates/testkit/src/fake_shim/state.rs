@@ -235,11 +235,7 @@ fn names(method: &str, request: &Request) -> bool {
 }
 
 fn written(number: u64, event: &Event) -> String {
-    let kind = match event {
-        Event::Snapshot(_) => "snapshot",
-        Event::Changes(_) => "changes",
-        Event::Ended(_) => "ended",
-    };
+    let kind = event.kind();
     format!("event: {kind}\nid: {number}\ndata: {}\n\n", serde_json::to_string(event).unwrap_or_default())
 }
 

@@ -827,6 +827,7 @@ impl EndpointModel {
             Outcome::Confirmed { .. } | Outcome::AnsweredAfter { .. } => call.answered && call.cancels == 1,
             Outcome::CompletedFirst => call.answered && call.cancels == 0,
             Outcome::Unknown => self.input_ended || self.write_closed,
+            _ => false,
         };
         if is_true { Ok(()) } else { broken(format!("the receipt of our request {at} claims {outcome:?} (D28)")) }
     }

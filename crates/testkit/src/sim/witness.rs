@@ -250,6 +250,7 @@ impl Witness {
                     | Outcome::Sent
                     | Outcome::CompletedFirst
                     | Outcome::Unknown) => other,
+                    other => other,
                 };
                 // That a client has ended tells the relay nothing, while its link shows that nothing more can come.
                 let knows_more = known.outcome == Outcome::Sent

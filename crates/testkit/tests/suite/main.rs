@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
 mod circles;
+mod growing_enums;
 mod layers;
 mod names;
 mod packed;

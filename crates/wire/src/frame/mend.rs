@@ -11,6 +11,8 @@ use super::{Frame, ResponseBody, parse_member, span_of};
 use crate::json;
 
 /// What [`mend`] made of a message.
+///
+/// It never grows: a message is mended, is too long to be, or is not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mend {
     /// The message with U+FFFD in place of what was not UTF-8.

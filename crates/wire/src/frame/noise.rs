@@ -10,6 +10,8 @@ use crate::{
 const MAX_PIECES: usize = 64;
 
 /// A part of a line or body.
+///
+/// It never grows: what stands in a line is a message or it is noise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Piece<'a> {
     /// What is for the log; never empty.

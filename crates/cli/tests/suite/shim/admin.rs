@@ -179,6 +179,7 @@ impl Subscriber {
                 ("changes", changes.seq)
             }
             Event::Ended(ended) => ("ended", ended.seq),
+            other => panic!("{other:?}"),
         };
         assert_eq!((kind.as_str(), number), (named, seq));
         self.last = Some(number);

@@ -194,11 +194,7 @@ pub(super) fn first<T: Ord>(most: usize, mut found: Vec<T>) -> impl Iterator<Ite
 
 /// Encodes an event as a server-sent event.
 pub(super) fn encode(number: u64, event: &Event) -> Bytes {
-    let kind = match event {
-        Event::Snapshot(_) => "snapshot",
-        Event::Changes(_) => "changes",
-        Event::Ended(_) => "ended",
-    };
+    let kind = event.kind();
     let mut text = format!("event: {kind}\nid: {number}\ndata: ").into_bytes();
     // Cannot fail: every key is a string and every number finite.
     let _ = serde_json::to_writer(&mut text, event);
@@ -278,6 +274,7 @@ mod tests {
             match serde_json::from_str(text.split_once("data: ").unwrap().1).unwrap() {
                 Event::Changes(changes) => Some(changes),
                 Event::Snapshot(_) | Event::Ended(_) => None,
+                other => panic!("{other:?}"),
             }
         }
     }

@@ -101,6 +101,7 @@ fn cancel(receipt: &Receipt, upstream_dialect: &Dialect) -> feed::Cancel {
         Outcome::CompletedFirst => (feed::Outcome::CompletedFirst, None, None),
         Outcome::AnsweredAfter { after, answer } => (feed::Outcome::AnsweredAfter, Some(after), Some(answer)),
         Outcome::Unknown => (feed::Outcome::Unknown, None, None),
+        _ => (feed::Outcome::Unknown, None, None),
     };
     feed::Cancel {
         cause: receipt.cause.code.as_str().to_owned(),
@@ -126,6 +127,7 @@ const fn protocol(dialect: &Dialect) -> &str {
         Family::Acp => "ACP",
         Family::Lsp => "LSP",
         Family::Custom => dialect.name,
+        _ => dialect.name,
     }
 }
 

@@ -43,6 +43,7 @@ impl Process {
             Role::Worker(TaskDialect::Extension) => "worker-extension".to_owned(),
             Role::SlowWorker(TaskDialect::November2025) => "slow-worker".to_owned(),
             Role::SlowWorker(TaskDialect::Extension) => "slow-worker-extension".to_owned(),
+            Role::Worker(other) | Role::SlowWorker(other) => panic!("{other:?}"),
             Role::Busy => "busy".to_owned(),
             Role::Storm(seed) => seed.to_string(),
         };
