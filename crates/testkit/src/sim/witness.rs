@@ -244,13 +244,13 @@ impl Witness {
                 let kind = |outcome: Outcome| match outcome {
                     Outcome::Confirmed { .. } => Outcome::Confirmed { after: Duration::ZERO },
                     Outcome::AnsweredAfter { answer, .. } => Outcome::AnsweredAfter { after: Duration::ZERO, answer },
-                    other @ (Outcome::Asked
+                    Outcome::Asked
                     | Outcome::NeverSent
                     | Outcome::NotSendable
                     | Outcome::Sent
                     | Outcome::CompletedFirst
-                    | Outcome::Unknown) => other,
-                    other => other,
+                    | Outcome::Unknown => outcome,
+                    _ => outcome,
                 };
                 // That a client has ended tells the relay nothing, while its link shows that nothing more can come.
                 let knows_more = known.outcome == Outcome::Sent
