@@ -5,8 +5,8 @@
 use proptest::{collection::vec, prelude::*};
 use rescind_proto::side::Side;
 use rescind_testkit::sim::{
-    chain_world::ChainWorld, chooser::ByteChooser, pair_world::PairWorld, relay_world::RelayWorld, scene::Scene,
-    scenes, solo_world::SoloWorld, walk::walk, world::World,
+    bridge_world::BridgeWorld, chain_world::ChainWorld, chooser::ByteChooser, meeting::MEETINGS, pair_world::PairWorld,
+    relay_world::RelayWorld, scene::Scene, scenes, solo_world::SoloWorld, walk::walk, world::World,
 };
 
 /// Choices of one walk at most.
@@ -47,6 +47,12 @@ proptest! {
     #[test]
     fn no_walk_through_a_chain_breaks_a_rule(scene in any_of(&scenes::chain()), steps in steps()) {
         check(&ChainWorld::new(scenes::chain().swap_remove(scene).adversarial()), &steps)?;
+    }
+
+    /// The server may end of what it is asked first, and be started again.
+    #[test]
+    fn no_walk_across_a_bridge_breaks_a_rule(meeting in 0..MEETINGS.len(), steps in vec(any::<u8>(), 5..100)) {
+        check(&BridgeWorld::new(MEETINGS[meeting]), &steps)?;
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A client of one era of MCP, a server that knows only one, and a relay with a bridge between them.
 //!
 //! The client does what its era lets it do; the server answers whatever it has, in any order, cancelled or not, asks for
-//! what it has, and may die. Each frame that either sees is judged: is it of the reader's own era, may it come now, is it
+//! what it has, and may die, or end of our question and be started again. Each frame that either sees is judged: is it of the reader's own era, may it come now, is it
 //! anybody's, and is a question shown with the call that it is for. In the end nothing goes on that was stopped.
 
 use core::{hash::Hash, time::Duration};
@@ -49,6 +49,8 @@ pub enum Action {
     Timeout,
     /// The server dies.
     Die,
+    /// The server ends of our question, in the middle of a message, and another process of it takes its place.
+    Restart,
 }
 
 /// An era, as a request shows it.
@@ -139,6 +141,8 @@ pub struct BridgeWorld {
     left: Vec<usize>,
     shook_hands: bool,
     is_dead: bool,
+    /// It is the second, whose predecessor ended of our question.
+    is_successor: bool,
     /// The array that a side is making, and whether it has made one.
     gathered: [Gathered; 2],
     transcript: Option<Vec<String>>,
@@ -158,6 +162,8 @@ const MOST_WANTS: u8 = 2;
 /// A server that has heard a cancel asks nothing for it after that.
 const HEARD_WITHIN: Duration = Duration::from_secs(60);
 const IDS: [u8; 2] = [1, 2];
+/// What a server has said of a message when it ends.
+const HALF: &[u8] = br#"{"jsonrpc":"2.0","id":21"#;
 const META: &str = "io.modelcontextprotocol/protocolVersion";
 
 impl BridgeWorld {
@@ -187,6 +193,7 @@ impl BridgeWorld {
             left: Vec::new(),
             shook_hands: false,
             is_dead: false,
+            is_successor: false,
             gathered: [Gathered::Never, Gathered::Never],
             transcript: None,
         };
@@ -384,6 +391,7 @@ impl BridgeWorld {
         let is_modern = params["_meta"].get(META).is_some();
         let kind = match frame["method"].as_str() {
             Some("initialize") => Kind::Initialize,
+            Some("server/discover") if self.is_successor => return broken("it is asked what its predecessor ended of"),
             Some("server/discover") => Kind::Discover,
             _ => {
                 if is_modern != self.meeting.server_is_modern {
@@ -548,8 +556,29 @@ impl BridgeWorld {
                 self.relay.handle_eof(self.now, Side::Server, &End::Closed);
                 self.hops[Side::Server as usize].clear();
             }
+            Action::Restart => self.restart()?,
         }
         self.watch();
+        if self.is_successor && self.relay.may_replace_server() {
+            return Err(Broken("the server may be replaced for the second time".into()));
+        }
+        Ok(())
+    }
+
+    /// The server ends of what it was asked, and another takes its place: as a driver does it that can start one.
+    fn restart(&mut self) -> Result<(), Broken> {
+        if let Some(work) = self.work.iter().find(|work| work.kind.call().is_some()) {
+            return Err(Broken(format!("{work:?} is lost with the server")));
+        }
+        self.work.clear();
+        self.shook_hands = false;
+        self.hops[Side::Server as usize].clear();
+        self.relay.handle_input(self.now, Side::Server, HALF);
+        if let Some(transcript) = &mut self.transcript {
+            transcript.push("          the server ends, and is started again".into());
+        }
+        self.relay.handle_server_replaced(self.now);
+        self.is_successor = true;
         Ok(())
     }
 
@@ -648,6 +677,9 @@ impl World for BridgeWorld {
         if !self.is_dead {
             out.push(Action::Die);
         }
+        if !self.is_dead && !self.is_successor && self.relay.may_replace_server() {
+            out.push(Action::Restart);
+        }
     }
 
     fn is_rare(action: Action) -> bool {
@@ -716,7 +748,7 @@ impl World for BridgeWorld {
             self.wants,
             (&self.stopped, &self.left),
             self.shook_hands,
-            self.is_dead,
+            (self.is_dead, self.is_successor),
             &self.gathered,
         )
             .hash(&mut digest);
