@@ -97,8 +97,10 @@ impl Step<'_> {
         let (now, to) = (self.now, self.request.from.other());
         let Some(cancel) = &mut self.exchange.cancel else { return };
         // An answer that came before the cancel was written disarms it (D15).
-        if let Some(frame) = cancel.frame {
-            self.core.links[to].outbox.withdraw(frame);
+        if let Some(frame) = cancel.frame
+            && self.core.links[to].outbox.withdraw(frame).is_some()
+        {
+            cancel.frame = None;
         }
         let Some(outcome) = cancel.receipt.answered(now, body.into(), says_cancelled) else { return };
         if let Outcome::Confirmed { after } | Outcome::AnsweredAfter { after, .. } = outcome {

@@ -323,6 +323,13 @@ impl Exchange {
         matches!(self.up, Up::Assembling | Up::Queued(_) | Up::Sent)
     }
 
+    /// Whether its id on the other side must not be that of another request there: it may still be answered, or a cancel
+    /// that names it has not been written whole.
+    pub(super) fn keeps_upstream_id(&self) -> bool {
+        let leaves = |cancel: &Cancelling| cancel.frame.is_some() && cancel.receipt.written.is_none();
+        self.is_open_upstream() || self.cancel.as_deref().is_some_and(leaves)
+    }
+
     /// Whether its progress goes on beyond the answer: a task's of 2025-11-25 does (MCP-P01), while anybody wants it.
     /// The extension has none.
     pub(super) const fn keeps_token(&self) -> bool {

@@ -22,7 +22,7 @@ use crate::{
 /// Where replacement ids start; they count down (D32).
 const FIRST_OWN: i64 = (1 << 31) - 1;
 
-/// Forgotten ids that were cancelled and never answered, kept as hashes; past this many every
+/// Forgotten ids that were cancelled and never answered, or answered while their cancel left, kept as hashes; past this many every
 /// id that is not provably new is replaced.
 const MAX_SPENT: usize = 65_536;
 
@@ -64,7 +64,8 @@ impl Upstream {
         !self.spent.is_empty() && self.spent.find(hash, |&spent| spent == hash).is_some()
     }
 
-    /// An id cancelled and never answered is not used again on this connection (D32).
+    /// An id cancelled and never answered is not used again on this connection (D32), and neither is one whose cancel
+    /// the other side has not read whole.
     fn spend(&mut self, hash: u64) {
         if self.spent.len() >= MAX_SPENT {
             self.spent_lost = true;
@@ -159,7 +160,7 @@ impl Exchanges {
         if self.table.find(hash, |ex| ex.id == *id).is_none() {
             return (hash, None, is_taken);
         }
-        (hash, self.newest(hash, id), is_taken || self.is_open_upstream(hash, id))
+        (hash, self.newest(hash, id), is_taken || self.is_kept_upstream(hash, id))
     }
 
     /// Whether a peer that reads ids carelessly could take `id` for no id at all, or for that of another request
@@ -168,15 +169,15 @@ impl Exchanges {
         if id.is_falsy() {
             return true;
         }
-        let is_open = |id: &RequestId| self.is_open_upstream(self.seed.id(id), id);
+        let is_open = |id: &RequestId| self.is_kept_upstream(self.seed.id(id), id);
         match id.as_integer() {
             Some(value) => self.numeric_strings > 0 && is_open(&RequestId::string(&value.to_string())),
             None => id.loose().is_some_and(|value| is_open(&RequestId::integer(value))),
         }
     }
 
-    fn is_open_upstream(&self, hash: u64, id: &RequestId) -> bool {
-        self.known_upstream(hash, id).is_some_and(|key| self.get(key).is_some_and(Exchange::is_open_upstream))
+    fn is_kept_upstream(&self, hash: u64, id: &RequestId) -> bool {
+        self.known_upstream(hash, id).is_some_and(|key| self.get(key).is_some_and(Exchange::keeps_upstream_id))
     }
 
     /// Takes a request in, under the hash of its id that [`probe`](Self::probe) found.
@@ -212,8 +213,8 @@ impl Exchanges {
 
     #[inline]
     fn known_upstream(&self, hash: u64, id: &RequestId) -> Option<Key> {
-        // A replaced id that was answered belongs to its successor now.
-        let is = |ex: &Exchange| ex.renamed.is_none() && ex.id == *id && (!ex.replaced || ex.is_open_upstream());
+        // A replaced id that was answered belongs to its successor now, which has another if a cancel was leaving.
+        let is = |ex: &Exchange| ex.renamed.is_none() && ex.id == *id && (!ex.replaced || ex.keeps_upstream_id());
         if let Some(own) = self.own(hash, id) {
             return Some(own);
         }
@@ -233,8 +234,8 @@ impl Exchanges {
     pub(super) fn replace(&mut self, key: Key) {
         let Some(exchange) = self.table.get_mut(key) else { return };
         exchange.replaced = true;
-        // It is not looked for by its id any more, unless the other side may still answer it.
-        if !exchange.is_open_upstream() {
+        // It is not looked for by its id any more, unless that is still its own on the other side.
+        if !exchange.keeps_upstream_id() {
             self.table.unlist(key);
         }
     }
@@ -261,7 +262,7 @@ impl Exchanges {
         self.task_tokens.len() >= MAX_TASK_TOKENS || self.task_tokens.find(hash, |&kept| kept == hash).is_some()
     }
 
-    /// Whether a forgotten request with this id on the other side was never answered there.
+    /// Whether a forgotten request with this id on the other side was never answered there, or its cancel was leaving.
     pub(super) fn has_spent(&self, id: &RequestId) -> bool {
         self.upstream.is_spent(self.seed.id(id))
     }
@@ -279,7 +280,7 @@ impl Exchanges {
             if let Some(id) = &exchange.renamed {
                 upstream.renamed.remove(seed.id(id), key.index());
             }
-            if exchange.is_open_upstream() {
+            if exchange.keeps_upstream_id() {
                 upstream.spend(seed.id(exchange.upstream()));
             }
             if exchange.keeps_token()

@@ -193,6 +193,39 @@ fn a_response_to_nothing_is_never_forwarded() {
     assert_eq!(rig.at_client(), [""; 0]);
 }
 
+/// A server that holds cancels ahead of their requests would stop the new one.
+#[test]
+fn an_id_whose_cancel_is_half_written_is_not_used_again() {
+    let forgotten = core::time::Duration::from_secs(600);
+    for (half, time) in (1..cancel("1").len()).flat_map(|half| [(half, core::time::Duration::ZERO), (half, forgotten)])
+    {
+        let mut rig = pinned();
+        rig.from_client(&call("1"));
+        rig.at_server();
+        rig.from_client(&cancel("1"));
+        rig.write(Side::Server, half);
+        rig.from_server(&result("1"));
+        rig.pass(time);
+        rig.from_client(&call("1"));
+        assert_eq!(rig.at_server(), [cancel("1"), call("2147483647")], "{half} bytes");
+        rig.from_server(&result("2147483647"));
+        assert_eq!(rig.at_client(), [result("1")]);
+    }
+}
+
+/// The server has seen nothing of it.
+#[test]
+fn an_id_whose_cancel_was_taken_back_keeps_its_name() {
+    let mut rig = pinned();
+    rig.from_client(&call("1"));
+    rig.at_server();
+    rig.from_client(&cancel("1"));
+    rig.from_server(&result("1"));
+    rig.pass(core::time::Duration::from_secs(600));
+    rig.from_client(&call("1"));
+    assert_eq!(rig.at_server(), [call("1")]);
+}
+
 #[test]
 fn after_the_memory_of_spent_ids_is_full_only_new_ids_are_kept() {
     let config = RelayConfig { remembered: 1, ..RelayConfig::default() };

@@ -34,6 +34,8 @@ pub struct Witness {
     in_doubt: Sides<bool>,
     /// What each side's last cancel named, if the monitor remembers no such request.
     held: Sides<Option<RequestId>>,
+    /// Since when each side has half a frame.
+    cut_since: Sides<Option<Instant>>,
     longest: Duration,
 }
 
@@ -77,6 +79,7 @@ impl Witness {
             refused: Sides::from_fn(|_| VecDeque::new()),
             in_doubt: Sides::default(),
             held: Sides::default(),
+            cut_since: Sides::default(),
             longest: scene.config.remember.1,
         }
     }
@@ -136,6 +139,17 @@ impl Witness {
             | RelayEvent::Rejected { .. }
             | RelayEvent::Violation { .. }
             | RelayEvent::GivenUp { .. } => {}
+        }
+    }
+
+    /// Some of what waits for `side` was written, and it has half a frame now, or none. An answer that took as long as a
+    /// monitor remembers, which has not seen it, may find another request of its id there (D8).
+    pub fn written(&mut self, now: Instant, side: Side, is_cut: bool) {
+        let since = &mut self.cut_since[side];
+        if is_cut {
+            since.get_or_insert(now);
+        } else if let Some(since) = since.take() {
+            self.in_doubt[side] |= now.since(since) >= self.longest;
         }
     }
 
@@ -231,8 +245,6 @@ impl Witness {
             (None, None) => Ok(()),
             // The client's own cancel of a turn passes, whatever the relay has made of an earlier one (D37).
             (None, Some(_)) if view.session.is_some() => Ok(()),
-            // A cancel that lay half written until its request was forgotten names the next of that id (D9).
-            (None, Some(seen)) if seen.asked == view.since && seen.asked.since_origin() >= self.longest => Ok(()),
             (None, Some(_)) => differ("was never written"),
             // It had begun to leave when the answer came: on the wire it names a request that is over, or a task.
             (Some(known), None) if known.outcome == Outcome::CompletedFirst => Ok(()),
