@@ -31,6 +31,9 @@ pub(crate) struct Chaos {
     pub(crate) restarts: bool,
 }
 
+/// In which a cancel reaches its work where nothing breaks and a server takes it at once.
+const LONGEST_CANCEL: Duration = Duration::from_secs(1);
+
 pub(crate) struct World {
     dice: Dice,
     chaos: Chaos,
@@ -156,6 +159,9 @@ impl World {
     /// Nothing breaks any more, programs answer all that they have, and the local client says nothing.
     pub(crate) fn come_to_rest(&mut self) {
         self.is_resting = true;
+        if !self.chaos.breaks {
+            self.let_cancels_arrive();
+        }
         for round in 0.. {
             let (waiting, in_vain) = (self.judge.waiting(), self.judge.running_in_vain());
             if waiting.is_empty() && in_vain.is_empty() {
@@ -166,6 +172,21 @@ impl World {
             self.work();
             self.hear(usize::MAX);
             self.now = self.now + Duration::from_millis(250);
+            self.time_out();
+            self.check();
+        }
+    }
+
+    /// Programs answer nothing, and calls hold all connections that calls may have: what was cancelled ends all the same, by
+    /// its cancel, and long before its response is let go.
+    fn let_cancels_arrive(&mut self) {
+        let until = self.now + LONGEST_CANCEL;
+        while let in_vain = self.judge.running_in_vain()
+            && !in_vain.is_empty()
+        {
+            assert!(self.now < until, "the cancels of calls {in_vain:?} wait for other calls");
+            self.flow();
+            self.now = self.now + Duration::from_millis(50);
             self.time_out();
             self.check();
         }

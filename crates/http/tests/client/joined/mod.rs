@@ -6,10 +6,11 @@ mod judge;
 mod world;
 
 use judge::Tally;
-use world::{Chaos, World};
+pub(crate) use world::Chaos;
+use world::World;
 
 /// Runs so many worlds, each from its own seed, and returns what was seen.
-fn run(worlds: u64, steps: usize, chaos: Chaos) -> Tally {
+pub(crate) fn run(worlds: u64, steps: usize, chaos: Chaos) -> Tally {
     let mut seen = Tally::default();
     for seed in 1..=worlds {
         let mut world = World::new(seed, chaos);
