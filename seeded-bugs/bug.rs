@@ -33,6 +33,8 @@ pub enum SeededBug {
     TurnHeardAfterTimeout,
     /// A card waits on after the client has stopped its turn, and a late "Allow" reaches the agent (D37).
     CardOutlivesStop,
+    /// A server that is started again gets the rest of what its predecessor was being written.
+    HalfWrittenToSuccessor,
 }
 
 thread_local! {

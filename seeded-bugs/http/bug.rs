@@ -1,4 +1,4 @@
-//! Deliberate bugs, one of which a thread can seed in all HTTP servers that run on it.
+//! Deliberate bugs, one of which a thread can seed in all HTTP servers and clients that run on it.
 
 use std::cell::Cell;
 
@@ -27,13 +27,15 @@ pub enum SeededBug {
     AnothersLink,
     /// What is said while nobody reads counts for no bound of all streams.
     AwayUncounted,
+    /// A client keeps no connections for cancels: while calls have all that they may, a cancel waits behind them.
+    CancelBehindCalls,
 }
 
 thread_local! {
     static SEEDED: Cell<Option<SeededBug>> = const { Cell::new(None) };
 }
 
-/// Runs `test` with this bug in every server of this thread.
+/// Runs `test` with this bug in every machine of this thread.
 pub fn with<R>(bug: SeededBug, test: impl FnOnce() -> R) -> R {
     struct Weed;
     impl Drop for Weed {

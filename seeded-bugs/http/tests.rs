@@ -1,11 +1,16 @@
 //! The explorer finds each bug of the HTTP machine where it first shows, and walks find it too.
 
+use std::panic::catch_unwind;
+
 use rescind_http::bug::{self, SeededBug};
 use rescind_testkit::sim::{chooser::EndlessChooser, explore::explore, walk::walk};
 
-use crate::world::{
-    HttpWorld,
-    scene::{self, Scene},
+use crate::{
+    joined::{self, Chaos},
+    world::{
+        HttpWorld,
+        scene::{self, Scene},
+    },
 };
 
 /// In which scene each bug shows, and after how many events.
@@ -43,8 +48,19 @@ fn a_few_walks_find_every_bug_seeded_in_a_server() {
     }
 }
 
+/// A client is only walked, beside a server.
+#[test]
+fn a_few_walks_find_the_bug_seeded_in_a_client() {
+    let walk = || joined::run(30, 200, Chaos { breaks: false, restarts: false });
+    let found = bug::with(SeededBug::CancelBehindCalls, || catch_unwind(walk)).expect_err("the bug is not found");
+    let words = found.downcast_ref::<String>().expect("words");
+    report(SeededBug::CancelBehindCalls, words);
+    assert!(words.contains("wait for other calls"));
+}
+
 #[test]
 fn without_a_bug_the_same_scenes_are_clean() {
+    joined::run(30, 200, Chaos { breaks: false, restarts: false });
     for (_, name, depth) in BUGS {
         explore(&HttpWorld::new(scene(name)), depth).expect("no rule is broken");
     }

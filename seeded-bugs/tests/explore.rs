@@ -5,7 +5,16 @@ use rescind_proto::{
     side::Side,
 };
 use rescind_testkit::sim::{
-    explore::explore, relay_world::RelayWorld, scene::Scene, scenes, solo_world::SoloWorld, world::World,
+    bridge_world::BridgeWorld,
+    chooser::EndlessChooser,
+    explore::explore,
+    meeting::{MEETINGS, Meeting},
+    relay_world::RelayWorld,
+    scene::Scene,
+    scenes,
+    solo_world::SoloWorld,
+    walk::walk,
+    world::World,
 };
 
 /// In which scene of a relay each bug shows, and after how many events.
@@ -34,6 +43,24 @@ const IN_AN_ENDPOINT: [(SeededBug, &str, usize); 8] = [
     (SeededBug::ProgressWithAnswer, "MCP legacy", 3),
 ];
 
+/// In which meeting at a bridge each bug shows, and after how many events.
+const AT_A_BRIDGE: [(SeededBug, &str, usize); 1] = [(SeededBug::HalfWrittenToSuccessor, "modern, legacy", 4)];
+
+#[test]
+fn every_bug_seeded_in_a_bridge_is_found_where_it_first_shows() {
+    for (bug, name, depth) in AT_A_BRIDGE {
+        find(bug, depth, || BridgeWorld::new(meeting(name)));
+    }
+}
+
+#[test]
+fn a_few_walks_find_every_bug_seeded_in_a_bridge() {
+    for (bug, name, _) in AT_A_BRIDGE {
+        let is_found = |seed| walk(&BridgeWorld::new(meeting(name)), &mut EndlessChooser(seed), 100).is_err();
+        assert!(bug::with(bug, || (0..30).any(is_found)), "{bug:?}");
+    }
+}
+
 #[test]
 fn every_bug_seeded_in_a_relay_is_found_where_it_first_shows() {
     for (bug, name, depth) in IN_A_RELAY {
@@ -60,6 +87,9 @@ fn without_a_bug_the_same_scenes_are_clean() {
     for (_, name, depth) in IN_AN_ENDPOINT {
         explore(&SoloWorld::new(endpoint_scene(name), Side::Server), depth).expect("no rule is broken");
     }
+    for (_, name, depth) in AT_A_BRIDGE {
+        explore(&BridgeWorld::new(meeting(name)), depth).expect("no rule is broken");
+    }
 }
 
 /// With the machine's own invariants checked, and by the wire alone (a debug build checks them in every call).
@@ -71,6 +101,10 @@ fn find<W: World>(bug: SeededBug, depth: usize, world: impl FnOnce() -> W) {
     let found = bug::with(bug, || explore(&world(), depth)).expect_err("the bug is not found");
     report(bug, &found.to_text());
     assert!(found.actions.len() == depth, "{bug:?} shows after {} events", found.actions.len());
+}
+
+fn meeting(name: &str) -> Meeting {
+    MEETINGS.into_iter().find(|meeting| meeting.name == name).expect("there is such a meeting")
 }
 
 fn relay_scene(name: &str) -> Scene {
