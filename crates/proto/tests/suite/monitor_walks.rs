@@ -1,7 +1,15 @@
 //! Monitors beside a relay: whatever two adversarial parties do, a monitor on each link sees what the relay knows.
 
 use proptest::{collection::vec, prelude::*};
-use rescind_testkit::sim::{chooser::ByteChooser, relay_world::RelayWorld, scenes, walk::walk};
+use rescind_proto::side::Side::Client;
+use rescind_testkit::sim::{
+    chooser::ByteChooser,
+    hop::Cut,
+    relay_world::{Action, RelayWorld},
+    scenes,
+    walk::walk,
+    world::World,
+};
 
 /// Choices of one walk at most.
 const LONGEST: usize = 1000;
@@ -9,6 +17,22 @@ const LONGEST: usize = 1000;
 fn check(world: &RelayWorld, steps: &[u8]) -> Result<(), TestCaseError> {
     walk(world, &mut ByteChooser::new(steps), LONGEST).map_err(|found| TestCaseError::fail(found.to_text()))?;
     Ok(())
+}
+
+/// The answer to a request that its client cancelled meanwhile is half written for as long as anything is remembered (D8):
+/// its monitor takes it for that of the next request of this id, which the relay refuses (D7). Neither is wrong.
+#[test]
+fn what_a_monitor_takes_an_answer_for_that_left_for_ten_minutes_is_in_doubt() {
+    let scene = scenes::relay().into_iter().find(|scene| scene.name == scenes::SILENT).expect("there is such a scene");
+    let mut world = RelayWorld::new(scene.adversarial().witnessed());
+    let (ask, cancel) = (|id| Action::Ask(Client, id, 0), |id| Action::Cancel(Client, id));
+    let answered_by_us = [ask(0), ask(1), Action::Deliver(Client, Cut::All), Action::Stop(0)];
+    let half = [Action::Write(Client, Cut::Bytes(1)), cancel(1), Action::Deliver(Client, Cut::All), cancel(0)];
+    let ten_minutes_later = [Action::Timeout, ask(0), Action::Wait(3000), Action::Write(Client, Cut::Frame), ask(0)];
+    for action in answered_by_us.into_iter().chain(half).chain(ten_minutes_later) {
+        world.step(action).expect("both see the same");
+    }
+    world.check_future().expect("both see the same");
 }
 
 proptest! {
