@@ -33,8 +33,8 @@ pub enum SeededBug {
     TurnHeardAfterTimeout,
     /// A card waits on after the client has stopped its turn, and a late "Allow" reaches the agent (D37).
     CardOutlivesStop,
-    /// A server that is started again gets the rest of what its predecessor was being written.
-    HalfWrittenToSuccessor,
+    /// A server that is started again gets what waited for its predecessor.
+    LinesToSuccessor,
 }
 
 thread_local! {

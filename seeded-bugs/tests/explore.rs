@@ -44,7 +44,7 @@ const IN_AN_ENDPOINT: [(SeededBug, &str, usize); 8] = [
 ];
 
 /// In which meeting at a bridge each bug shows, and after how many events.
-const AT_A_BRIDGE: [(SeededBug, &str, usize); 1] = [(SeededBug::HalfWrittenToSuccessor, "modern, legacy", 4)];
+const AT_A_BRIDGE: [(SeededBug, &str, usize); 1] = [(SeededBug::LinesToSuccessor, "modern, legacy", 2)];
 
 #[test]
 fn every_bug_seeded_in_a_bridge_is_found_where_it_first_shows() {

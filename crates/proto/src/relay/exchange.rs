@@ -10,7 +10,7 @@ use crate::{
     link::{Clock, RequestKey},
     method::Method,
     outbox::Ticket,
-    receipt::{Answer, Receipt},
+    receipt::{Answer, Outcome, Receipt},
     slab::Key,
     standstill::Standstill,
     time::Instant,
@@ -323,11 +323,12 @@ impl Exchange {
         matches!(self.up, Up::Assembling | Up::Queued(_) | Up::Sent)
     }
 
-    /// Whether its id on the other side must not be that of another request there: it may still be answered, or a cancel
-    /// that names it has not been written whole.
+    /// Whether its id on the other side must not be that of another request there: it may still be answered, or its cancel
+    /// had begun to leave when it was. To a side that has forgotten it such a cancel is for the next of that id (D9).
     pub(super) fn keeps_upstream_id(&self) -> bool {
-        let leaves = |cancel: &Cancelling| cancel.frame.is_some() && cancel.receipt.written.is_none();
-        self.is_open_upstream() || self.cancel.as_deref().is_some_and(leaves)
+        let is_behind =
+            |cancel: &Cancelling| cancel.frame.is_some() && cancel.receipt.outcome == Outcome::CompletedFirst;
+        self.is_open_upstream() || self.cancel.as_deref().is_some_and(is_behind)
     }
 
     /// Whether its progress goes on beyond the answer: a task's of 2025-11-25 does (MCP-P01), while anybody wants it.
@@ -348,7 +349,6 @@ mod tests {
     use crate::{
         cause::{Cause, CauseCode},
         dialect::mcp,
-        receipt::Outcome,
     };
 
     #[test]

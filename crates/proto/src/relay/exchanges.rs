@@ -64,8 +64,8 @@ impl Upstream {
         !self.spent.is_empty() && self.spent.find(hash, |&spent| spent == hash).is_some()
     }
 
-    /// An id cancelled and never answered is not used again on this connection (D32), and neither is one whose cancel
-    /// the other side has not read whole.
+    /// An id cancelled and never answered is not used again on this connection (D32), and neither is one that was answered
+    /// while its cancel left.
     fn spend(&mut self, hash: u64) {
         if self.spent.len() >= MAX_SPENT {
             self.spent_lost = true;
@@ -213,7 +213,7 @@ impl Exchanges {
 
     #[inline]
     fn known_upstream(&self, hash: u64, id: &RequestId) -> Option<Key> {
-        // A replaced id that was answered belongs to its successor now, which has another if a cancel was leaving.
+        // A replaced id that was answered belongs to its successor now, which has another if its cancel was leaving.
         let is = |ex: &Exchange| ex.renamed.is_none() && ex.id == *id && (!ex.replaced || ex.keeps_upstream_id());
         if let Some(own) = self.own(hash, id) {
             return Some(own);
@@ -262,7 +262,7 @@ impl Exchanges {
         self.task_tokens.len() >= MAX_TASK_TOKENS || self.task_tokens.find(hash, |&kept| kept == hash).is_some()
     }
 
-    /// Whether a forgotten request with this id on the other side was never answered there, or its cancel was leaving.
+    /// Whether a forgotten request with this id on the other side was never answered there, or only while its cancel left.
     pub(super) fn has_spent(&self, id: &RequestId) -> bool {
         self.upstream.is_spent(self.seed.id(id))
     }
