@@ -19,10 +19,10 @@ fn check(world: &RelayWorld, steps: &[u8]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// The answer to a request that its client cancelled meanwhile is half written for as long as anything is remembered (D8):
-/// its monitor takes it for that of the next request of this id, which the relay refuses (D7). Neither is wrong.
+/// The answer to a request lies half written when its client cancels it and uses its id again: to the monitor that is a new
+/// request, and to the relay one too many (D7). Neither is wrong.
 #[test]
-fn what_a_monitor_takes_an_answer_for_that_left_for_ten_minutes_is_in_doubt() {
+fn what_an_answer_is_for_that_was_half_written_when_its_id_was_used_again_is_in_doubt() {
     let scene = scenes::relay().into_iter().find(|scene| scene.name == scenes::SILENT).expect("there is such a scene");
     let mut world = RelayWorld::new(scene.adversarial().witnessed());
     let (ask, cancel) = (|id| Action::Ask(Client, id, 0), |id| Action::Cancel(Client, id));

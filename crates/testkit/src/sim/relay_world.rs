@@ -194,7 +194,7 @@ impl RelayWorld {
         self.relay.handle_written(self.now, to, len);
         let frames = self.hops[to].take(&bytes);
         if let Some(witness) = &mut self.witness {
-            witness.written(self.now, to, self.hops[to].is_cut());
+            witness.written(to, self.hops[to].is_cut());
         }
         if self.hops[to].is_cut() {
             self.note(|| format!("          … half a frame -> {}", to.as_str()));

@@ -34,8 +34,10 @@ pub struct Witness {
     in_doubt: Sides<bool>,
     /// What each side's last cancel named, if the monitor remembers no such request.
     held: Sides<Option<RequestId>>,
-    /// Since when each side has half a frame.
-    cut_since: Sides<Option<Instant>>,
+    /// Which side has half a frame.
+    is_cut: Sides<bool>,
+    /// The monitor took the last frame of each side for a new request.
+    is_new: Sides<bool>,
     longest: Duration,
 }
 
@@ -79,7 +81,8 @@ impl Witness {
             refused: Sides::from_fn(|_| VecDeque::new()),
             in_doubt: Sides::default(),
             held: Sides::default(),
-            cut_since: Sides::default(),
+            is_cut: Sides::default(),
+            is_new: Sides::default(),
             longest: scene.config.remember.1,
         }
     }
@@ -97,11 +100,16 @@ impl Witness {
                     self.in_doubt[link] |= now.since(came) >= self.longest;
                 }
                 self.links[link].handle_input(now, from, bytes);
+                if from == link {
+                    self.is_new[link] = false;
+                }
                 while let Some(event) = self.links[link].poll_event() {
                     if let monitor::MonitorEvent::Opened { request, .. } = event
                         && request.from != link
                     {
                         self.reached(link, request);
+                    } else if let monitor::MonitorEvent::Opened { .. } = event {
+                        self.is_new[link] = true;
                     } else if let monitor::MonitorEvent::Settled {
                         request,
                         how: monitor::ObservedEnd::Answered(answered),
@@ -128,7 +136,12 @@ impl Witness {
                 let held = self.held[cancel.from].take();
                 self.in_doubt[cancel.from] |= held.is_some() && held == cancel.id;
             }
-            RelayEvent::Rejected { from, why: Rejected::DuplicateId, .. } => self.refused[*from].push_back(now),
+            RelayEvent::Rejected { from, why: Rejected::DuplicateId, .. } => {
+                self.refused[*from].push_back(now);
+                // The answer to the one before, which its client has cancelled, lies half written: to the monitor that one
+                // is over (D7), and what comes is for the new one.
+                self.in_doubt[*from] |= self.is_new[*from] && self.is_cut[*from];
+            }
             RelayEvent::Settled { .. }
             | RelayEvent::Cancel(_)
             | RelayEvent::Task { .. }
@@ -142,15 +155,9 @@ impl Witness {
         }
     }
 
-    /// Some of what waits for `side` was written, and it has half a frame now, or none. An answer that took as long as a
-    /// monitor remembers, which has not seen it, may find another request of its id there (D8).
-    pub fn written(&mut self, now: Instant, side: Side, is_cut: bool) {
-        let since = &mut self.cut_since[side];
-        if is_cut {
-            since.get_or_insert(now);
-        } else if let Some(since) = since.take() {
-            self.in_doubt[side] |= now.since(since) >= self.longest;
-        }
+    /// Some of what waits for `side` was written, and it has half a frame now, or none.
+    pub fn written(&mut self, side: Side, is_cut: bool) {
+        self.is_cut[side] = is_cut;
     }
 
     /// `side` sends nothing more.
