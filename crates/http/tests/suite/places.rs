@@ -101,7 +101,8 @@ const FORMS: [Form; 11] = [
             let told = rig.post_to(client, &cancel("1"));
             rig.at(client.link);
             rig.settle(client.link, &known);
-            (rig.read(key), rig.read(told));
+            rig.read(key);
+            rig.read(told);
         },
         true,
     ),
