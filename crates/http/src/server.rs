@@ -77,7 +77,7 @@ pub use bearers::{Bearers, BearersError, LineFault};
 pub use caller::{Caller, Extension};
 pub use config::{HttpServerConfig, Sessions, Stateless};
 pub use discovery::MAX_PAGE;
-pub use holder::ClientAddress;
+pub use holder::{ClientAddress, ClientConnection};
 pub use hosts::{Hosts, LocalAddress};
 pub use issuer::{
     Issuer, IssuerError,
@@ -365,6 +365,7 @@ impl HttpServer {
         let mut reply = Reply::new(takes_events, origin);
         if let Ok(head) = &head {
             reply.holder = head.holder.clone();
+            reply.client = head.client.clone();
         }
         reply.caller = head.as_ref().ok().and_then(|head| Caller::read(parts, head.asker.owner.as_ref()));
         self.replies.insert(key, reply);

@@ -15,6 +15,7 @@ pub mod cause;
 pub mod connection;
 pub mod dialect;
 pub mod error_code;
+pub mod holder;
 pub mod id;
 pub mod link;
 pub mod monitor;

@@ -10,9 +10,10 @@ use http::{Extensions, request::Parts};
 use rescind::peer::{
     Context, ErrorObject,
     extract::{Extract, OnRequest},
+    transport::Attachment,
 };
 
-use super::Owner;
+use super::{Owner, holder::Holder};
 
 /// The caller of a request that came over HTTP: its owner, and the extensions of the HTTP request that carried it. There the
 /// middleware of an application leaves what it knows: who has signed in, for instance.
@@ -25,13 +26,30 @@ use super::Owner;
 pub struct Caller {
     owner: Option<Owner>,
     extensions: Option<Arc<Extensions>>,
+    /// For which its handler is counted, where several clients share a program.
+    holder: Option<Holder>,
 }
 
 impl Caller {
     /// What is known; `None` if that is nothing.
     pub(crate) fn read(head: &Parts, owner: Option<&Owner>) -> Option<Self> {
         let extensions = (!head.extensions.is_empty()).then(|| Arc::new(head.extensions.clone()));
-        (extensions.is_some() || owner.is_some()).then(|| Self { owner: owner.cloned(), extensions })
+        (extensions.is_some() || owner.is_some()).then(|| Self { owner: owner.cloned(), extensions, holder: None })
+    }
+
+    /// The same, whose handler is counted for this client.
+    pub(crate) fn counted_for(self, holder: Holder) -> Self {
+        Self { holder: Some(holder), ..self }
+    }
+
+    /// As what goes with a request to its handler.
+    pub(crate) fn into_attachment(self) -> Attachment {
+        let holder = self.holder.clone();
+        let attachment = Attachment::new(self);
+        match holder {
+            Some(holder) => attachment.counted_for(holder),
+            None => attachment,
+        }
     }
 
     /// The caller of the request that this handler works on; empty if it did not come over HTTP.
@@ -93,7 +111,7 @@ impl<T: Clone + Send + Sync + 'static> Extract<OnRequest> for Extension<T> {
 impl PartialEq for Caller {
     fn eq(&self, other: &Self) -> bool {
         let extensions = |caller: &Self| caller.extensions.as_ref().map(Arc::as_ptr);
-        self.owner == other.owner && extensions(self) == extensions(other)
+        self.owner == other.owner && self.holder == other.holder && extensions(self) == extensions(other)
     }
 }
 
@@ -102,7 +120,7 @@ impl Eq for Caller {}
 impl Hash for Caller {
     /// The machine decides nothing by the extensions.
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.owner.hash(state);
+        (&self.owner, &self.holder).hash(state);
     }
 }
 

@@ -97,7 +97,7 @@ pub struct HttpServerConfig {
     /// Time in which a body must bring 64 KiB more, or its end; otherwise the request is refused with 408.
     pub body_patience: Duration,
     /// Whether clients are told apart by their [address](super::ClientAddress) where they have no owner, so that none of them
-    /// takes the share of the others: of bodies, and of the connections of a [`Listener`](crate::shell::Listener). Behind a
+    /// takes the share of the others: of bodies, of handlers, and of the connections of a [`Listener`](crate::shell::Listener). Behind a
     /// proxy all come from one: then it should be `false`.
     pub parts_addresses: bool,
     /// Bytes that wait for a link to take them; beyond, requests are refused.

@@ -5,8 +5,12 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header, reque
 use rescind_proto::error_code;
 
 use super::{
-    HttpServerConfig, credentials, discovery, holder::Holder, hosts::without_port, issuer::keyring::Keyring,
-    owner::Asker, refusal::Refusal,
+    HttpServerConfig, credentials, discovery,
+    holder::{Holder, client_of, holder_of},
+    hosts::without_port,
+    issuer::keyring::Keyring,
+    owner::Asker,
+    refusal::Refusal,
 };
 use crate::mirror::tools::Param;
 
@@ -45,6 +49,8 @@ pub(crate) struct Head<'a> {
     pub(crate) asker: Asker,
     /// Whom that is counted for which the request makes the server hold.
     pub(crate) holder: Holder,
+    /// The client whose handlers those of the request are.
+    pub(crate) client: Holder,
     pub(crate) session: Option<&'a str>,
     pub(crate) version: Option<&'a str>,
     pub(crate) last_event: Option<&'a str>,
@@ -100,7 +106,8 @@ impl<'a> Head<'a> {
         }
         Ok(Self {
             verb,
-            holder: Holder::of(owner.as_ref(), extensions, config.parts_addresses),
+            holder: holder_of(owner.as_ref(), extensions, config.parts_addresses),
+            client: client_of(owner.as_ref(), extensions, config.parts_addresses),
             asker: Asker { owner, credentials: if passes { credentials::read(headers)? } else { None } },
             session: text(SESSION),
             version: text(VERSION),

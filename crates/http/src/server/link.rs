@@ -37,7 +37,7 @@ impl Hash for InputNumber {
 pub enum LinkInput {
     /// A message: a line with its line break.
     Message(Vec<u8>),
-    /// A request whose caller is known: a line with its line break.
+    /// A request whose caller is known, or which is counted for one of several clients: a line with its line break.
     Request(Vec<u8>, Caller),
     /// The client of the request with this id has closed its stream, which in its dialect cancels it (MCP-H03).
     StreamClosed(RequestId),

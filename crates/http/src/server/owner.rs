@@ -3,7 +3,7 @@
 use core::fmt;
 use std::sync::Arc;
 
-use super::credentials::Credentials;
+use super::{credentials::Credentials, holder::Holder};
 
 /// Whose sessions and requests are kept apart from all others': a name from the operator's list, or the subject of a token
 /// that an issuer has signed ([`Access`](super::Access)).
@@ -26,6 +26,11 @@ impl Owner {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.0
+    }
+
+    /// The owner as one for whom something is held.
+    pub(crate) fn as_holder(&self) -> Holder {
+        Holder::Owner(Arc::clone(&self.0))
     }
 }
 

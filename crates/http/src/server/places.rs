@@ -1,13 +1,17 @@
 //! Places under one bound: of sessions and, where people are told apart, of links of people without one. Which of them
 //! makes room for the next.
 
-use core::{cmp::Reverse, net::IpAddr};
+use core::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use rescind_proto::time::Instant;
 
 use super::{
-    HttpServer, LinkKey, ReplyKey, SessionKey, holder::Holder, owner::Asker, refusal::Refusal, session::Session,
+    HttpServer, LinkKey, ReplyKey, SessionKey,
+    holder::{Holder, is_told_apart},
+    owner::Asker,
+    refusal::Refusal,
+    session::Session,
 };
 
 /// Where the next session, or the next link of people without one, finds its place.
@@ -111,16 +115,5 @@ impl HttpServer {
         let Some(session) = self.sessions.get(&key) else { return false };
         let mut streams = session.streams.values().filter_map(|stream| self.streams.get(stream));
         streams.any(|stream| !stream.waiting.is_empty())
-    }
-}
-
-/// Whether all that this holder has is of one client. On this machine there may be a proxy, and many behind it.
-fn is_told_apart(holder: &Holder) -> bool {
-    match holder {
-        Holder::Anyone => false,
-        Holder::Address(IpAddr::V4(address)) => !address.is_loopback(),
-        // What is left of `::1` as a network.
-        Holder::Address(IpAddr::V6(network)) => !network.is_unspecified(),
-        Holder::Owner(_) => true,
     }
 }

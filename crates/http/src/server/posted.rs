@@ -16,6 +16,9 @@ use rescind_proto::{
 use super::{look_alike, owner::Asker, refusal::Refusal};
 
 /// The member of `_meta` in which a request declares what its client can do (2026-07-28).
+/// The name and version that a client gives itself, in `_meta`.
+const CLIENT_IN_META: &str = "io.modelcontextprotocol/clientInfo";
+
 const CAPABILITIES_IN_META: &str = "io.modelcontextprotocol/clientCapabilities";
 
 /// A message as it was POSTed.
@@ -32,6 +35,7 @@ pub(crate) struct Posted<'a> {
 pub(crate) struct Meta<'a> {
     pub(crate) version: Option<Cow<'a, str>>,
     pub(crate) capabilities: Option<&'a [u8]>,
+    client: Option<&'a [u8]>,
     token: Option<&'a [u8]>,
 }
 
@@ -52,9 +56,17 @@ impl<'a> Meta<'a> {
                 found.version = json::text(member.value);
             } else if member.key_is(CAPABILITIES_IN_META) {
                 found.capabilities = Some(member.value);
+            } else if member.key_is(CLIENT_IN_META) {
+                found.client = Some(member.value);
             }
         }
         found
+    }
+
+    /// The name that the client gives itself, cut.
+    pub(crate) fn client_name(&self) -> Option<String> {
+        let name = json::text(json::member(self.client?, "name")?)?;
+        Some(name.chars().take(MOST_OF_NAME).collect()).filter(|name: &String| !name.is_empty())
     }
 
     /// The dialect that it names. Whether there is a revision of that name, the server says.
@@ -84,6 +96,9 @@ pub(crate) fn check_names(request: &Request<'_>, meta: &Meta<'_>) -> Result<(), 
     };
     Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text))
 }
+
+/// Characters of a client's name that tell it from others.
+const MOST_OF_NAME: usize = 64;
 
 /// Checks that no name in a message for a program which several clients share can be taken for another (D42).
 pub(crate) fn check_look_alikes(frame: &Frame<'_>, message: &[u8]) -> Result<(), Refusal> {

@@ -16,6 +16,7 @@ use rescind_proto::{
 use super::{
     HttpServer, LinkInput, LinkKey, ReplyKey, SessionKey, Sessions, StreamKey,
     head::{Head, SESSION},
+    holder::Holder,
     joint,
     link::{InputNumber, LinkUse},
     posted::{Edit, Meta, Posted, check_look_alikes, check_names, line, text, unreadable},
@@ -411,8 +412,12 @@ impl HttpServer {
         meta: &Meta<'_>,
     ) {
         let Some((_, edits)) = self.enter_request(link, stream, body, request, meta) else { return };
-        let reply = self.streams.get(&stream).and_then(|stream| stream.reply);
-        let caller = reply.and_then(|reply| self.replies.get(&reply)?.caller.clone());
+        let reply = self.streams.get(&stream).and_then(|stream| self.replies.get(&stream.reply?));
+        let caller = reply.and_then(|reply| reply.caller.clone());
+        let caller = match self.client_on(link, stream, meta) {
+            Some(client) => Some(caller.unwrap_or_default().counted_for(client)),
+            None => caller,
+        };
         let line = line(body, edits);
         let number = self.push_input(
             link,
@@ -427,6 +432,25 @@ impl HttpServer {
         {
             waiting.input = number;
         }
+    }
+
+    /// The client that a request on a link is counted for, where several share its program; `None` where it has one client
+    /// alone. Where neither its owner, its address nor its connection tells it apart, its session does, or else the name that
+    /// it gives itself: such a name is good enough among programs of one machine, and those who lie gain what they would
+    /// have without names.
+    fn client_on(&self, link: LinkKey, stream: StreamKey, meta: &Meta<'_>) -> Option<Holder> {
+        let stream = self.streams.get(&stream)?;
+        match self.links.get(&link)?.serves {
+            LinkUse::Session(_) => return None,
+            // It has a program of its own.
+            LinkUse::Stateless if self.config.parts_people() => return Some(Holder::Anyone),
+            LinkUse::Stateless | LinkUse::Sessions => {}
+        }
+        let known = stream.reply.and_then(|reply| self.replies.get(&reply)).map(|reply| reply.client.clone());
+        Some(known.filter(|known| *known != Holder::Anyone).unwrap_or_else(|| match stream.session() {
+            Some(SessionKey(session)) => Holder::Session(session.get()),
+            None => meta.client_name().map_or(Holder::Anyone, |name| Holder::Name(name.into())),
+        }))
     }
 
     /// Notes that a request is in flight; the id that the program is to know it by, and what makes it that.

@@ -45,6 +45,8 @@ pub(crate) struct Reply {
     pub(crate) stream: Option<StreamKey>,
     /// Whom is counted for what its client does not read.
     pub(crate) holder: Holder,
+    /// The client whose handler works on its request.
+    pub(crate) client: Holder,
     /// The session that counts it.
     pub(crate) session: Option<SessionKey>,
     /// The cancel that was POSTed, while its fate is not known.
@@ -86,6 +88,7 @@ impl Reply {
             state: ReplyState::Open,
             stream: None,
             holder: Holder::Anyone,
+            client: Holder::Anyone,
             session: None,
             cancel: None,
             takes_events,
@@ -112,7 +115,7 @@ impl Reply {
 
     /// Feeds what decides its future into a hasher, but for its stream, its session and its cancel.
     pub(crate) fn hash_state(&self, state: &mut impl Hasher) {
-        self.holder.hash(state);
+        (&self.holder, &self.client).hash(state);
         (&self.state, self.takes_events, self.is_quiet, self.owes_comment, self.is_reported).hash(state);
         self.headers.iter().for_each(|(name, value)| (name, value).hash(state));
     }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http::HeaderValue;
 use rescind::peer::{
     Transport,
-    transport::{Arrival, Attachment, CancelFate, Census, Credentials, MessageStream},
+    transport::{Arrival, CancelFate, Census, Credentials, MessageStream},
 };
 use rescind_proto::id::RequestId;
 
@@ -52,7 +52,7 @@ impl MessageStream for HttpLink {
             Ok(match input {
                 LinkInput::Message(line) => Some(Arrival::Message(line.into())),
                 LinkInput::Request(line, caller) => {
-                    Some(Arrival::Attached { message: line.into(), attachment: Attachment::new(caller) })
+                    Some(Arrival::Attached { message: line.into(), attachment: caller.into_attachment() })
                 }
                 LinkInput::StreamClosed(id) => Some(Arrival::StreamClosed(id)),
                 LinkInput::Credentials(value) => Some(Arrival::Credentials(credentials(value))),

@@ -1,7 +1,7 @@
 //! The peer's requests: taken in or refused, offered, started (D7, D8, D12).
 
 use super::{
-    Connection, ConnectionEvent, IncomingKey, IncomingRequest, Payload,
+    Connection, ConnectionEvent, IncomingKey, IncomingRequest, Payload, Reply,
     incoming::{Incoming, Rare, ResponseState, Suspension, Work},
     link::Link,
     params,
@@ -11,14 +11,23 @@ use super::{
 use crate::{
     dialect::{Dialect, IdReuse, negotiation::Negotiation},
     error_code, frame,
+    holder::Holder,
     id::{IncomingId, RequestId},
-    link::Rejected,
+    link::{Attachment, Rejected},
     rule::Rule,
     side::Side,
     slab::Key,
     timer_queue::{NEVER, TimerKey},
     tombstones::SettledAs,
 };
+
+/// The answer to a request that is one too many of its client, where others share the connection.
+const TOO_MANY_OF_ONE: &str =
+    "too many requests of this client are in flight: it may have as many as others can still send; try again later";
+
+/// The same for its bytes.
+const TOO_LARGE_OF_ONE: &str =
+    "too many bytes of this client's requests wait: it may have as many as others can still send; try again later";
 
 /// An earlier request with the same id, and what its requester was sent.
 type Earlier = (Key, ResponseState);
@@ -32,7 +41,8 @@ impl Connection {
         let dialect = self.link.negotiation.saw_revision(peer, framing, Negotiation::named(params.meta));
         let part = Part::of(dialect, peer, method, params.session_id.is_some());
         let earlier = self.incoming.by_id(id).and_then(|key| Some((key, self.incoming.get(key)?.response)));
-        if let Some((why, code, text)) = self.objection(id, earlier, part, dialect, batch) {
+        let holder = self.link.attachment.as_ref().and_then(Attachment::holder);
+        if let Some((why, code, text)) = self.objection(id, earlier, part, dialect, holder, batch) {
             self.link.report_rejected(why, Some(id.clone()), method.as_bytes(), batch);
             return self.link.refuse(Some(id), code, text, batch);
         }
@@ -46,11 +56,16 @@ impl Connection {
             link.report_violation(rule, Some(id.clone()));
         }
         let early = link.early_cancels.claim(id);
-        let may_start = early.is_none() && incoming.may_offer();
+        let holder = link.attachment.as_ref().and_then(Attachment::holder).cloned();
+        let may_start = early.is_none() && incoming.may_offer(holder.as_ref());
         let session = params.session_id.filter(|_| part.has_session());
         let mut request = link.admit(request, dialect, part, may_start);
         if let Some(attachment) = &link.attachment {
             request.rare().attachment = Some(attachment.clone());
+        }
+        if holder.is_some() {
+            request.rare().holder = holder;
+            request.limit = if may_start { NEVER } else { link.now + link.config.max_wait };
         }
         if let Some(members) = batch.and_then(|batch| link.batches.get_mut(batch)) {
             members.open += 1;
@@ -79,6 +94,7 @@ impl Connection {
         earlier: Option<Earlier>,
         part: Part,
         dialect: &Dialect,
+        holder: Option<&Holder>,
         batch: Option<Key>,
     ) -> Option<(Rejected, i32, &'static str)> {
         let Self { incoming, link, .. } = self;
@@ -95,6 +111,10 @@ impl Connection {
             (Rejected::Overloaded, error_code::OVERLOADED, "too many requests in flight")
         } else if incoming.counts.bytes > link.config.max_queued_bytes {
             (Rejected::Overloaded, error_code::OVERLOADED, "too many bytes of requests in flight")
+        } else if holder.is_some_and(|holder| !incoming.has_room_for(holder)) {
+            (Rejected::Overloaded, error_code::OVERLOADED, TOO_MANY_OF_ONE)
+        } else if holder.is_some_and(|holder| !incoming.has_bytes_for(holder, link.config.max_queued_bytes)) {
+            (Rejected::Overloaded, error_code::OVERLOADED, TOO_LARGE_OF_ONE)
         } else {
             return None;
         })
@@ -111,6 +131,24 @@ impl Connection {
         let (id, dialect) = (request.id.clone(), request.dialect);
         let key = IncomingKey(key);
         Some(ConnectionEvent::Request(IncomingRequest { key, id, payload, dialect, deadline, attachment }))
+    }
+
+    /// Refuses a request that has waited for a handler for as long as it may, where several clients share the connection.
+    pub(super) fn refuse_waiting(&mut self, key: Key) {
+        let Self { incoming, link, .. } = self;
+        let Some(mut request) = incoming.get_mut(key) else { return };
+        request.set_work(Work::Ended);
+        request.remove_payload();
+        let text = format!(
+            "no handler was free for {} s: all {} are at work, or this client has as many as are left for others; try again \
+             later",
+            link.config.max_wait.as_secs(),
+            link.config.max_running
+        );
+        link.reply(&mut request, Reply::error(error_code::OVERLOADED, &text));
+        let method = link.methods.name(request.method).to_owned();
+        link.report_rejected(Rejected::Overloaded, Some(request.id.0.clone()), method.as_bytes(), None);
+        self.conclude(key);
     }
 
     /// Offers what waits, as far as slots are free.

@@ -49,6 +49,12 @@ pub struct ConnectionConfig {
     pub max_queued: usize,
     /// Bytes that may be kept of requests that wait for a handler; past that, one more is refused (D12).
     pub max_queued_bytes: usize,
+    /// How long a request may wait for a handler that is counted for one of several clients on this connection
+    /// ([`Attachment::counted_for`](crate::link::Attachment::counted_for)); then it is refused. Such a client also takes
+    /// another handler only while it has fewer than are free, and so another of all these places and of their bytes: none
+    /// has more than half of them, and the next no more than half of what is left (D12). Any other request waits as long as
+    /// its requester does.
+    pub max_wait: Duration,
     /// Requests of ours that may be in flight; one more is [`Misuse::TooMany`](super::Misuse::TooMany).
     pub max_in_flight: usize,
     /// Bytes that the peer may leave unread of what it has caused before its input is paused, and that may wait to be
@@ -100,6 +106,7 @@ impl ConnectionConfig {
             max_running: 256,
             max_queued: 4096,
             max_queued_bytes: 16 << 20,
+            max_wait: Duration::from_secs(30),
             max_in_flight: 65_536,
             max_backlog: 16 << 20,
             stall_limit: Duration::from_secs(600),

@@ -3,6 +3,7 @@
 //! Two things are kept apart, since they end at different times: what the handler does ([`Work`]) and what the
 //! requester was sent ([`ResponseState`]). Who cancelled is a third ([`Stop`]), recorded and never inferred (D25).
 
+mod lines;
 mod table;
 
 use core::{
@@ -11,6 +12,7 @@ use core::{
 };
 use std::collections::{BTreeMap, VecDeque};
 
+use lines::{Taken, Turn};
 pub(super) use table::{IncomingMut, Requests};
 
 use super::{
@@ -22,6 +24,7 @@ use super::{
 use crate::{
     cause::Cause,
     dialect::{CancelResult, Dialect},
+    holder::Holder,
     id::{IncomingId, RequestId},
     link::Attachment,
     method::Method,
@@ -50,7 +53,7 @@ pub(super) struct Incoming {
     pub(super) arrived: Instant,
     /// The requester's deadline (D17), on the clock that stands while we have a question open (D49).
     pub(super) deadline: Instant,
-    /// The end of our own limit for it (MCP-C14).
+    /// The end of our own limit for it: of its handler's (MCP-C14), or of its wait for a handler.
     pub(super) limit: Instant,
     pub(super) timer: TimerKey,
     /// Fields that few requests have; each entry would pay for them.
@@ -90,6 +93,10 @@ pub(super) struct Rare {
     pub(super) is_watched: bool,
     /// What its transport says of it, until its handler is started.
     pub(super) attachment: Option<Attachment>,
+    /// The client that it is counted for, where several share the connection.
+    pub(super) holder: Option<Holder>,
+    /// Its place in that client's line, while it waits for a slot.
+    pub(super) turn: Option<Turn>,
 }
 
 /// A frame that was written for a request of the peer.
@@ -220,6 +227,22 @@ impl Incoming {
         self.id.0.heap_bytes() + self.payload.as_ref().map_or(0, Payload::len)
     }
 
+    /// The client that it is counted for, where several share the connection.
+    pub(super) fn holder(&self) -> Option<&Holder> {
+        self.rare.as_ref()?.holder.as_ref()
+    }
+
+    /// What it takes of what clients share.
+    fn taken(&self) -> Taken {
+        let is_at_work = self.work == Work::Offered || self.runs();
+        let has_place = (is_at_work || self.work == Work::Waiting) && !self.is_suspended();
+        Taken {
+            handlers: usize::from(is_at_work && !self.waits_for_peer()),
+            places: usize::from(has_place),
+            bytes: self.bytes(),
+        }
+    }
+
     pub(super) fn rare(&mut self) -> &mut Rare {
         self.rare.get_or_insert_default()
     }
@@ -269,12 +292,22 @@ impl Incoming {
         }
         let none = Rare::default();
         // Each child has its parent in its own hash.
-        let Rare { children: _, grace, cancel_result, batch, session: _, frames, is_watched, attachment: _ } =
-            rare.as_deref().unwrap_or(&none);
+        let Rare {
+            children: _,
+            grace,
+            cancel_result,
+            batch,
+            session: _,
+            frames,
+            is_watched,
+            attachment: _,
+            holder,
+            turn: _, // its line is hashed in order
+        } = rare.as_deref().unwrap_or(&none);
         let batch = batch.map(|batch| link.batches.iter().position(|(known, _)| known == batch));
         let frames = frames.iter().filter(|frame| link.outbox.holds(frame.ticket));
         let frames = frames.map(|frame| frame.is_void_once_answered).collect::<Vec<_>>();
-        (grace, cancel_result, batch, frames, is_watched).hash(state);
+        (grace, cancel_result, batch, frames, is_watched, holder).hash(state);
     }
 }
 

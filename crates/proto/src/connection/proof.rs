@@ -199,6 +199,7 @@ impl Connection {
             session.map(|session| (session, self.place(key, request.part, session))).hash(state);
         }
         incoming.line().for_each(|request| request.id.hash(state));
+        incoming.hash_lines(state);
         for item in &link.events {
             if let Item::Start(key) = item {
                 incoming.get(*key).map(|request| &request.id).hash(state);

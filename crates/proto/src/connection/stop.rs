@@ -168,6 +168,7 @@ impl Connection {
         };
         request.timer = TimerKey::NOT;
         match request.work {
+            Work::Waiting if request.limit <= link.now => self.refuse_waiting(key),
             Work::Waiting | Work::Offered | Work::Running if request.due(&link.our_questions) <= link.now => {
                 self.stop_request(key, Cause::new(CauseCode::Timeout), By::Us);
             }

@@ -12,6 +12,7 @@ mod endpoint_bad_input;
 mod endpoint_call;
 mod endpoint_cancel_in;
 mod endpoint_cascade;
+mod endpoint_clients;
 mod endpoint_clocks;
 mod endpoint_counters;
 mod endpoint_end;

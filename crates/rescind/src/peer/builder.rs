@@ -112,6 +112,17 @@ impl Builder {
         self
     }
 
+    /// Limits how long a request of one of several clients waits for a handler; then it is refused with -31004. Default 30 s.
+    ///
+    /// It is for connections that several clients share, as over HTTP where they have no session. There a client also takes
+    /// another of these handlers only while it has fewer than are free, so that no client has more than half of them, and
+    /// the next no more than half of what is left ([`Attachment::counted_for`](super::transport::Attachment::counted_for)).
+    /// A client that has a connection to itself has all of them, and its requests wait until it cancels them.
+    pub const fn max_wait(mut self, time: Duration) -> Self {
+        self.config.max_wait = time;
+        self
+    }
+
     /// Sets how long a cancelled handler may take to stop before it is dropped (D22). Default 5 s.
     pub const fn grace(mut self, grace: Duration) -> Self {
         self.config.grace = grace;

@@ -1,17 +1,29 @@
 //! The table of the peer's requests, and how many stand where.
 
-use core::ops::{Deref, DerefMut};
+use core::{
+    hash::Hasher,
+    ops::{Deref, DerefMut},
+};
 use std::collections::{BTreeMap, VecDeque};
 
-use super::{Incoming, Suspension, Work};
-use crate::{connection::event::Payload, hash::Seed, slab::Key, table::Table};
+use super::{Incoming, Suspension, Taken, Work, lines::Lines};
+use crate::{
+    connection::event::Payload,
+    hash::Seed,
+    holder::{Holder, may_take},
+    slab::Key,
+    table::Table,
+    timer_queue::NEVER,
+};
 
 /// The table of the peer's requests; it is changed only where the counts follow.
 #[derive(Clone, Debug)]
 pub(in crate::connection) struct Requests {
     table: Table<Incoming>,
-    /// Those that wait for a slot, oldest first, with some that are gone.
+    /// Those that wait for a slot, oldest first, with some that are gone; but for those of [`Lines`].
     line: VecDeque<Key>,
+    /// What several clients have taken that share the connection.
+    lines: Lines,
     pub(in crate::connection) counts: Counts,
     max_running: usize,
     max_queued: usize,
@@ -50,6 +62,7 @@ pub(in crate::connection) struct IncomingMut<'a> {
     pub(in crate::connection) key: Key,
     pub(in crate::connection) request: &'a mut Incoming,
     counts: &'a mut Counts,
+    lines: &'a mut Lines,
 }
 
 impl Deref for IncomingMut<'_> {
@@ -71,12 +84,19 @@ impl IncomingMut<'_> {
     pub(in crate::connection) fn set_work(&mut self, work: Work) {
         self.counts.by_work[self.work as usize] -= 1;
         self.counts.by_work[work as usize] += 1;
-        self.work = work;
+        self.change_taken(|request| request.work = work);
+        if let Some(rare) = &mut self.request.rare
+            && let Some(turn) = rare.turn.take()
+            && let Some(holder) = &rare.holder
+        {
+            self.lines.leave(holder, turn);
+        }
     }
 
     /// Removes what the handler is given: it starts, or never will.
     pub(in crate::connection) fn remove_payload(&mut self) -> Option<Payload> {
-        let payload = self.payload.take();
+        let mut payload = None;
+        self.change_taken(|request| payload = request.payload.take());
         self.counts.bytes -= payload.as_ref().map_or(0, Payload::len);
         payload
     }
@@ -102,9 +122,23 @@ impl IncomingMut<'_> {
         let Self { request, counts, .. } = self;
         counts.asking -= usize::from(request.waits_for_peer());
         counts.suspended -= usize::from(request.is_suspended());
-        change(request);
+        self.change_taken(change);
+        let Self { request, counts, .. } = self;
         counts.asking += usize::from(request.waits_for_peer());
         counts.suspended += usize::from(request.is_suspended());
+    }
+
+    /// Makes a change, and counts for its client what the request takes afterwards.
+    fn change_taken(&mut self, change: impl FnOnce(&mut Incoming)) {
+        let Self { request, lines, .. } = self;
+        if request.holder().is_none() {
+            return change(request);
+        }
+        let before = request.taken();
+        change(request);
+        if let Some(holder) = request.holder() {
+            lines.change(holder, before, request.taken());
+        }
     }
 }
 
@@ -118,25 +152,53 @@ impl Deref for Requests {
 
 impl Requests {
     pub(in crate::connection) fn new(max_running: usize, max_queued: usize, seed: Seed) -> Self {
-        Self { table: Table::new(seed), line: VecDeque::new(), counts: Counts::default(), max_running, max_queued }
+        Self {
+            table: Table::new(seed),
+            line: VecDeque::new(),
+            lines: Lines::default(),
+            counts: Counts::default(),
+            max_running,
+            max_queued,
+        }
     }
 
     /// Whether one more can be taken in (D12). Suspended handlers do not count: the new request may
     /// be what they wait for.
     pub(in crate::connection) const fn has_room(&self) -> bool {
-        let counts = &self.counts;
-        counts.running() - counts.suspended + counts.queued() < self.max_running.saturating_add(self.max_queued)
+        self.free_places() > 0
+    }
+
+    /// Whether one more can be taken in of this client.
+    pub(in crate::connection) fn has_room_for(&self, holder: &Holder) -> bool {
+        may_take(holder, self.lines.taken(holder).places, self.free_places())
+    }
+
+    /// Whether bytes of one more can be kept of this client, of so many in all.
+    pub(in crate::connection) fn has_bytes_for(&self, holder: &Holder, most: usize) -> bool {
+        may_take(holder, self.lines.taken(holder).bytes, (most + 1).saturating_sub(self.counts.bytes))
+    }
+
+    const fn free_places(&self) -> usize {
+        let Self { counts, max_running, max_queued, .. } = self;
+        let taken = counts.running() - counts.suspended + counts.queued();
+        max_running.saturating_add(*max_queued).saturating_sub(taken)
     }
 
     /// Whether one more may be offered. A handler that waits for its peer holds no slot: the peer may need one to
     /// answer it, and both would wait for ever.
-    pub(in crate::connection) const fn may_offer(&self) -> bool {
-        self.counts.running() - self.counts.asking + self.counts.of(Work::Offered) < self.max_running
+    pub(in crate::connection) fn may_offer(&self, holder: Option<&Holder>) -> bool {
+        let free = self.free_handlers();
+        holder.map_or(free > 0, |holder| may_take(holder, self.lines.taken(holder).handlers, free))
+    }
+
+    const fn free_handlers(&self) -> usize {
+        let taken = self.counts.running() - self.counts.asking + self.counts.of(Work::Offered);
+        self.max_running.saturating_sub(taken)
     }
 
     pub(in crate::connection) fn get_mut(&mut self, key: Key) -> Option<IncomingMut<'_>> {
         let request = self.table.get_mut(key)?;
-        Some(IncomingMut { key, request, counts: &mut self.counts })
+        Some(IncomingMut { key, request, counts: &mut self.counts, lines: &mut self.lines })
     }
 
     /// Keys of those that are `wanted`: the same order on every run.
@@ -149,9 +211,17 @@ impl Requests {
         self.counts.by_work[request.work as usize] += 1;
         self.counts.bytes += request.bytes();
         let waits = request.work == Work::Waiting;
+        let (holder, taken) = (request.holder().cloned(), request.taken());
         let key = self.table.insert(self.table.hash(&request.id.0), request);
-        if waits {
-            self.line.push_back(key);
+        match holder {
+            Some(holder) => {
+                self.lines.change(&holder, Taken::default(), taken);
+                if waits && let Some(request) = self.table.get_mut(key) {
+                    request.rare().turn = Some(self.lines.join(&holder, key));
+                }
+            }
+            None if waits => self.line.push_back(key),
+            None => {}
         }
         key
     }
@@ -169,20 +239,31 @@ impl Requests {
         if let Some(request) = &removed {
             self.counts.by_work[request.work as usize] -= 1;
             self.counts.bytes -= request.bytes();
+            if let Some(rare) = &request.rare
+                && let Some(holder) = &rare.holder
+            {
+                self.lines.change(holder, request.taken(), Taken::default());
+                debug_assert!(rare.turn.is_none(), "a request was removed that waits");
+            }
         }
         removed
     }
 
     /// Offers the next request in line, if it may start.
     pub(in crate::connection) fn offer_next(&mut self) -> Option<Key> {
-        while !self.line.is_empty() && self.may_offer() {
+        while !self.line.is_empty() && self.may_offer(None) {
             let key = self.line.pop_front()?;
             if let Some(mut request) = self.get_mut(key).filter(|request| request.work == Work::Waiting) {
                 request.set_work(Work::Offered);
                 return Some(key);
             }
         }
-        None
+        let key = self.lines.next(self.free_handlers())?;
+        let mut request = self.get_mut(key)?;
+        request.set_work(Work::Offered);
+        // It waits no more.
+        request.limit = NEVER;
+        Some(key)
     }
 
     /// Drops what is gone from the line, so that a flood of requests and cancels cannot lengthen it.
@@ -193,14 +274,20 @@ impl Requests {
         }
     }
 
-    /// Those that wait for a slot, oldest first.
+    /// Those that wait for a slot, oldest first; where several clients share the connection, one client after another.
     pub(in crate::connection) fn line(&self) -> impl Iterator<Item = &Incoming> {
-        self.line.iter().filter_map(|key| self.get(*key)).filter(|request| request.work == Work::Waiting)
+        let keys = self.line.iter().copied().chain(self.lines.iter());
+        keys.filter_map(|key| self.get(key)).filter(|request| request.work == Work::Waiting)
+    }
+
+    /// Feeds what clients have taken into a hasher.
+    pub(in crate::connection) fn hash_lines(&self, state: &mut impl Hasher) {
+        self.lines.hash_state(state);
     }
 
     /// Bytes of memory held, capacities included.
     pub(in crate::connection) fn held(&self) -> usize {
-        self.table.held() + self.line.capacity() * size_of::<Key>() + self.counts.bytes
+        self.table.held() + self.line.capacity() * size_of::<Key>() + self.lines.held() + self.counts.bytes
     }
 
     /// Panics where the counts or the index do not agree with the entries.
@@ -219,7 +306,27 @@ impl Requests {
         let waiting = (counts.asking, counts.suspended);
         assert_eq!(waiting, (*asking, *suspended), "invariant 8: the count of handlers that wait for the peer is off");
         assert_eq!(counts.bytes, *bytes, "invariant 8: the count of bytes is off");
+        self.check_lines();
         assert_eq!(listed, self.table.listed().0, "invariant 6: an id leads nowhere");
         self.table.check(|_| true);
+    }
+
+    fn check_lines(&self) {
+        let mut clients = BTreeMap::<&Holder, (Taken, usize)>::new();
+        for (_, request) in self.iter() {
+            let waits = request.rare.as_ref().is_some_and(|rare| rare.turn.is_some());
+            let in_line = request.holder().is_some() && request.work == Work::Waiting;
+            assert_eq!(waits, in_line, "invariant 6: {:?} is in no line, or in one for nothing", request.id);
+            let (Some(holder), taken) = (request.holder(), request.taken()) else { continue };
+            let (sum, waiting) = clients.entry(holder).or_default();
+            sum.handlers += taken.handlers;
+            sum.places += taken.places;
+            sum.bytes += taken.bytes;
+            *waiting += usize::from(waits);
+        }
+        clients.retain(|_, (taken, waiting)| *taken != Taken::default() || *waiting > 0);
+        let known: BTreeMap<_, _> =
+            self.lines.of_clients().map(|(holder, taken, waiting)| (holder, (taken, waiting))).collect();
+        assert_eq!(clients, known, "invariant 8: the count of what clients have is off");
     }
 }

@@ -1,0 +1,134 @@
+//! What each of several clients has of the handlers of one connection, and a line for each of those that wait for one.
+//!
+//! A client takes another handler only while it has fewer than are free, and so another place in line. So however many slow
+//! requests one client sends, the next client's is handled. Of those that wait, the client goes first that has fewest
+//! handlers; of two, the one that has waited longer.
+
+use core::hash::{Hash, Hasher};
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    holder::{Holder, may_take},
+    slab::Key,
+};
+
+/// The place of a request in the order in which they began to wait.
+pub(super) type Turn = u64;
+
+/// What a request takes of what clients share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Taken {
+    /// Handlers at work, or about to be.
+    pub(super) handlers: usize,
+    /// Places: handlers that are not suspended, and requests in line.
+    pub(super) places: usize,
+    /// Bytes that are kept of it.
+    pub(super) bytes: usize,
+}
+
+/// What clients have taken, and their lines.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lines {
+    clients: BTreeMap<Holder, Client>,
+    /// Clients with a line: by how many handlers they have, and since when they wait.
+    waiting: BTreeSet<(usize, Turn, Holder)>,
+    next_turn: Turn,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Client {
+    taken: Taken,
+    line: BTreeMap<Turn, Key>,
+}
+
+impl Client {
+    /// How many handlers it has, and since when its oldest request waits.
+    fn place(&self) -> Option<(usize, Turn)> {
+        self.line.first_key_value().map(|(turn, _)| (self.taken.handlers, *turn))
+    }
+}
+
+impl Lines {
+    pub(super) fn taken(&self, holder: &Holder) -> Taken {
+        self.clients.get(holder).map_or_else(Taken::default, |client| client.taken)
+    }
+
+    /// Records that a request takes this and no longer that.
+    pub(super) fn change(&mut self, holder: &Holder, before: Taken, after: Taken) {
+        if before == after {
+            return;
+        }
+        self.update(holder, |Client { taken, .. }| {
+            taken.handlers = taken.handlers + after.handlers - before.handlers;
+            taken.places = taken.places + after.places - before.places;
+            taken.bytes = taken.bytes + after.bytes - before.bytes;
+        });
+    }
+
+    /// Puts a request at the end of its client's line.
+    pub(super) fn join(&mut self, holder: &Holder, key: Key) -> Turn {
+        let turn = self.next_turn;
+        self.next_turn += 1;
+        self.update(holder, |client| _ = client.line.insert(turn, key));
+        turn
+    }
+
+    /// Takes a request out of its client's line.
+    pub(super) fn leave(&mut self, holder: &Holder, turn: Turn) {
+        self.update(holder, |client| _ = client.line.remove(&turn));
+    }
+
+    /// The request whose turn it is, while so many handlers are free.
+    pub(super) fn next(&self, free: usize) -> Option<Key> {
+        let is_allowed = |(handlers, _, holder): &&(usize, Turn, Holder)| may_take(holder, *handlers, free);
+        let (_, turn, holder) = self.waiting.iter().find(is_allowed)?;
+        self.clients.get(holder)?.line.get(turn).copied()
+    }
+
+    /// All that wait, client by client.
+    pub(super) fn iter(&self) -> impl Iterator<Item = Key> {
+        self.clients.values().flat_map(|client| client.line.values().copied())
+    }
+
+    /// Bytes of memory that they take, but for the names of clients, which the transport's attachments share.
+    pub(super) fn held(&self) -> usize {
+        // A node of a tree is half full at least.
+        let waiting = self.waiting.len() * size_of::<(usize, Turn, Holder)>();
+        let lines: usize = self.clients.values().map(|client| client.line.len() * size_of::<(Turn, Key)>()).sum();
+        2 * (self.clients.len() * size_of::<(Holder, Client)>() + waiting + lines)
+    }
+
+    /// Feeds what decides its future into a hasher, but for which requests wait.
+    pub(super) fn hash_state(&self, state: &mut impl Hasher) {
+        self.clients.iter().for_each(|(holder, client)| (holder, client.taken, client.line.len()).hash(state));
+        // The order of the clients, without their turns.
+        self.waiting.iter().for_each(|(_, _, holder)| holder.hash(state));
+    }
+
+    /// What each client has taken, and how many of its requests wait.
+    pub(super) fn of_clients(&self) -> impl Iterator<Item = (&Holder, Taken, usize)> {
+        self.clients.iter().map(|(holder, client)| (holder, client.taken, client.line.len()))
+    }
+
+    /// Changes what a client has, and its place among those that wait.
+    fn update(&mut self, holder: &Holder, change: impl FnOnce(&mut Client)) {
+        let client = match self.clients.get_mut(holder) {
+            Some(client) => client,
+            None => self.clients.entry(holder.clone()).or_default(),
+        };
+        let before = client.place();
+        change(client);
+        let after = client.place();
+        if client.taken == Taken::default() && client.line.is_empty() {
+            self.clients.remove(holder);
+        }
+        if before != after {
+            if let Some((handlers, turn)) = before {
+                self.waiting.remove(&(handlers, turn, holder.clone()));
+            }
+            if let Some((handlers, turn)) = after {
+                self.waiting.insert((handlers, turn, holder.clone()));
+            }
+        }
+    }
+}
