@@ -11,7 +11,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use rescind_proto::{connection::Reply, json as raw};
+use rescind_proto::{connection::Reply, json as raw, link::Attachment};
 use serde_json::{Value, json, value::RawValue};
 use tokio::{sync::oneshot, time::Sleep};
 
@@ -60,6 +60,9 @@ struct Rounds {
     waits_at: Option<u32>,
 }
 
+/// Why a handler is stopped that gives up its place.
+const DISPLACED: &str = "too many calls wait for input: the oldest of this client gave way to a newer one";
+
 /// The request that waits for the handler.
 enum Round {
     /// The request that it began with.
@@ -85,6 +88,8 @@ struct Pause {
 enum NoRetry {
     /// The client says so.
     Abandoned,
+    /// A newer call has its place.
+    Displaced,
     /// The handler must stop for this cause.
     Stop(CauseCode),
 }
@@ -93,7 +98,9 @@ impl Pause {
     /// Waits for the client's retry, or the reason why none comes.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Retry, NoRetry>> {
         if let Poll::Ready(retry) = Pin::new(&mut self.reservation.retry).poll(cx) {
-            return Poll::Ready(retry.map_err(|_abandoned| NoRetry::Abandoned));
+            let is_displaced = self.reservation.is_displaced();
+            let over = if is_displaced { NoRetry::Displaced } else { NoRetry::Abandoned };
+            return Poll::Ready(retry.map_err(|_dropped| over));
         }
         match self.delivered.as_mut().map(|delivered| delivered.as_mut().poll(cx)) {
             // The client does not know that it was asked.
@@ -129,13 +136,14 @@ impl Rounds {
         let Round::Between(pause) = &mut self.round else { return };
         let cause = match pause.poll(cx) {
             Poll::Ready(Ok(retry)) => return self.begin_round(retry),
-            Poll::Ready(Err(NoRetry::Stop(cause))) => cause,
+            Poll::Ready(Err(NoRetry::Stop(cause))) => Cause::new(cause),
+            Poll::Ready(Err(NoRetry::Displaced)) => Cause::new(CauseCode::Policy).with_text(DISPLACED),
             Poll::Ready(Err(NoRetry::Abandoned)) => {
                 self.work.abandon();
-                CauseCode::Caller
+                Cause::new(CauseCode::Caller)
             }
             // The driver wakes handlers at the end of the connection: a shielded one would not notice otherwise.
-            Poll::Pending if !self.work.shared.lock().conn.is_open() => CauseCode::Disconnect,
+            Poll::Pending if !self.work.shared.lock().conn.is_open() => Cause::new(CauseCode::Disconnect),
             Poll::Pending => return,
         };
         self.give_up(cause);
@@ -143,9 +151,9 @@ impl Rounds {
 
     /// Stops the handler: no request will wait for it any more. Its token ends its questions; the token of a shielded
     /// handler does not fire, so they are ended here. Returns whether there were any to end.
-    fn give_up(&mut self, cause: CauseCode) -> bool {
+    fn give_up(&mut self, cause: Cause) -> bool {
         self.round = Round::Over;
-        let fires = self.work.stop(Cause::new(cause));
+        let fires = self.work.stop(cause);
         !fires && self.work.attached::<Asking>().is_some_and(|asking| asking.close())
     }
 
@@ -167,14 +175,15 @@ impl Rounds {
         match &self.round {
             _ if self.work.signal.is_fired() => return false,
             Round::Between(_) => return false,
-            Round::Over => return self.give_up(CauseCode::Caller),
+            Round::Over => return self.give_up(Cause::new(CauseCode::Caller)),
             Round::First | Round::Later(_) => {}
         }
         let declared = |method: &str| ASKABLE.iter().zip(self.declared).any(|(known, is)| is && *known == method);
         if asking.refuse(declared) {
             return true;
         }
-        let Some(reservation) = self.suspended.enter(&self.route) else {
+        let holder = self.work.attachment().and_then(Attachment::holder);
+        let Some(reservation) = self.suspended.enter(&self.route, holder) else {
             return asking.fail(&ErrorObject::new(error_code::OVERLOADED, "too many calls wait for input"));
         };
         let result = json!({
@@ -196,7 +205,8 @@ impl Rounds {
                 };
                 shared.driver_notify.notify();
                 if !is_asked {
-                    return self.give_up(if is_open { CauseCode::Caller } else { CauseCode::Disconnect });
+                    let cause = if is_open { CauseCode::Caller } else { CauseCode::Disconnect };
+                    return self.give_up(Cause::new(cause));
                 }
             }
             Round::Later(outcome) => {

@@ -83,6 +83,10 @@ impl Server {
     ///
     /// A client need not call again, and most cannot report that they will not. A call whose time is up is stopped as by a
     /// timeout. A question that would exceed the limit fails with -31004.
+    ///
+    /// Where several clients share the connection, as over HTTP, none of them has more than half of the places, unless they
+    /// are not told apart. Then it is not the new question that fails: the client that has most calls waiting gives up its
+    /// oldest, whose handler is stopped ([`CauseCode::Policy`](crate::peer::CauseCode::Policy)).
     pub const fn suspended(mut self, most: usize, time: Duration) -> Self {
         self.suspended = SuspendLimits { most, time };
         self

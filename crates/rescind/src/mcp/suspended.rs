@@ -4,14 +4,22 @@
 //! is one handler of one route on one connection, once. The state is 128 bits that cannot be guessed: whatever a client
 //! makes up names nothing. Before them stands a name of this table, so that a client whose next round has reached another
 //! process is told so.
+//!
+//! Where several clients share the connection, none has more than half of the places, and the one that has most gives up
+//! its oldest handler for a new one ([`Shares`]). So dialogs that nobody answers keep nobody else from being asked.
 
 use std::{
+    cmp::Reverse,
     collections::HashMap,
     hash::{BuildHasher, RandomState},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
+use rescind_proto::holder::{Holder, Shares};
 use serde_json::Value;
 use tokio::sync::oneshot;
 
@@ -40,17 +48,23 @@ impl Default for SuspendLimits {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct SuspendedTable {
     waiting: HashMap<Box<str>, SuspendedHandler>,
     /// How many states were issued.
     given: u64,
+    /// Those handlers of several clients that share the connection: of two, the older one is the greater.
+    shares: Shares<Reverse<u64>>,
 }
 
 #[derive(Debug)]
 struct SuspendedHandler {
     route: Arc<str>,
     retry: oneshot::Sender<Retry>,
+    number: u64,
+    /// The client that it is counted for, where several share the connection.
+    holder: Option<Holder>,
+    is_displaced: Arc<AtomicBool>,
 }
 
 /// The reason why a state names no handler.
@@ -96,30 +110,77 @@ pub(super) struct Reservation {
     table: Arc<Suspended>,
     pub(super) state: Box<str>,
     pub(super) retry: oneshot::Receiver<Retry>,
+    is_displaced: Arc<AtomicBool>,
+}
+
+impl Reservation {
+    /// Whether its place was given to a newer one.
+    pub(super) fn is_displaced(&self) -> bool {
+        self.is_displaced.load(Ordering::Relaxed)
+    }
+}
+
+impl SuspendedTable {
+    /// Removes what waits under `state`.
+    fn take(&mut self, state: &str) -> Option<SuspendedHandler> {
+        let taken = self.waiting.remove(state)?;
+        if let Some(holder) = &taken.holder {
+            self.shares.set(holder, Reverse(taken.number), 0);
+        }
+        Some(taken)
+    }
+
+    /// Counts the newest for its client. Returns those that give up their places for it; that may be itself.
+    fn share(&mut self, holder: &Holder) -> Vec<SuspendedHandler> {
+        self.shares.set(holder, Reverse(self.given), 1);
+        let mut displaced = Vec::new();
+        while let Some(Reverse(number)) = self.shares.excess() {
+            let state = self.waiting.iter().find(|(_, entry)| entry.number == number).map(|(state, _)| state.clone());
+            let Some(entry) = state.and_then(|state| self.take(&state)) else { break };
+            entry.is_displaced.store(true, Ordering::Relaxed);
+            displaced.push(entry);
+        }
+        displaced
+    }
 }
 
 impl Suspended {
     pub(super) fn new(limits: SuspendLimits) -> Arc<Self> {
         let name = format!("{:016x}.", RandomState::new().hash_one(0)).into();
-        Arc::new(Self { limits, name, seeds: [RandomState::new(), RandomState::new()], table: Mutex::default() })
+        let table = SuspendedTable { waiting: HashMap::new(), given: 0, shares: Shares::new(limits.most) };
+        Arc::new(Self { limits, name, seeds: [RandomState::new(), RandomState::new()], table: Mutex::new(table) })
     }
 
     pub(super) const fn time(&self) -> Duration {
         self.limits.time
     }
 
-    /// Reserves a place for a handler of this route; `None` if all are taken.
-    pub(super) fn enter(self: &Arc<Self>, route: &Arc<str>) -> Option<Reservation> {
+    /// Reserves a place for a handler of this route. Where several clients share the connection, one of them that has most
+    /// gives up the place of its oldest handler for it, if there is none; `None` if all are taken by the only client.
+    pub(super) fn enter(self: &Arc<Self>, route: &Arc<str>, holder: Option<&Holder>) -> Option<Reservation> {
         let mut table = self.lock();
-        if table.waiting.len() >= self.limits.most {
+        if holder.is_none() && table.waiting.len() >= self.limits.most {
             return None;
         }
         table.given += 1;
         let [high, low] = [0, 1].map(|seed| self.seeds[seed].hash_one(table.given));
         let state: Box<str> = format!("{}{high:016x}{low:016x}", self.name).into();
         let (sender, retry) = oneshot::channel();
-        table.waiting.insert(state.clone(), SuspendedHandler { route: Arc::clone(route), retry: sender });
-        Some(Reservation { table: Arc::clone(self), state, retry })
+        let is_displaced = Arc::new(AtomicBool::new(false));
+        let entry = SuspendedHandler {
+            route: Arc::clone(route),
+            retry: sender,
+            number: table.given,
+            holder: holder.cloned(),
+            is_displaced: Arc::clone(&is_displaced),
+        };
+        table.waiting.insert(state.clone(), entry);
+        let displaced = holder.map(|holder| table.share(holder));
+        // Dropping them wakes their handlers.
+        drop(table);
+        drop(displaced);
+        let reservation = Reservation { table: Arc::clone(self), state, retry, is_displaced };
+        (!reservation.is_displaced()).then_some(reservation)
     }
 
     /// Removes the handler of this route that waits under `state`, once.
@@ -132,7 +193,7 @@ impl Suspended {
         if table.waiting.get(state).is_some_and(|entry| &*entry.route != route) {
             return Err(NoSuspended::Unknown);
         }
-        table.waiting.remove(state).map(|entry| entry.retry).ok_or_else(|| self.judge(state))
+        table.take(state).map(|entry| entry.retry).ok_or_else(|| self.judge(state))
     }
 
     /// The reason why no handler waits under this.
@@ -150,7 +211,7 @@ impl Suspended {
 
     /// Ends the wait of a handler whose client will not call again.
     pub(super) fn abandon(&self, state: &str) {
-        let abandoned = self.lock().waiting.remove(state);
+        let abandoned = self.lock().take(state);
         drop(abandoned);
     }
 
@@ -173,7 +234,7 @@ mod tests {
     fn a_state_that_names_no_handler_is_refused_with_the_reason() {
         let tables = [(); 2].map(|()| Suspended::new(SuspendLimits::default()));
         let route: Arc<str> = "tool".into();
-        let [here, elsewhere] = tables.each_ref().map(|table| table.enter(&route).unwrap());
+        let [here, elsewhere] = tables.each_ref().map(|table| table.enter(&route, None).unwrap());
         let refused = |state: &str| tables[0].remove(state, "tool").unwrap_err();
         assert_eq!(refused(&elsewhere.state), NoSuspended::Elsewhere);
         assert_eq!(refused(&format!("of.a.gateway.{}", elsewhere.state)), NoSuspended::Elsewhere);
