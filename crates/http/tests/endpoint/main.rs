@@ -7,6 +7,7 @@ mod callers;
 mod connections;
 mod mounted;
 mod rounds;
+mod sharing;
 
 use std::{
     net::SocketAddr,
