@@ -47,6 +47,10 @@ mutants SHARD="0/100":
     cargo mutants --jobs 1 --package rescind-proto --package rescind-wire --output target --sharding round-robin --shard {{SHARD}} -- -- --skip explore:: --skip random_walks:: --skip monitor_walks:: --skip floods:: || [ $? = 2 ]
     cargo mutants --jobs 1 --package rescind-proto --package rescind-wire --output target --sharding round-robin --shard {{SHARD}} --iterate
 
+# Mutants of the library that its own tests do not notice, of one shard of all.
+mutants-rescind SHARD="0/100":
+    cargo mutants --config .cargo/mutants-rescind.toml --jobs 1 --package rescind --output target --sharding round-robin --shard {{SHARD}}
+
 # Every interleaving of what a connection's threads share without its lock.
 loom:
     cargo test --manifest-path loom/Cargo.toml

@@ -10,7 +10,11 @@ use std::{
     },
 };
 
-use rescind::peer::{Context, ErrorObject, Outcome, Params, Peer, dialect::mcp, transport};
+use rescind::peer::{
+    Context, ErrorObject, Outcome, Params, Peer,
+    dialect::{acp, lsp, mcp},
+    transport,
+};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tracing::{
@@ -282,5 +286,49 @@ async fn no_byte_of_params_or_results_is_in_a_span_or_line_of_a_caller() {
     ];
     for told in told {
         assert!(lines.iter().any(|line| line.contains(told)), "{told}: {lines:#?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_method_is_named_as_the_conventions_of_its_protocol_have_it() {
+    for (dialect, is_mcp) in [(&mcp::LATEST, true), (&acp::V1, false), (&lsp::LSP, false)] {
+        let notes = Notes::default();
+        let _guard = tracing::subscriber::set_default(notes.clone());
+        let (near, far) = transport::memory();
+        let (_server, driver) =
+            Peer::builder(dialect).on_request("initialize", || async { Ok::<_, ErrorObject>(()) }).accept(far);
+        driver.spawn();
+        let (peer, driver) = Peer::builder(dialect).connect(near);
+        driver.spawn();
+        let _: Value = peer.request("initialize", &json!({})).await.unwrap();
+        let lines = notes.lines.lock().unwrap().clone();
+        let count = |part: &str| lines.iter().filter(|line| line.starts_with("span") && line.contains(part)).count();
+        let (ours, theirs) = (count("mcp.method.name=\"initialize\""), count("rpc.method=\"initialize\""));
+        assert_eq!((ours, theirs), if is_mcp { (2, 0) } else { (0, 2) }, "{lines:#?}");
+    }
+}
+
+#[tokio::test]
+async fn the_protocol_that_carries_a_request_is_named_if_anything_but_bytes_does() {
+    let notes = Notes::default();
+    let _guard = tracing::subscriber::set_default(notes.clone());
+    let listener = transport::Listener::websocket("127.0.0.1:0").await.unwrap();
+    let url = format!("ws://{}", listener.address().unwrap());
+    let server = || Peer::builder(&mcp::LATEST).on_request("ping", || async { Ok::<_, ErrorObject>(()) });
+    tokio::spawn(listener.serve(server));
+    let (near, far) = transport::memory();
+    let (_server, driver) = server().accept(far);
+    driver.spawn();
+    for (transport, is_named) in [(transport::websocket(&url).await.unwrap(), true), (near, false)] {
+        notes.lines.lock().unwrap().clear();
+        let (peer, driver) = Peer::builder(&mcp::LATEST).connect(transport);
+        driver.spawn();
+        let _: Value = peer.request("ping", &()).await.unwrap();
+        let lines = notes.lines.lock().unwrap().clone();
+        let spans = lines.iter().filter(|line| line.starts_with("span"));
+        for span in spans {
+            assert_eq!(span.contains("network.protocol.name=\"websocket\""), is_named, "{span}");
+            assert_eq!(span.contains("network.protocol.name"), is_named, "{span}");
+        }
     }
 }

@@ -80,3 +80,33 @@ impl Kept {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Instant = Instant::ORIGIN;
+
+    #[test]
+    fn a_connection_on_which_much_arrives_keeps_its_buffer_until_nothing_has_moved_for_a_while() {
+        let mut spare = Spare::default();
+        for (read, kept, next) in [(LITTLE - 1, Kept::Little, LITTLE), (LITTLE, Kept::Much(NOW + IDLE), MUCH)] {
+            spare.empty().extend(std::iter::repeat_n(b'x', read));
+            spare.has_read(NOW);
+            assert_eq!(spare.rest(|| NOW), kept, "{read}");
+            assert_eq!(spare.empty().capacity(), next, "{read}");
+        }
+        assert_eq!(spare.rest(|| NOW + IDLE), Kept::Nothing);
+        assert_eq!(spare.input.capacity(), 0);
+        assert_eq!(spare.empty().capacity(), LITTLE);
+    }
+
+    #[test]
+    fn a_connection_that_has_written_much_keeps_its_buffers_as_well() {
+        let mut spare = Spare::default();
+        spare.has_written(NOW, LITTLE - 1);
+        assert_eq!(spare.rest(|| NOW), Kept::Little);
+        spare.has_written(NOW, LITTLE);
+        assert_eq!(spare.rest(|| NOW), Kept::Much(NOW + IDLE));
+    }
+}

@@ -4,6 +4,7 @@
 
 mod cascade;
 mod clocks;
+mod context;
 mod incoming;
 mod link;
 mod notices;

@@ -119,6 +119,11 @@ impl Wire {
         in_time(self.output.write_all(text.as_bytes())).await.unwrap();
     }
 
+    /// Part of a message.
+    pub(crate) async fn part(&mut self, text: &str) {
+        in_time(self.output.write_all(text.as_bytes())).await.unwrap();
+    }
+
     /// The next message.
     pub(crate) async fn hear(&mut self) -> Value {
         let mut line = String::new();

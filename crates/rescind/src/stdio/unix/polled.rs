@@ -105,3 +105,28 @@ fn done(outcome: rustix::io::Result<usize>) -> Option<io::Result<usize>> {
         Err(error) => Some(Err(error.into())),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{Write, pipe},
+        task::{Context, Poll, Waker},
+    };
+
+    use super::{super::descriptor, PolledInput};
+
+    /// No event would tell of them again.
+    #[tokio::test]
+    async fn bytes_behind_a_read_that_filled_its_buffer_are_read_at_once() {
+        let (reader, mut writer) = pipe().unwrap();
+        let input = PolledInput::new(descriptor::own(reader.into()).unwrap()).unwrap();
+        writer.write_all(b"eightnow").unwrap();
+        let mut buffer = [0; 4];
+        let first = std::future::poll_fn(|cx| input.poll_read(cx, &mut buffer)).await.unwrap();
+        assert_eq!((first, &buffer), (4, b"eigh"));
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(matches!(input.poll_read(&mut cx, &mut buffer), Poll::Ready(Ok(4))));
+        assert_eq!(&buffer, b"tnow");
+        assert!(input.poll_read(&mut cx, &mut buffer).is_pending());
+    }
+}

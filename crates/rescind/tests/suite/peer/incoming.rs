@@ -1,8 +1,11 @@
 //! The peer's requests, and what stops them.
 
+use std::sync::{Arc, Mutex};
+
 use rescind::peer::{
     Cause, CauseCode, Context, Dialect, ErrorObject, Params, RequestId, Verdict,
     dialect::{acp, lsp, mcp},
+    filter::Pass,
     route,
 };
 use serde_json::{Value, json};
@@ -594,4 +597,25 @@ async fn of_a_batch_only_the_named_member_stops() {
         watch.stopped(id, CauseCode::Caller).await;
     }
     assert_eq!(wire.so_far().await, Vec::<Value>::new(), "there is no empty array");
+}
+
+/// A line that the end of the input broke off can be a message, and nobody is asked about it otherwise.
+#[tokio::test]
+async fn filters_see_a_last_message_without_a_line_break_and_no_half_of_one() {
+    let whole = r#"{"jsonrpc":"2.0","method":"note"}"#;
+    for cut in 0..=whole.len() {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let sees = Arc::clone(&seen);
+        let server = builder(&lsp::LSP).incoming(move |message| {
+            sees.lock().unwrap().push(String::from_utf8(message.json().to_vec()).unwrap());
+            Pass::Unchanged
+        });
+        let (mut wire, served) = serve(server).await;
+        seen.lock().unwrap().clear();
+        wire.part(&whole[..cut]).await;
+        assert!(wire.close().await.is_empty(), "nobody is answered");
+        served.await.unwrap().unwrap();
+        let expected: &[&str] = if cut == whole.len() { &[whole] } else { &[] };
+        assert_eq!(*seen.lock().unwrap(), expected, "{cut}");
+    }
 }

@@ -8,7 +8,11 @@ use rescind::peer::{
     route,
 };
 use serde_json::{Value, json};
-use tokio::{io::AsyncReadExt, process::Command, sync::mpsc};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    process::Command,
+    sync::mpsc,
+};
 
 use crate::{
     in_time::in_time,
@@ -327,4 +331,23 @@ async fn requests_may_finish_after_the_end_of_input_where_that_was_allowed() {
     wire.say(&request(1, "slow", json!({}))).await;
     assert_eq!(wire.close().await, [result(&json!(1), json!({ "done": true }))]);
     served.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_handler_writes_to_its_child_process_and_reads_both_its_outputs() {
+    let run = route(|cx: Context| async move {
+        let mut command = shell("cat; echo done >&2");
+        command.stdin(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = cx.command(command)?;
+        let mut stdin = child.stdin.take().expect("piped");
+        stdin.write_all(b"said").await?;
+        drop(stdin);
+        let (mut out, mut err) = (String::new(), String::new());
+        child.stdout.take().expect("piped").read_to_string(&mut out).await?;
+        child.stderr.take().expect("piped").read_to_string(&mut err).await?;
+        Ok::<_, Failed>(json!({ "out": out, "err": err, "code": child.wait().await?.code() }))
+    });
+    let (mut wire, _served) = serve(builder(&acp::V1).on_request("run", run)).await;
+    wire.say(&request(1, "run", json!({}))).await;
+    assert_eq!(wire.hear().await["result"], json!({ "out": "said", "err": "done\n", "code": 0 }));
 }

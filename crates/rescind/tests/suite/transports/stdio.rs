@@ -9,6 +9,8 @@ use tokio::{
     process::Command,
 };
 
+use crate::in_time::in_time;
+
 /// The server. It leaves by itself, so that the harness says nothing more.
 #[test]
 #[ignore = "started by the other tests"]
@@ -91,4 +93,17 @@ async fn a_client_that_dies_within_a_message_ends_the_server() {
     child.stdout.take().unwrap().read_to_string(&mut said).await.unwrap();
     assert_eq!(child.wait().await.unwrap().code(), Some(42));
     assert!(said.contains(r#""why":"disconnect""#), "{said}");
+}
+
+/// Whoever had opened it for writing died before the server began to read.
+#[tokio::test]
+async fn a_server_on_a_named_pipe_whose_writer_has_gone_leaves() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("in");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).unwrap();
+    let both = File::options().read(true).write(true).open(&pipe).unwrap();
+    let reader = File::open(&pipe).unwrap();
+    drop(both);
+    let mut child = server().stdin(reader).stdout(Stdio::null()).kill_on_drop(true).spawn().unwrap();
+    assert_eq!(in_time(child.wait()).await.unwrap().code(), Some(42));
 }

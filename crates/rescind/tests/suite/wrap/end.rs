@@ -228,3 +228,13 @@ async fn a_writer_that_closes_only_by_being_dropped_is_dropped() {
     assert_eq!(heard, format!("{}\n", note("reply")));
     link.closed().await;
 }
+
+#[tokio::test]
+async fn a_link_is_waited_for_until_both_its_ends_have_gone() {
+    let (program, peer, link) = wrapped(SMALL_PIPE, |ends| ends.as_server().dialect(&mcp::LATEST_LEGACY));
+    let mut closed = std::pin::pin!(link.closed());
+    let mut cx = Context::from_waker(std::task::Waker::noop());
+    assert!(closed.as_mut().poll(&mut cx).is_pending());
+    drop((program, peer));
+    tokio::time::timeout(secs(10), closed).await.unwrap();
+}
