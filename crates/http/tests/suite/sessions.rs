@@ -280,6 +280,22 @@ fn the_work_of_a_client_that_has_vanished_ends() {
     }
 }
 
+/// Its connection broke after hours, in which it had nothing to say.
+#[test]
+fn a_client_that_has_waited_for_hours_has_all_its_time_to_come_back() {
+    let mut rig = Rig::with(HttpServerConfig { resume_within: Duration::from_secs(300), ..config() });
+    let client = rig.session(LEGACY);
+    let waiting = rig.post_to(&client, &call("1"));
+    rig.at(client.link);
+    rig.pass(Duration::from_secs(3 * 60 * 60));
+    rig.hang_up(waiting);
+    rig.pass(Duration::from_secs(290));
+    assert_eq!(rig.at(client.link), [""; 0], "it may come back");
+    rig.pass(Duration::from_secs(100));
+    assert_eq!(rig.at(client.link), ["end"]);
+    rig.leaves_nothing();
+}
+
 #[test]
 fn the_work_of_a_client_that_is_still_there_goes_on() {
     let hours = |rig: &mut Rig, client: &Client, says: &dyn Fn(&mut Rig)| {
@@ -387,6 +403,11 @@ fn a_server_that_ends_answers_whatever_waits_with_an_error() {
         assert!(!rig.read(key).messages().iter().any(|message| message.contains("-31002")));
     }
     assert_eq!(rig.server.in_flight(), 0);
+    let links: Vec<_> = rig.opened.iter().map(|(link, _)| *link).collect();
+    assert_eq!(links.len(), 3);
+    for link in links {
+        assert_eq!(rig.at(link).last().map(String::as_str), Some("end"), "its program is to stop");
+    }
 }
 
 #[test]

@@ -471,3 +471,21 @@ impl fmt::Debug for Sender {
         f.write_str("Sender")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::HttpClientConfig;
+
+    /// And a process that may have 1,024 descriptors has some left.
+    #[test]
+    fn by_default_a_transport_has_connections_for_all_that_it_sends_at_once_and_each_cancel_has_one() {
+        let config = HttpClientConfig::new("http://localhost/").unwrap();
+        let Connections { open, reserved } = Connections::default();
+        assert!(open.most > config.max_fetches + config.max_posts, "{}", open.most);
+        assert!(reserved.most >= config.max_cancels, "{}", reserved.most);
+        assert!(open.most + reserved.most <= 3 * 1024 / 4);
+        assert_eq!(open.free.available_permits(), open.most);
+        assert_eq!(reserved.free.available_permits(), reserved.most);
+    }
+}
