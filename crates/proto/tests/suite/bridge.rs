@@ -269,7 +269,10 @@ fn a_server_that_ends_of_the_probe_can_be_replaced_once_and_is_greeted() {
         assert!(sent.len() == 1 && sent[0].contains(r#""method":"initialize""#), "{sent:?}");
         assert!(!rig.relay.may_replace_server(), "once");
         rig.from_client(&cancel(2));
-        rig.from_server(&error(OWN[0], NO_METHOD));
+        // Otherwise what comes first is the answer that all wait for.
+        if refuses_first {
+            rig.from_server(&error(OWN[0], NO_METHOD));
+        }
         rig.from_server(&result(greeting, GREETING));
         let sent = rig.at_server();
         assert!(sent.len() == 2 && sent[1].contains("tools/list"), "{sent:?}");
