@@ -40,7 +40,7 @@ impl Library for RescindInline {
 }
 
 /// Params stay as they came.
-fn handler(work: Arc<Work>) -> Route {
+fn handler(work: Arc<Work>) -> Route<Box<RawValue>> {
     route(move |RawParams(params), cx: Context| {
         let work = Arc::clone(&work);
         async move {
@@ -50,7 +50,7 @@ fn handler(work: Arc<Work>) -> Route {
     })
 }
 
-fn raw(client: End, server: End, limit: usize, route: Route) -> Client<Box<RawValue>> {
+fn raw(client: End, server: End, limit: usize, route: Route<Box<RawValue>>) -> Client<Box<RawValue>> {
     // The time that is left would be written into the params.
     let calling = builder(limit).configure(|config| config.deadline_travels = false);
     Client::start(client, server, builder(limit).on_request("tools/call", route), calling)

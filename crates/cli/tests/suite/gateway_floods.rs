@@ -90,6 +90,9 @@ fn descriptors(process: i32) -> usize {
     fs::read_dir(format!("/proc/{process}/fd")).unwrap().count()
 }
 
+/// How long a quiet client rests after each Stop. For 5 s the stream of a call that was cancelled has its connection.
+const REST: Duration = Duration::from_millis(20);
+
 /// A Stop under the flood takes at most this many times what it takes beside it, in a process that is not flooded.
 const SLOWER: f64 = 5.0;
 
@@ -107,6 +110,7 @@ fn judge(
     let until = Instant::now() + Duration::from_secs(seconds.div_ceil(10));
     while Instant::now() < until {
         alone.0.push(flooded());
+        thread::sleep(REST);
     }
     let flood = Arc::new(Flood::default());
     begin(&flood);
@@ -114,6 +118,7 @@ fn judge(
     while Instant::now() < until {
         under.0.push(flooded());
         beside.0.push(calm());
+        thread::sleep(REST);
         let held = descriptors(process);
         most = most.max(held);
         assert!(held <= DESCRIPTORS, "{held} descriptors");
@@ -461,7 +466,9 @@ impl Bridged {
         self.made += 1;
         let id = self.made.to_string();
         writeln!(self.output, "{}", request(&id, "tools/call")).unwrap();
-        self.asker.calls.recv_timeout(Duration::from_secs(60)).unwrap();
+        let call = self.asker.calls.recv_timeout(Duration::from_secs(60));
+        let flooded = self.asker.asks.load(Ordering::Relaxed);
+        call.unwrap_or_else(|_| panic!("call {id} reaches the server, flooded: {flooded}"));
         let begun = Instant::now();
         writeln!(self.output, "{}", cancelled(&id)).unwrap();
         self.asker.cancels.recv_timeout(Duration::from_secs(60)).expect("the cancel reaches the server");
