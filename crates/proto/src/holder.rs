@@ -12,6 +12,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 /// The client for which something is held, as far as clients that share a connection are told apart.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Holder {
     /// All clients that are not told apart. Their share is the whole.
     Anyone,

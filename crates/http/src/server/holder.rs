@@ -48,6 +48,8 @@ pub(crate) fn is_told_apart(holder: &Holder) -> bool {
         // What is left of `::1` as a network.
         Holder::Address(IpAddr::V6(network)) => !network.is_unspecified(),
         Holder::Connection(_) | Holder::Session(_) | Holder::Name(_) | Holder::Owner(_) => true,
+        // This machine makes no others.
+        _ => false,
     }
 }
 

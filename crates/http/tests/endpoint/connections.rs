@@ -6,6 +6,7 @@ use std::{
     net::{Shutdown, SocketAddr, TcpStream},
     sync::mpsc::channel,
     thread,
+    time::Duration,
 };
 
 use rescind_http::server::{Access, HttpServerConfig, Stateless};
@@ -52,12 +53,16 @@ impl Idler {
     }
 }
 
+/// No clock ends a connection, however slow the machine.
+const LONG: Duration = Duration::from_secs(60 * 60);
+
 fn config() -> HttpServerConfig {
-    HttpServerConfig { stateless: Stateless::Served, ..HttpServerConfig::default() }
+    HttpServerConfig { stateless: Stateless::Served, body_patience: LONG, ..HttpServerConfig::default() }
 }
 
 fn listening(max_connections: usize) -> Option<ListenerConfig> {
-    Some(ListenerConfig { max_connections, ..ListenerConfig::default() })
+    let default = ListenerConfig::default();
+    Some(ListenerConfig { max_connections, head_patience: LONG, idle_patience: LONG, ..default })
 }
 
 /// What a server sends until it closes; a reset counts as a close.

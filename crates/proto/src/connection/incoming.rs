@@ -12,7 +12,7 @@ use core::{
 };
 use std::collections::{BTreeMap, VecDeque};
 
-use lines::{Taken, Turn};
+use lines::{Load, Turn};
 pub(super) use table::{IncomingMut, Requests};
 
 use super::{
@@ -233,10 +233,10 @@ impl Incoming {
     }
 
     /// What it takes of what clients share.
-    fn taken(&self) -> Taken {
+    fn taken(&self) -> Load {
         let is_at_work = self.work == Work::Offered || self.runs();
         let has_place = (is_at_work || self.work == Work::Waiting) && !self.is_suspended();
-        Taken {
+        Load {
             handlers: usize::from(is_at_work && !self.waits_for_peer()),
             places: usize::from(has_place),
             bytes: self.bytes(),

@@ -17,7 +17,7 @@ pub(super) type Turn = u64;
 
 /// What a request takes of what clients share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Taken {
+pub(super) struct Load {
     /// Handlers at work, or about to be.
     pub(super) handlers: usize,
     /// Places: handlers that are not suspended, and requests in line.
@@ -37,7 +37,7 @@ pub(super) struct Lines {
 
 #[derive(Clone, Debug, Default)]
 struct Client {
-    taken: Taken,
+    taken: Load,
     line: BTreeMap<Turn, Key>,
 }
 
@@ -49,12 +49,12 @@ impl Client {
 }
 
 impl Lines {
-    pub(super) fn taken(&self, holder: &Holder) -> Taken {
-        self.clients.get(holder).map_or_else(Taken::default, |client| client.taken)
+    pub(super) fn taken(&self, holder: &Holder) -> Load {
+        self.clients.get(holder).map_or_else(Load::default, |client| client.taken)
     }
 
     /// Records that a request takes this and no longer that.
-    pub(super) fn change(&mut self, holder: &Holder, before: Taken, after: Taken) {
+    pub(super) fn change(&mut self, holder: &Holder, before: Load, after: Load) {
         if before == after {
             return;
         }
@@ -106,7 +106,7 @@ impl Lines {
     }
 
     /// What each client has taken, and how many of its requests wait.
-    pub(super) fn of_clients(&self) -> impl Iterator<Item = (&Holder, Taken, usize)> {
+    pub(super) fn of_clients(&self) -> impl Iterator<Item = (&Holder, Load, usize)> {
         self.clients.iter().map(|(holder, client)| (holder, client.taken, client.line.len()))
     }
 
@@ -119,7 +119,7 @@ impl Lines {
         let before = client.place();
         change(client);
         let after = client.place();
-        if client.taken == Taken::default() && client.line.is_empty() {
+        if client.taken == Load::default() && client.line.is_empty() {
             self.clients.remove(holder);
         }
         if before != after {

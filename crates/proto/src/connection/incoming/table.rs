@@ -6,7 +6,7 @@ use core::{
 };
 use std::collections::{BTreeMap, VecDeque};
 
-use super::{Incoming, Suspension, Taken, Work, lines::Lines};
+use super::{Incoming, Load, Suspension, Work, lines::Lines};
 use crate::{
     connection::event::Payload,
     hash::Seed,
@@ -215,7 +215,7 @@ impl Requests {
         let key = self.table.insert(self.table.hash(&request.id.0), request);
         match holder {
             Some(holder) => {
-                self.lines.change(&holder, Taken::default(), taken);
+                self.lines.change(&holder, Load::default(), taken);
                 if waits && let Some(request) = self.table.get_mut(key) {
                     request.rare().turn = Some(self.lines.join(&holder, key));
                 }
@@ -242,7 +242,7 @@ impl Requests {
             if let Some(rare) = &request.rare
                 && let Some(holder) = &rare.holder
             {
-                self.lines.change(holder, request.taken(), Taken::default());
+                self.lines.change(holder, request.taken(), Load::default());
                 debug_assert!(rare.turn.is_none(), "a request was removed that waits");
             }
         }
@@ -312,7 +312,7 @@ impl Requests {
     }
 
     fn check_lines(&self) {
-        let mut clients = BTreeMap::<&Holder, (Taken, usize)>::new();
+        let mut clients = BTreeMap::<&Holder, (Load, usize)>::new();
         for (_, request) in self.iter() {
             let waits = request.rare.as_ref().is_some_and(|rare| rare.turn.is_some());
             let in_line = request.holder().is_some() && request.work == Work::Waiting;
@@ -324,7 +324,7 @@ impl Requests {
             sum.bytes += taken.bytes;
             *waiting += usize::from(waits);
         }
-        clients.retain(|_, (taken, waiting)| *taken != Taken::default() || *waiting > 0);
+        clients.retain(|_, (taken, waiting)| *taken != Load::default() || *waiting > 0);
         let known: BTreeMap<_, _> =
             self.lines.of_clients().map(|(holder, taken, waiting)| (holder, (taken, waiting))).collect();
         assert_eq!(clients, known, "invariant 8: the count of what clients have is off");
