@@ -59,6 +59,8 @@ impl Flood {
             while !flood.is_over.load(Ordering::Relaxed) {
                 step();
                 flood.done.fetch_add(1, Ordering::Relaxed);
+                // One that is refused at once comes again as soon as a client elsewhere could.
+                thread::sleep(Duration::from_millis(1));
             }
         });
     }
@@ -185,14 +187,15 @@ impl Quiet {
     }
 }
 
-/// Sends what can be sent, with a second for each piece, and ignores what becomes of it. In pieces, since a thread that is in
-/// the kernel keeps its processor up to the next tick, whatever its priority.
+/// Sends what can be sent, with a second for each piece, and ignores what becomes of it. No faster than a gigabit a second
+/// brings it: a flood over loopback would be one of the machine's memory and processors.
 fn push(stream: &mut TcpStream, bytes: &[u8]) {
     let _ = stream.set_write_timeout(Some(Duration::from_secs(1)));
     for piece in bytes.chunks(64 << 10) {
         if stream.write_all(piece).is_err() {
             return;
         }
+        thread::sleep(Duration::from_micros(500));
     }
 }
 
