@@ -44,9 +44,11 @@ pub(crate) fn client_of(owner: Option<&Owner>, extensions: &Extensions, parts_ad
 pub(crate) fn is_told_apart(holder: &Holder) -> bool {
     match holder {
         Holder::Anyone => false,
-        Holder::Address(IpAddr::V4(address)) => !address.is_loopback(),
-        // What is left of `::1` as a network.
-        Holder::Address(IpAddr::V6(network)) => !network.is_unspecified(),
+        Holder::Address(address) => match address {
+            IpAddr::V4(address) => !address.is_loopback(),
+            // What is left of `::1` as a network.
+            IpAddr::V6(network) => !network.is_unspecified(),
+        },
         Holder::Connection(_) | Holder::Session(_) | Holder::Name(_) | Holder::Owner(_) => true,
         // This machine makes no others.
         _ => false,
