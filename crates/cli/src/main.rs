@@ -38,6 +38,7 @@ mod screen;
 mod selector;
 mod serve;
 mod sign_in;
+mod stderr;
 mod stop;
 mod whoami;
 mod wrap;

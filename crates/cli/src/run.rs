@@ -20,6 +20,7 @@ use crate::{
     descriptors, duration,
     failure::Failure,
     link::{self, FinishArg, HeaderArguments, LinkArguments, ProfileArguments},
+    stderr,
 };
 use protocol::Protocol;
 #[cfg(unix)]
@@ -137,7 +138,9 @@ pub(crate) fn recording(words: &[String]) -> Option<PathBuf> {
 
 pub(crate) fn main(arguments: Arguments) -> ExitCode {
     let is_remote = arguments.url.is_some();
-    match run(arguments) {
+    let ended = run(arguments);
+    stderr::finish();
+    match ended {
         // A server over HTTP has no exit code.
         Ok(end) if is_remote => ExitCode::from(if end.is_output_lost { OWN_FAILURE } else { 0 }),
         Ok(end) => end::as_the_server(&end),

@@ -4,15 +4,7 @@ mod access;
 mod watched_file;
 
 use std::{
-    ffi::OsString,
-    fs,
-    io::{self, Write},
-    net::SocketAddr,
-    panic::resume_unwind,
-    path::PathBuf,
-    process::ExitCode,
-    rc::Rc,
-    time::Duration,
+    ffi::OsString, fs, net::SocketAddr, panic::resume_unwind, path::PathBuf, process::ExitCode, rc::Rc, time::Duration,
 };
 
 use clap::Args;
@@ -32,10 +24,10 @@ use self::access::{AccessArguments, Granted};
 use crate::{
     descriptors, duration,
     failure::Failure,
-    fleet::report,
     interrupts::Interrupts,
     link::{self, HeaderArguments, LinkArguments, Remote},
     screen::clean,
+    stderr::{self, say},
 };
 
 /// Serve an MCP server on stdio over HTTP, with correct cancellation.
@@ -176,6 +168,7 @@ pub(crate) fn main(arguments: Arguments) -> ExitCode {
                     .unwrap_or_else(|failed| resume_unwind(failed.into_panic()))
             })
         });
+    stderr::finish();
     match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -230,12 +223,10 @@ async fn serve(arguments: Arguments) -> Result<(), Failure> {
     let mut connections = tokio::task::spawn_local(listener.serve(async { drop(ended.await) }));
     say(&format!("listening on http://{address}{path}"));
     if is_open {
-        report(
-            "warning: everyone who can reach this address can use the server\nhint: give --token-file, --owners or \
-             --issuer, or listen on 127.0.0.1",
-        );
+        say("warning: everyone who can reach this address can use the server\nhint: give --token-file, --owners or \
+             --issuer, or listen on 127.0.0.1");
     }
-    warning.iter().for_each(|warning| report(warning));
+    warning.iter().for_each(|warning| say(warning));
 
     // What is at a URL has started, and may not be reachable yet.
     if upstream.is_none() {
@@ -318,9 +309,9 @@ async fn attend(endpoint: Endpoint, news: mpsc::Sender<News>) {
 /// Says that a message reached nobody; of each method, the first one only.
 fn report_dropped(method: &str) {
     if method.is_empty() {
-        return report("warning: a message from the server that belongs to no request was dropped (reported once)");
+        return say("warning: a message from the server that belongs to no request was dropped (reported once)");
     }
-    report(&format!(
+    say(&format!(
         "warning: {} from the server was dropped (reported once)\nhint: clients share the server process, and the \
          message names none of them",
         clean(method)
@@ -350,7 +341,7 @@ async fn run_link(arguments: Rc<Arguments>, upstream: Option<Remote>, opened: Op
         relay::drive(link).await.map_err(|error| Failure::new("rescind serve", error, hint))
     };
     if let Err(failure) = done.await {
-        failure.report();
+        say(failure.to_string().trim_end());
     }
 }
 
@@ -407,9 +398,4 @@ fn endpoint_config(arguments: &Arguments, access: Access, passes_authorization: 
 fn path(text: &str) -> Result<String, String> {
     let is_path = text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic() && !b"?#".contains(&byte));
     if is_path { Ok(text.into()) } else { Err("must begin with / and have neither ? nor #".into()) }
-}
-
-/// Says a line on stderr, whether or not anybody reads it.
-fn say(line: &str) {
-    let _ = writeln!(io::stderr(), "{line}");
 }

@@ -1,7 +1,7 @@
 //! Clients that share something, and what each of them holds of it.
 //!
 //! Two rules, for two kinds of things. What can be given up again is shared by [`Shares`]: beyond the bound, the holder that
-//! has most gives up something of its own. What cannot, such as a handler at work, is shared by [`may_take`]: a holder takes
+//! has most gives up something of its own. What cannot, such as a handler at work, is shared by `may_take`: a holder takes
 //! another place only while it has fewer than are free. By either, one holder has half at most and keeps nobody else out.
 
 use core::{

@@ -60,6 +60,7 @@ pub use ends::{Descriptor, LinkClient, LinkServer};
 pub use log::LogLevel;
 pub use observer::OnStuck;
 pub use recording_file::{RecordError, RecordingFile};
+pub use stderr::Stderr;
 #[cfg(feature = "wrap")]
 pub use wrap::wrap;
 

@@ -1,6 +1,6 @@
 //! Servers that are reached over HTTP: `run --url` and `serve --upstream`.
 
-use std::{fmt, io::Write, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use clap::{Args, ValueEnum};
 use rescind::relay::{Credentials, LinkServer, MessageStream};
@@ -16,6 +16,7 @@ use crate::{
     failure::Failure,
     screen::clean,
     sign_in::{self, DEFAULT_PROFILE, Desktop},
+    stderr,
 };
 
 /// What a server is to be told with every request.
@@ -148,7 +149,7 @@ impl Remote {
 
     /// A stream to the server, for messages that belong to these at first. Call it on the runtime that is to carry it.
     pub(crate) fn open(&self, credentials: Credentials) -> Result<LinkServer, Failure> {
-        let notice = |notice| drop(writeln!(std::io::stderr(), "warning: {}", clean(&format!("{notice}"))));
+        let notice = |notice| stderr::say(&format!("warning: {}", clean(&format!("{notice}"))));
         let (config, connect) = (self.config.clone(), self.connect.clone());
         let stream = match self.sign_in.clone() {
             Some((sign_in, hint)) => {

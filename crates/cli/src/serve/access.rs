@@ -16,7 +16,7 @@ use rescind_http::{
 };
 
 use super::watched_file::WatchedFile;
-use crate::{failure::Failure, fleet::report, screen::clean};
+use crate::{failure::Failure, screen::clean, stderr::say};
 
 /// Who may use the service.
 #[derive(Clone, Debug, Args)]
@@ -96,12 +96,12 @@ pub(crate) async fn follow(arguments: AccessArguments, mut file: WatchedFile, po
         match arguments.grant() {
             Ok(Granted { access, keys: _, warning }) => {
                 pool.supply_access(&access);
-                report(&format!("{}: read again", file.path().display()));
-                warning.iter().for_each(|warning| report(warning));
+                say(&format!("{}: read again", file.path().display()));
+                warning.iter().for_each(|warning| say(warning));
             }
-            Err(Failure { input, cause, hint }) => report(&format!(
-                "warning: {input}: {cause}; the tokens that it had before are still good\nhint: {hint}"
-            )),
+            Err(Failure { input, cause, hint }) => {
+                say(&format!("warning: {input}: {cause}; the tokens that it had before are still good\nhint: {hint}"))
+            }
         }
     }
 }
@@ -112,7 +112,7 @@ pub(crate) async fn fetch_keys(keys: IssuerKeys, pool: Pool) -> Infallible {
     let report = |error: &IssuerKeysError| {
         let words = clean(&error.to_string());
         if words != last {
-            report(&format!(
+            say(&format!(
                 "warning: --issuer: its keys cannot be fetched: {words}\nhint: until they are, requests get 503; it is tried \
                  again when one comes"
             ));

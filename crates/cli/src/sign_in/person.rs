@@ -8,7 +8,7 @@ use std::{
 use rescind_sign_in::{Invitation, Pasting, Person};
 use tokio::sync::{Mutex, mpsc};
 
-use crate::{browser, fleet::report, screen::clean};
+use crate::{browser, fleet::report, screen::clean, stderr::say};
 
 /// The longest line that is read.
 const MAX_LINE: u64 = 64 << 10;
@@ -32,14 +32,14 @@ impl Person for Desktop {
         let Invitation::Page { link, .. } = invitation else { return };
         let server = &self.server;
         match browser::open(link) {
-            true => report(&format!("note: {server} wants a sign-in: its page opens in the browser")),
-            false => report(&format!("warning: {server} wants a sign-in, and no browser can be opened")),
+            true => say(&format!("note: {server} wants a sign-in: its page opens in the browser")),
+            false => say(&format!("warning: {server} wants a sign-in, and no browser can be opened")),
         }
     }
 
     fn wait(&self) {
         let server = &self.server;
-        report(&format!("note: {server} wants a sign-in, which another program has begun: this one waits for it"));
+        say(&format!("note: {server} wants a sign-in, which another program has begun: this one waits for it"));
     }
 }
 

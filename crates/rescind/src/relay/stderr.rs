@@ -14,13 +14,20 @@ use super::sink::Sink;
 /// Time to write the last messages at the end of a link.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Stderr. The thread is started by the first message.
+/// Stderr, written by a thread of its own, which the first message starts: a stderr that nobody reads delays only what is
+/// written to it. The thread still writes what waits when this is dropped.
 #[derive(Debug, Default)]
-pub(super) struct Stderr(Option<Sink>);
+pub struct Stderr(Option<Sink>);
 
 impl Stderr {
-    /// Writes a message. Messages that nobody reads are dropped past a bound, without an error.
-    pub(super) fn write(&mut self, text: &str) {
+    /// Nothing was written yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(None)
+    }
+
+    /// Writes a message, sooner or later. Messages are dropped while 4 MiB wait, without an error.
+    pub fn write(&mut self, text: &str) {
         if self.0.is_none() {
             self.0 = start().ok();
         }
@@ -32,9 +39,9 @@ impl Stderr {
         }
     }
 
-    /// Waits a short time until every message is written.
-    pub(super) fn finish(&mut self) {
-        if let Some(sink) = &mut self.0 {
+    /// Waits until every message is written, for a second at most.
+    pub fn finish(&mut self) {
+        if let Some(mut sink) = self.0.take() {
             sink.finish(FLUSH_TIMEOUT);
         }
     }

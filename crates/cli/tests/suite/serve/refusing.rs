@@ -303,3 +303,21 @@ fn a_refusal_of_the_server_behind_keeps_its_status_and_when_to_come_back() {
         }
     }
 }
+
+/// Each notification that is refused is a line on stderr, and clients leave stderr unread.
+#[test]
+fn a_client_that_never_reads_stderr_is_answered_all_the_same() {
+    let (url, folder) = (server(), tempfile::tempdir().unwrap());
+    let (mut shim, mut client, _) = greeted(&url, "test", folder.path());
+    client.send(&notification("notifications/initialized", "{}"));
+    // Some 300 kB, where a pipe takes 64 KiB.
+    for _ in 0..3000 {
+        client.send(&notification("notifications/refused", r#"{"name":"text-error"}"#));
+    }
+    client.send(&call(1, "fine"));
+    check_answer(client.receive().trim_end(), "1", "what is said about others is not waited for");
+    client.close_output();
+    client.expect_end();
+    let said = shim.stderr.line();
+    assert!(said.starts_with("warning: "), "{said}");
+}
