@@ -29,6 +29,14 @@ pub enum SeededBug {
     AwayUncounted,
     /// A client keeps no connections for cancels: while calls have all that they may, a cancel waits behind them.
     CancelBehindCalls,
+    /// What a program that several clients share may take for a message about another's work is passed to it (D42).
+    LookAlikePasses,
+    /// Bodies that are being read count for no bound of all of them.
+    BodyUncounted,
+    /// A batch has as many members as its client likes.
+    BatchUnbounded,
+    /// An error that is no answer of JSON-RPC reaches the local client as it is (D43).
+    RefusalForAnswer,
 }
 
 thread_local! {

@@ -5,7 +5,23 @@
 mod explore;
 #[path = "../client/joined/mod.rs"]
 mod joined;
+#[path = "../client/refusals.rs"]
+mod refusals;
 #[path = "../client/rig.rs"]
 mod rig;
 mod seeded_bugs;
+/// Cases of the server, with the tools that they are written with.
+#[path = "."]
+mod server {
+    #[path = "batches.rs"]
+    pub(crate) mod batches;
+    #[path = "bounds.rs"]
+    pub(crate) mod bounds;
+    #[path = "look_alikes.rs"]
+    pub(crate) mod look_alikes;
+    #[path = "rig.rs"]
+    mod rig;
+    #[path = "shared.rs"]
+    mod shared;
+}
 mod world;

@@ -7,6 +7,8 @@ use rescind_testkit::sim::{chooser::EndlessChooser, explore::explore, walk::walk
 
 use crate::{
     joined::{self, Chaos},
+    refusals,
+    server::{batches, bounds, look_alikes},
     world::{
         HttpWorld,
         scene::{self, Scene},
@@ -56,6 +58,29 @@ fn a_few_walks_find_the_bug_seeded_in_a_client() {
     let words = found.downcast_ref::<String>().expect("words");
     report(SeededBug::CancelBehindCalls, words);
     assert!(words.contains("wait for other calls"));
+}
+
+/// Of what no scene has: names that are spelt otherwise, bodies in parts, long batches, and servers that speak no JSON-RPC.
+#[test]
+fn named_cases_find_every_bug_that_no_scene_can_show() {
+    let cases: [(SeededBug, fn()); 6] = [
+        (
+            SeededBug::LookAlikePasses,
+            look_alikes::what_a_careless_program_could_take_for_anothers_is_refused_outside_a_session,
+        ),
+        (
+            SeededBug::LookAlikePasses,
+            look_alikes::what_a_careless_program_could_take_for_anothers_is_refused_in_a_session_that_shares_it,
+        ),
+        (SeededBug::BodyUncounted, bounds::bodies_that_are_being_read_share_one_bound),
+        (SeededBug::BatchUnbounded, batches::a_batch_with_more_members_than_one_may_have_is_refused_whole),
+        (SeededBug::RefusalForAnswer, refusals::any_other_refusal_is_said_in_words),
+        (SeededBug::RefusalForAnswer, refusals::a_success_that_is_no_answer_is_none),
+    ];
+    for (bug, case) in cases {
+        case();
+        assert!(catch_unwind(|| bug::with(bug, case)).is_err(), "{bug:?}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use http::Method;
 
-use crate::rig::*;
+use super::rig::*;
 
 const BATCHES: &str = "2025-03-26";
 
@@ -18,7 +18,7 @@ fn a_batch_with_a_null_id_is_refused_whole() {
 
 /// Each member is a step of the machine, and others wait for all of them.
 #[test]
-fn a_batch_with_more_members_than_one_may_have_is_refused_whole() {
+pub(crate) fn a_batch_with_more_members_than_one_may_have_is_refused_whole() {
     let most = rescind_http::server::HttpServerConfig::default().max_batch;
     for (members, status) in [(most, 200), (most + 1, 413), (60_000, 413)] {
         for member in [call("1"), call_with_token("1", "7"), cancel("1"), note("a"), result_of("1", "late")] {

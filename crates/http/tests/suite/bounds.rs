@@ -2,7 +2,7 @@
 
 use rescind_http::server::{Access, ClientAddress, Hosts, HttpServerConfig};
 
-use crate::rig::*;
+use super::rig::*;
 
 #[test]
 fn a_batch_does_not_pass_the_bound_of_requests_in_flight() {
@@ -161,7 +161,7 @@ fn a_message_that_is_too_long_is_refused_by_its_length() {
 }
 
 #[test]
-fn bodies_that_are_being_read_share_one_bound() {
+pub(crate) fn bodies_that_are_being_read_share_one_bound() {
     const LONG: usize = 60 << 10;
 
     let narrow =

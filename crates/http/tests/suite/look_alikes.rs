@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::{
+use super::{
     rig::*,
     shared::{initialize, shakes, shared},
 };
@@ -69,7 +69,7 @@ fn with_meta(message: &str) -> String {
 }
 
 #[test]
-fn what_a_careless_program_could_take_for_anothers_is_refused_outside_a_session() {
+pub(crate) fn what_a_careless_program_could_take_for_anothers_is_refused_outside_a_session() {
     let forgeries = forgeries();
     assert!(forgeries.len() >= 20);
     for forgery in forgeries.iter().map(|message| with_meta(message)) {
@@ -90,7 +90,7 @@ fn what_a_careless_program_could_take_for_anothers_is_refused_outside_a_session(
 }
 
 #[test]
-fn what_a_careless_program_could_take_for_anothers_is_refused_in_a_session_that_shares_it() {
+pub(crate) fn what_a_careless_program_could_take_for_anothers_is_refused_in_a_session_that_shares_it() {
     for forgery in forgeries().iter().map(|message| message.replace("@META", "").replace(",@REST", "")) {
         for as_batch in [false, true] {
             let (mut rig, client) = sharing(if as_batch { "2025-03-26" } else { LEGACY });

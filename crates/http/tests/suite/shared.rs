@@ -6,7 +6,7 @@ use http::Method;
 use rescind_http::server::{HttpServerConfig, LinkKey, ReplyKey, Sessions, Stateless};
 use serde_json::{Value, json};
 
-use crate::rig::*;
+use super::rig::*;
 
 pub(crate) fn shared() -> HttpServerConfig {
     HttpServerConfig { sessions: Sessions::SharedLink, ..config() }
