@@ -2,11 +2,11 @@
 
 #![expect(dead_code, reason = "the rest of these modules' tools serves modules that are left out")]
 
+#[path = "../client/bodies.rs"]
+mod bodies;
 mod explore;
 #[path = "../client/joined/mod.rs"]
 mod joined;
-#[path = "../client/refusals.rs"]
-mod refusals;
 #[path = "../client/rig.rs"]
 mod rig;
 mod seeded_bugs;

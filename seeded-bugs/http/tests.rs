@@ -6,8 +6,8 @@ use rescind_http::bug::{self, SeededBug};
 use rescind_testkit::sim::{chooser::EndlessChooser, explore::explore, walk::walk};
 
 use crate::{
+    bodies,
     joined::{self, Chaos},
-    refusals,
     server::{batches, bounds, look_alikes},
     world::{
         HttpWorld,
@@ -74,8 +74,8 @@ fn named_cases_find_every_bug_that_no_scene_can_show() {
         ),
         (SeededBug::BodyUncounted, bounds::bodies_that_are_being_read_share_one_bound),
         (SeededBug::BatchUnbounded, batches::a_batch_with_more_members_than_one_may_have_is_refused_whole),
-        (SeededBug::RefusalForAnswer, refusals::any_other_refusal_is_said_in_words),
-        (SeededBug::RefusalForAnswer, refusals::a_success_that_is_no_answer_is_none),
+        (SeededBug::RefusalForAnswer, bodies::a_body_that_is_not_an_answer_becomes_an_error_that_every_client_can_read),
+        (SeededBug::RefusalForAnswer, bodies::an_event_that_is_not_an_answer_ends_the_request_that_it_names),
     ];
     for (bug, case) in cases {
         case();

@@ -135,7 +135,7 @@ fn valid_answer(rig: &mut Rig, name: &str) -> Value {
 
 /// D43: at every status, in either era and for a handshake.
 #[test]
-fn a_body_that_is_not_an_answer_becomes_an_error_that_every_client_can_read() {
+pub(crate) fn a_body_that_is_not_an_answer_becomes_an_error_that_every_client_can_read() {
     for status in STATUSES {
         for form in no_answers() {
             for (who, mut rig, post) in callers() {
@@ -237,7 +237,7 @@ fn a_gateway_is_told_of_the_status_of_an_answer() {
 }
 
 #[test]
-fn an_event_that_is_not_an_answer_ends_the_request_that_it_names() {
+pub(crate) fn an_event_that_is_not_an_answer_ends_the_request_that_it_names() {
     for body in [
         r#"{"id":1,"error":"rate limited"}"#,
         r#"{"jsonrpc":"2.0","id":1,"error":{"code":"x","message":"rate limited"}}"#,

@@ -64,7 +64,7 @@ fn an_error_without_an_id_answers_each_request_of_a_batch() {
 }
 
 #[test]
-pub(crate) fn any_other_refusal_is_said_in_words() {
+fn any_other_refusal_is_said_in_words() {
     let html = "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>\x1b[2J nginx</body></html>";
     for (mut rig, post) in [calling(), calling_in_session()] {
         rig.answer(post.key, 502, &[("content-type", "text/html")], html);
@@ -124,7 +124,7 @@ fn what_a_client_needs_to_sign_in_is_in_the_error() {
 }
 
 #[test]
-pub(crate) fn a_success_that_is_no_answer_is_none() {
+fn a_success_that_is_no_answer_is_none() {
     type Case = (u16, &'static [(&'static str, &'static str)], &'static str, &'static str);
     let cases: [Case; 6] = [
         (202, &[], "", "answered 202 Accepted, and gave no answer to the request"),
