@@ -148,9 +148,9 @@ impl Client {
 
     /// Sends a prompt: one turn.
     ///
-    /// Dropping the call stops the turn, as its handle does: one `session/cancel` is sent, and requests for
-    /// permission and elicitations that belong to the turn are answered `cancelled` and their handlers stopped (D37). To receive the rest of a turn that is being
-    /// stopped, use [`cancel_turn`](Self::cancel_turn).
+    /// Dropping the call stops the turn, as its handle does: one `session/cancel` is sent, and requests for permission and
+    /// elicitations that belong to the turn are answered as cancelled, and their handlers stopped (D37). To receive the
+    /// rest of a turn that is being stopped, use [`cancel_turn`](Self::cancel_turn).
     pub fn prompt(&self, session: &str, text: &str) -> Call<StopReason> {
         let params = json!({ "sessionId": session, "prompt": [{ "type": "text", "text": text }] });
         self.peer.request("session/prompt", &params)
