@@ -80,9 +80,11 @@ impl Lines {
 
     /// The request whose turn it is, while so many handlers are free.
     pub(super) fn next(&self, free: usize) -> Option<Key> {
-        let is_allowed = |(handlers, _, holder): &&(usize, Turn, Holder)| may_take(holder, *handlers, free);
-        let (_, turn, holder) = self.waiting.iter().find(is_allowed)?;
-        self.clients.get(holder)?.line.get(turn).copied()
+        // Who stands behind the first has as many handlers at least. Only clients that are not told apart may have more.
+        let first = self.waiting.first().map(|(_, _, holder)| holder);
+        let mut holders = first.into_iter().chain([&Holder::Anyone]);
+        let holder = holders.find(|holder| may_take(holder, self.taken(holder).handlers, free))?;
+        self.clients.get(holder)?.line.values().next().copied()
     }
 
     /// All that wait, client by client.
@@ -130,5 +132,27 @@ impl Lines {
                 self.waiting.insert((handlers, turn, holder.clone()));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::net::IpAddr;
+
+    use super::*;
+    use crate::slab::Slab;
+
+    #[test]
+    fn clients_that_are_not_told_apart_are_served_while_one_before_them_has_its_share() {
+        let mut keys = Slab::new();
+        let mut lines = Lines::default();
+        let [told, others] = [Holder::at(IpAddr::from([10, 0, 0, 1])), Holder::Anyone];
+        let [first, second] = [(&told, 1), (&others, 2)].map(|(holder, handlers)| {
+            let key = keys.insert(());
+            lines.change(holder, Load::default(), Load { handlers, ..Load::default() });
+            lines.join(holder, key);
+            key
+        });
+        assert_eq!([0, 1, 2].map(|free| lines.next(free)), [None, Some(second), Some(first)]);
     }
 }
