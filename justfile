@@ -44,8 +44,8 @@ seeded-bugs:
 
 # Mutants of the engine that no test notices, of one shard of all; needs cargo-mutants. Missed by the tests that take seconds, they meet all tests.
 mutants SHARD="0/100":
-    cargo mutants --jobs 1 --package rescind-proto --package rescind-wire --output target --sharding round-robin --shard {{SHARD}} -- -- --skip explore:: --skip random_walks:: --skip monitor_walks:: --skip floods:: || [ $? = 2 ]
-    cargo mutants --jobs 1 --package rescind-proto --package rescind-wire --output target --sharding round-robin --shard {{SHARD}} --iterate
+    cargo mutants --jobs 1 --package rescind-proto --package rescind-parts --package rescind-wire --output target --sharding round-robin --shard {{SHARD}} -- -- --skip explore:: --skip random_walks:: --skip monitor_walks:: --skip floods:: || [ $? = 2 ]
+    cargo mutants --jobs 1 --package rescind-proto --package rescind-parts --package rescind-wire --output target --sharding round-robin --shard {{SHARD}} --iterate
 
 # Mutants of the library that its own tests do not notice, of one shard of all.
 mutants-rescind SHARD="0/100":

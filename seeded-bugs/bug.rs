@@ -55,6 +55,6 @@ pub fn with<R>(bug: SeededBug, test: impl FnOnce() -> R) -> R {
 }
 
 /// Whether this bug is in force.
-pub(crate) fn has(bug: SeededBug) -> bool {
+pub fn has(bug: SeededBug) -> bool {
     SEEDED.get() == Some(bug)
 }

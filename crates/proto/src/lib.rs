@@ -8,6 +8,8 @@
 #[macro_use]
 mod words;
 
+use rescind_parts::{hash, method, outbox, slab, table, timer_queue};
+pub use rescind_parts::{holder, time};
 pub use rescind_wire::{excerpt, frame, framing, json, kind, message};
 
 pub mod bridge;
@@ -15,7 +17,6 @@ pub mod cause;
 pub mod connection;
 pub mod dialect;
 pub mod error_code;
-pub mod holder;
 pub mod id;
 pub mod link;
 pub mod monitor;
@@ -23,15 +24,8 @@ pub mod receipt;
 pub mod relay;
 pub mod rule;
 pub mod side;
-pub mod time;
 
 mod early_cancels;
-mod hash;
-mod method;
-mod outbox;
-mod slab;
 mod standstill;
-mod table;
-mod timer_queue;
 mod tombstones;
 mod turns;

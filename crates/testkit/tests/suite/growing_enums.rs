@@ -23,6 +23,7 @@ const COMPLETE: &[(&str, &str, &str)] = &[
     ("http", "LinkInput", "a program that was not given one of them would miss a message or a cancel"),
     ("ledger", "Standing", "a session runs or it has ended"),
     ("ledger", "What", "each is ended in its own way, and what is listed must be possible to end"),
+    ("parts", "Ring", "what is over may still be answered or not"),
     ("proto", "CancelReply", "a cancelled request is answered once or not at all"),
     ("proto", "Cancellers", "both sides cancel or the client alone: no protocol lets only a server cancel"),
     ("proto", "Disconnect", "work outlives its connection or it does not"),

@@ -5,15 +5,16 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 /// Our crates, and which of ours each may use. Nothing may use the command.
-const LAYERS: [(&str, &[&str]); 13] = [
+const LAYERS: [(&str, &[&str]); 14] = [
     ("rescind-wire", &[]),
-    ("rescind-proto", &["rescind-wire"]),
+    ("rescind-parts", &["rescind-wire"]),
+    ("rescind-proto", &["rescind-wire", "rescind-parts"]),
     ("rescind-feed", &[]),
     ("rescind-wrap", &[]),
     ("rescind-sign-in", &[]),
     ("rescind-ledger", &["rescind-feed"]),
     ("rescind", &["rescind-proto", "rescind-feed", "rescind-ledger"]),
-    ("rescind-http", &["rescind-proto", "rescind", "rescind-sign-in"]),
+    ("rescind-http", &["rescind-parts", "rescind-proto", "rescind", "rescind-sign-in"]),
     ("rescind-tasks", &["rescind-proto", "rescind"]),
     ("rescind-console", &["rescind-proto", "rescind-feed", "rescind-ledger"]),
     ("rescind-demo", &["rescind-proto", "rescind"]),
@@ -40,8 +41,9 @@ const LAYERS: [(&str, &[&str]); 13] = [
 const FOR_TESTS: &str = "rescind-testkit";
 
 /// What the engine and the crate below it are built on; a new entry is defended in ARCHITECTURE.md.
-const ENGINE_DEPENDENCIES: [(&str, &[&str]); 2] = [
-    ("rescind-proto", &["foldhash", "hashbrown", "rescind-wire"]),
+const ENGINE_DEPENDENCIES: [(&str, &[&str]); 3] = [
+    ("rescind-proto", &["hashbrown", "rescind-parts", "rescind-wire"]),
+    ("rescind-parts", &["foldhash", "hashbrown", "rescind-wire"]),
     ("rescind-wire", &["itoa", "memchr", "simdutf8", "wide"]),
 ];
 

@@ -15,7 +15,7 @@ const IMPURE_TEXT: [&str; 7] = ["Instant::now", "SystemTime", "tokio", "println!
 #[test]
 fn the_engine_is_pure() {
     let mut files = Vec::new();
-    for engine in ["../wire/src", "../proto/src", "../http/src"] {
+    for engine in ["../wire/src", "../parts/src", "../proto/src", "../http/src"] {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(engine);
         let found = rust_files(&source);
         assert!(found.iter().any(|file| file.ends_with("lib.rs")), "no engine at {}", source.display());

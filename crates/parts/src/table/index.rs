@@ -4,7 +4,7 @@ use hashbrown::HashTable;
 
 /// An index stores no key twice: it names places, and who asks looks there.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Index {
+pub struct Index {
     slots: HashTable<Slot>,
 }
 
@@ -26,39 +26,43 @@ const fn whole(half: u32) -> u64 {
 }
 
 impl Index {
-    pub(crate) const fn new() -> Self {
+    /// Nothing is listed.
+    pub const fn new() -> Self {
         Self { slots: HashTable::new() }
     }
 
-    pub(crate) fn len(&self) -> usize {
+    /// How many are listed.
+    pub fn len(&self) -> usize {
         self.slots.len()
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Whether nothing is listed.
+    pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
 
     /// Bytes of memory held, capacities included.
-    pub(crate) fn held(&self) -> usize {
+    pub fn held(&self) -> usize {
         self.slots.allocation_size()
     }
 
+    /// Lists the entry at this place under this hash.
     #[inline]
-    pub(crate) fn insert(&mut self, hash: u64, at: u32) {
+    pub fn insert(&mut self, hash: u64, at: u32) {
         let half = half(hash);
         self.slots.insert_unique(whole(half), Slot { half, at }, |slot| whole(slot.half));
     }
 
     /// The place under this hash that `is` confirms.
     #[inline]
-    pub(crate) fn find(&self, hash: u64, is: impl Fn(u32) -> bool) -> Option<u32> {
+    pub fn find(&self, hash: u64, is: impl Fn(u32) -> bool) -> Option<u32> {
         let half = half(hash);
         self.slots.find(whole(half), |slot| slot.half == half && is(slot.at)).map(|slot| slot.at)
     }
 
     /// Removes a place; nothing happens if it is not under this hash.
     #[inline]
-    pub(crate) fn remove(&mut self, hash: u64, at: u32) {
+    pub fn remove(&mut self, hash: u64, at: u32) {
         let half = half(hash);
         if let Ok(slot) = self.slots.find_entry(whole(half), |slot| slot.half == half && slot.at == at) {
             slot.remove();

@@ -26,20 +26,20 @@ mod ring;
 use core::hint::black_box;
 
 use hashbrown::HashTable;
+use rescind_wire::id::RequestId;
 
-pub(crate) use index::Index;
-pub(crate) use ring::Bounds;
+pub use index::Index;
+pub use ring::Bounds;
 
 use crate::{
     hash::Seed,
-    id::RequestId,
     slab::{Key, Slab},
     time::Instant,
 };
 use ring::{Tombstone, Tombstones};
 
 /// Something that a table holds.
-pub(crate) trait Entry {
+pub trait Entry {
     /// The type of its id.
     type Id: TableId;
 
@@ -53,7 +53,7 @@ pub(crate) trait Entry {
 }
 
 /// An id of entries.
-pub(crate) trait TableId: PartialEq {
+pub trait TableId: PartialEq {
     /// Its hash, the same on every run with the same seed.
     fn hash(&self, seed: Seed) -> u64;
 }
@@ -74,15 +74,16 @@ impl TableId for i64 {
 
 /// Where a tombstone lies: each ring has bounds of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ring {
+pub enum Ring {
     /// Nothing is owed for it any more.
     Over,
     /// It may still be answered.
     Abandoned,
 }
 
+/// Entries by key, by id and by token. A driver hands in the seed of its hashes.
 #[derive(Clone, Debug)]
-pub(crate) struct Table<E> {
+pub struct Table<E> {
     slab: Slab<E>,
     /// Entries by their id, but for those that were [unlisted](Table::unlist). A million of them are in flight at once, so
     /// it holds places and nothing else.
@@ -93,7 +94,7 @@ pub(crate) struct Table<E> {
 
 /// What a table knows of its tombstones, apart from the entries: so an entry can be settled by who works on it.
 #[derive(Clone, Debug)]
-pub(crate) struct Rings {
+pub struct Rings {
     /// By [`Ring`].
     tombstones: [Tombstones; 2],
     /// Entries in flight: those that were not retired.
@@ -106,14 +107,14 @@ pub(crate) struct Rings {
 impl Rings {
     /// Makes a tombstone of an entry in flight. What says so in the entry itself is the caller's to change.
     #[inline]
-    pub(crate) fn retire<E: Entry>(&mut self, key: Key, entry: &E, now: Instant, ring: Ring) {
+    pub fn retire<E: Entry>(&mut self, key: Key, entry: &E, now: Instant, ring: Ring) {
         self.forget_live(key);
         let tombstone = Tombstone { key, at: now, hash: entry.id().hash(self.seed) };
         self.ring_mut(ring).queue.push_back(tombstone);
     }
 
     /// Entries in flight.
-    pub(crate) const fn live(&self) -> usize {
+    pub const fn live(&self) -> usize {
         self.live
     }
 
@@ -137,7 +138,8 @@ impl Rings {
 }
 
 impl<E: Entry> Table<E> {
-    pub(crate) const fn new(seed: Seed) -> Self {
+    /// No entries, and no memory.
+    pub const fn new(seed: Seed) -> Self {
         Self {
             slab: Slab::new(),
             ids: HashTable::new(),
@@ -147,46 +149,48 @@ impl<E: Entry> Table<E> {
     }
 
     /// Everything in the table.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.slab.len()
     }
 
     /// Entries in flight: those that were not retired.
     #[inline]
-    pub(crate) const fn live(&self) -> usize {
+    pub const fn live(&self) -> usize {
         self.rings.live()
     }
 
     /// Tombstones.
-    pub(crate) fn retired(&self) -> usize {
+    pub fn retired(&self) -> usize {
         self.rings.tombstones.iter().map(Tombstones::len).sum()
     }
 
     /// The entry in flight, if it is the only one.
-    pub(crate) fn only_live(&self) -> Option<Key> {
+    pub fn only_live(&self) -> Option<Key> {
         if self.live() == 1 { self.slab.key_at(self.rings.live_places) } else { None }
     }
 
-    pub(crate) fn get(&self, key: Key) -> Option<&E> {
+    /// The entry, in flight or a tombstone; `None` once it is forgotten.
+    pub fn get(&self, key: Key) -> Option<&E> {
         self.slab.get(key)
     }
 
-    pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut E> {
+    /// The entry, to be changed.
+    pub fn get_mut(&mut self, key: Key) -> Option<&mut E> {
         self.slab.get_mut(key)
     }
 
     /// All entries, in the order of their places.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, &E)> {
+    pub fn iter(&self) -> impl Iterator<Item = (Key, &E)> {
         self.slab.iter()
     }
 
     /// All entries, to be changed, in the order of their places.
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut E> {
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut E> {
         self.slab.iter_mut()
     }
 
     /// Keys of the entries to which `order` gives a place, in that order.
-    pub(crate) fn keys_by<O: Ord>(&self, order: impl Fn(&E) -> Option<O>) -> Vec<Key> {
+    pub fn keys_by<O: Ord>(&self, order: impl Fn(&E) -> Option<O>) -> Vec<Key> {
         let mut found: Vec<_> = self.iter().filter_map(|(key, entry)| Some((order(entry)?, key))).collect();
         found.sort_unstable();
         found.into_iter().map(|(_, key)| key).collect()
@@ -194,13 +198,13 @@ impl<E: Entry> Table<E> {
 
     /// The hash of an id, for [`find`](Self::find) and [`insert`](Self::insert).
     #[inline]
-    pub(crate) fn hash(&self, id: &E::Id) -> u64 {
+    pub fn hash(&self, id: &E::Id) -> u64 {
         id.hash(self.rings.seed)
     }
 
     /// Takes an entry in under the hash of its id.
     #[inline]
-    pub(crate) fn insert(&mut self, hash: u64, entry: E) -> Key {
+    pub fn insert(&mut self, hash: u64, entry: E) -> Key {
         let Self { slab, ids, rings: Rings { seed, .. }, .. } = self;
         let key = slab.insert(entry);
         ids.insert_unique(hash, key.index(), |at| slab.at(*at).map_or(0, |entry| entry.id().hash(*seed)));
@@ -213,24 +217,24 @@ impl<E: Entry> Table<E> {
 
     /// The entry that `is` confirms among those whose id has this hash.
     #[inline]
-    pub(crate) fn find(&self, hash: u64, is: impl Fn(&E) -> bool) -> Option<Key> {
+    pub fn find(&self, hash: u64, is: impl Fn(&E) -> bool) -> Option<Key> {
         self.slab.key_at(*self.ids.find(hash, |at| self.slab.at(*at).is_some_and(&is))?)
     }
 
     /// The entry that `is` confirms under a hash of an index of the caller's own.
     #[inline]
-    pub(crate) fn look_up(&self, index: &Index, hash: u64, is: impl Fn(&E) -> bool) -> Option<Key> {
+    pub fn look_up(&self, index: &Index, hash: u64, is: impl Fn(&E) -> bool) -> Option<Key> {
         self.slab.key_at(index.find(hash, |at| self.slab.at(at).is_some_and(&is))?)
     }
 
     /// The entry with this id, where no two have the same.
     #[inline]
-    pub(crate) fn by_id(&self, id: &E::Id) -> Option<Key> {
+    pub fn by_id(&self, id: &E::Id) -> Option<Key> {
         self.find(self.hash(id), |entry| entry.id() == id)
     }
 
     /// The entry that reports under `token`; one that is `wanted` before others.
-    pub(crate) fn by_token(&self, token: &RequestId, wanted: impl Fn(&E) -> bool) -> Option<Key> {
+    pub fn by_token(&self, token: &RequestId, wanted: impl Fn(&E) -> bool) -> Option<Key> {
         if self.tokens.is_empty() {
             return None;
         }
@@ -241,13 +245,13 @@ impl<E: Entry> Table<E> {
     }
 
     /// No id finds this entry any more.
-    pub(crate) fn unlist(&mut self, key: Key) {
+    pub fn unlist(&mut self, key: Key) {
         let Some(entry) = self.slab.get(key) else { return };
         unlist(&mut self.ids, entry.id().hash(self.rings.seed), key);
     }
 
     /// No token finds this entry any more.
-    pub(crate) fn unlist_tokens(&mut self, key: Key) {
+    pub fn unlist_tokens(&mut self, key: Key) {
         for token in self.slab.get(key).into_iter().flat_map(E::tokens) {
             self.tokens.remove(self.rings.seed.id(token), key.index());
         }
@@ -255,19 +259,19 @@ impl<E: Entry> Table<E> {
 
     /// An entry, and what it is settled with ([`Rings::retire`]).
     #[inline]
-    pub(crate) fn entry_mut(&mut self, key: Key) -> Option<(&mut E, &mut Rings)> {
+    pub fn entry_mut(&mut self, key: Key) -> Option<(&mut E, &mut Rings)> {
         Some((self.slab.get_mut(key)?, &mut self.rings))
     }
 
     /// Makes a tombstone of an entry in flight, as [`Rings::retire`] does.
-    pub(crate) fn retire(&mut self, key: Key, now: Instant, ring: Ring) -> Option<&mut E> {
+    pub fn retire(&mut self, key: Key, now: Instant, ring: Ring) -> Option<&mut E> {
         let (entry, rings) = self.entry_mut(key)?;
         rings.retire(key, entry, now, ring);
         Some(entry)
     }
 
     /// Removes an entry, in flight or from the `ring` in which it lies.
-    pub(crate) fn remove(&mut self, key: Key, ring: Option<Ring>) -> Option<E> {
+    pub fn remove(&mut self, key: Key, ring: Option<Ring>) -> Option<E> {
         let entry = self.slab.remove(key)?;
         unlist(&mut self.ids, entry.id().hash(self.rings.seed), key);
         for token in entry.tokens() {
@@ -282,14 +286,14 @@ impl<E: Entry> Table<E> {
 
     /// Whether a ring has so many that some have to go, or may.
     #[inline]
-    pub(crate) fn is_full(&self, ring: Ring, bounds: &Bounds) -> bool {
+    pub fn is_full(&self, ring: Ring, bounds: &Bounds) -> bool {
         self.rings.ring(ring).is_full(bounds)
     }
 
     /// Forgets the oldest of a ring, a batch at a time: those that are too old, and those that are too many. A few more
     /// may stay until a batch is full. `forget` sees each before it goes.
     #[inline]
-    pub(crate) fn prune(&mut self, ring: Ring, now: Instant, bounds: &Bounds, mut forget: impl FnMut(Key, &E)) {
+    pub fn prune(&mut self, ring: Ring, now: Instant, bounds: &Bounds, mut forget: impl FnMut(Key, &E)) {
         while let count @ 1.. = self.rings.ring(ring).expired(now, bounds) {
             self.forget(ring, count, &mut forget);
         }
@@ -326,12 +330,12 @@ impl<E: Entry> Table<E> {
     }
 
     /// The next of a ring that is too old or one too many. It has left the ring: the caller removes it, as one in flight.
-    pub(crate) fn expired(&mut self, ring: Ring, now: Instant, bounds: &Bounds) -> Option<Key> {
+    pub fn expired(&mut self, ring: Ring, now: Instant, bounds: &Bounds) -> Option<Key> {
         if self.rings.ring(ring).expired(now, bounds) == 0 { None } else { self.pop_oldest(ring) }
     }
 
     /// The oldest of a ring, which leaves it, as with [`expired`](Self::expired).
-    pub(crate) fn pop_oldest(&mut self, ring: Ring) -> Option<Key> {
+    pub fn pop_oldest(&mut self, ring: Ring) -> Option<Key> {
         let key = self.rings.ring_mut(ring).queue.pop_front()?.key;
         self.rings.note_live(key);
         self.keep_oldest(ring);
@@ -343,40 +347,40 @@ impl<E: Entry> Table<E> {
     }
 
     /// When the oldest of a ring may be forgotten.
-    pub(crate) fn due(&self, ring: Ring, bounds: &Bounds) -> Option<Instant> {
+    pub fn due(&self, ring: Ring, bounds: &Bounds) -> Option<Instant> {
         self.rings.ring(ring).due(bounds)
     }
 
     /// When the oldest tombstone was laid.
-    pub(crate) fn oldest(&self) -> Option<Instant> {
+    pub fn oldest(&self) -> Option<Instant> {
         self.rings.tombstones.iter().filter_map(Tombstones::oldest).min()
     }
 
     /// Tombstones with the time since which they are, oldest first in each ring.
-    pub(crate) fn tombstones(&self) -> impl Iterator<Item = (Key, Instant)> {
+    pub fn tombstones(&self) -> impl Iterator<Item = (Key, Instant)> {
         let all = self.rings.tombstones.iter().flat_map(|ring| &ring.queue);
         all.filter(|tombstone| self.slab.get(tombstone.key).is_some()).map(|tombstone| (tombstone.key, tombstone.at))
     }
 
     /// Bytes of memory held, capacities included, without what entries own.
-    pub(crate) fn held(&self) -> usize {
+    pub fn held(&self) -> usize {
         let rings: usize = self.rings.tombstones.iter().map(Tombstones::held).sum();
         self.slab.held() + self.ids.allocation_size() + self.tokens.held() + rings
     }
 
     /// Entries of every collection: zero once nothing is in flight or remembered (invariant 6).
-    pub(crate) fn residue(&self) -> usize {
+    pub fn residue(&self) -> usize {
         let rings: usize = self.rings.tombstones.iter().map(|ring| ring.queue.len()).sum();
         self.slab.len() + self.ids.len() + self.tokens.len() + rings
     }
 
     /// Entries of the id index and of the token index, for the invariants.
-    pub(crate) fn listed(&self) -> (usize, usize) {
+    pub fn listed(&self) -> (usize, usize) {
         (self.ids.len(), self.tokens.len())
     }
 
     /// Panics where counts, rings and entries do not agree; `is_live` says which entries were not retired.
-    pub(crate) fn check(&self, is_live: impl Fn(&E) -> bool) {
+    pub fn check(&self, is_live: impl Fn(&E) -> bool) {
         let live = self.iter().filter(|(_, entry)| is_live(entry));
         let (count, places) = live.fold((0, 0), |(count, places), (key, _)| (count + 1, places ^ key.index()));
         assert_eq!((count, places), (self.live(), self.rings.live_places), "invariant 8: the count is off");

@@ -7,35 +7,38 @@ use core::num::{NonZeroU32, NonZeroU64};
 /// Its place stands above its generation in one word: a processor waits for what is written by halves and soon after
 /// read as a whole. Not zero, so an absent key takes no more room than a key.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(crate) struct Key(NonZeroU64);
+pub struct Key(NonZeroU64);
 
 impl Key {
     /// A key that was written down: it finds its entry, or nothing.
-    pub(crate) fn from_parts(index: u32, generation: NonZeroU32) -> Self {
+    pub fn from_parts(index: u32, generation: NonZeroU32) -> Self {
         Self(NonZeroU64::from(generation) | u64::from(index) << u32::BITS)
     }
 
     /// A key from its [word](Self::word); `None` if that is zero.
-    pub(crate) fn from_word(word: u64) -> Option<Self> {
+    pub fn from_word(word: u64) -> Option<Self> {
         NonZeroU64::new(word).map(Self)
     }
 
-    pub(crate) const fn word(self) -> u64 {
+    /// The key in one word, which is not zero.
+    pub const fn word(self) -> u64 {
         self.0.get()
     }
 
-    pub(crate) const fn index(self) -> u32 {
+    /// Its place: the number of the entry in the order of [`Slab::iter`].
+    pub const fn index(self) -> u32 {
         (self.0.get() >> u32::BITS) as u32
     }
 
     /// How many entries had the place before it, and one.
-    pub(crate) const fn generation(self) -> u32 {
+    pub const fn generation(self) -> u32 {
         self.0.get() as u32
     }
 }
 
+/// Entries by key. Insertion, look-up and removal take constant time; a place that is free is taken again.
 #[derive(Clone, Debug)]
-pub(crate) struct Slab<T> {
+pub struct Slab<T> {
     places: Vec<Place<T>>,
     /// The place that is taken next; [`NONE`] if there is an entry in each.
     free: u32,
@@ -56,20 +59,23 @@ struct Place<T> {
 }
 
 impl<T> Slab<T> {
-    pub(crate) const fn new() -> Self {
+    /// No entries, and no memory.
+    pub const fn new() -> Self {
         Self { places: Vec::new(), free: NONE, len: 0 }
     }
 
-    pub(crate) const fn len(&self) -> usize {
+    /// How many entries there are.
+    pub const fn len(&self) -> usize {
         self.len as usize
     }
 
     /// Bytes of memory held, capacities included, without what the entries own.
-    pub(crate) const fn held(&self) -> usize {
+    pub const fn held(&self) -> usize {
         self.places.capacity() * size_of::<Place<T>>()
     }
 
-    pub(crate) fn insert(&mut self, entry: T) -> Key {
+    /// Takes an entry in.
+    pub fn insert(&mut self, entry: T) -> Key {
         self.len += 1;
         if let Some(place) = self.places.get_mut(self.free as usize) {
             let index = core::mem::replace(&mut self.free, place.next_free);
@@ -85,12 +91,13 @@ impl<T> Slab<T> {
         Key::from_parts(index, NonZeroU32::MIN)
     }
 
-    pub(crate) fn remove(&mut self, key: Key) -> Option<T> {
+    /// Takes an entry out; `None` if it is gone.
+    pub fn remove(&mut self, key: Key) -> Option<T> {
         self.vacate(key)?.take()
     }
 
     /// Drops an entry where it lies: large ones are not moved to be thrown away.
-    pub(crate) fn discard(&mut self, key: Key) {
+    pub fn discard(&mut self, key: Key) {
         if let Some(entry) = self.vacate(key) {
             *entry = None;
         }
@@ -108,34 +115,36 @@ impl<T> Slab<T> {
         Some(&mut place.entry)
     }
 
-    pub(crate) fn get(&self, key: Key) -> Option<&T> {
+    /// The entry, unless it is gone.
+    pub fn get(&self, key: Key) -> Option<&T> {
         let place = self.places.get(key.index() as usize)?;
         if place.generation.get() == key.generation() { place.entry.as_ref() } else { None }
     }
 
-    pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+    /// The entry, to be changed, unless it is gone.
+    pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         let place = self.places.get_mut(key.index() as usize)?;
         if place.generation.get() == key.generation() { place.entry.as_mut() } else { None }
     }
 
     /// The entry at a bare index, as a hash index stores it.
-    pub(crate) fn at(&self, index: u32) -> Option<&T> {
+    pub fn at(&self, index: u32) -> Option<&T> {
         self.places.get(index as usize)?.entry.as_ref()
     }
 
     /// The key of the entry at a bare index.
-    pub(crate) fn key_at(&self, index: u32) -> Option<Key> {
+    pub fn key_at(&self, index: u32) -> Option<Key> {
         let place = self.places.get(index as usize)?;
         place.entry.is_some().then_some(Key::from_parts(index, place.generation))
     }
 
     /// All entries, to be changed, in index order.
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.places.iter_mut().filter_map(|place| place.entry.as_mut())
     }
 
     /// All entries in index order: the same order on every run.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
+    pub fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
         self.places.iter().enumerate().filter_map(|(index, place)| {
             let key = Key::from_parts(index as u32, place.generation);
             place.entry.as_ref().map(|entry| (key, entry))

@@ -55,7 +55,7 @@ fn network(address: IpAddr) -> IpAddr {
 
 /// Whether a holder that has taken `taken` places may take another, while so many are free. No holder alone takes more than
 /// half of all places, and the next one no more than half of what is left.
-pub(crate) fn may_take(holder: &Holder, taken: usize, free: usize) -> bool {
+pub fn may_take(holder: &Holder, taken: usize, free: usize) -> bool {
     free > if *holder == Holder::Anyone { 0 } else { taken }
 }
 

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 use crate::time::Instant;
 
 /// The time of a timer that is not armed.
-pub(crate) const NEVER: Instant = Instant::after_origin(Duration::MAX);
+pub const NEVER: Instant = Instant::after_origin(Duration::MAX);
 
 /// Lanes; more limits than these at once, and some timers go to the tree.
 const LANES: usize = 4;
@@ -24,9 +24,9 @@ const SLACK: usize = 64;
 
 /// Where a timer is armed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TimerKey {
+pub struct TimerKey {
     /// When it is due; [`NEVER`] if it is not armed.
-    pub(crate) at: Instant,
+    pub at: Instant,
     /// Its number in its lane, times the number of lanes, plus the lane; or one beyond all lanes.
     place: u64,
 }
@@ -39,16 +39,17 @@ impl Default for TimerKey {
 
 impl TimerKey {
     /// Not armed.
-    pub(crate) const NOT: Self = Self { at: NEVER, place: u64::MAX };
+    pub const NOT: Self = Self { at: NEVER, place: u64::MAX };
 
-    pub(crate) fn is_armed(self) -> bool {
+    /// Whether it is armed.
+    pub fn is_armed(self) -> bool {
         self.at != NEVER
     }
 }
 
 /// Timers in the order of their deadlines; ties in the order of arming, lane by lane.
 #[derive(Clone, Debug)]
-pub(crate) struct TimerQueue<T> {
+pub struct TimerQueue<T> {
     timer_queue: [Lane<T>; LANES],
     rest: BTreeMap<(Instant, u64), T>,
     /// Counts down: the places of timers that never were in a lane.
@@ -65,11 +66,13 @@ struct Lane<T> {
 }
 
 impl<T: Copy> TimerQueue<T> {
-    pub(crate) const fn new() -> Self {
+    /// No timer is armed.
+    pub const fn new() -> Self {
         Self { timer_queue: [const { Lane::new() }; LANES], rest: BTreeMap::new(), next_place: u64::MAX - 1 }
     }
 
-    pub(crate) fn arm(&mut self, at: Instant, timer: T) -> TimerKey {
+    /// Arms a timer.
+    pub fn arm(&mut self, at: Instant, timer: T) -> TimerKey {
         let Some(which) = self.lane_for(at) else {
             let place = self.next_place;
             self.next_place -= 1;
@@ -99,7 +102,7 @@ impl<T: Copy> TimerQueue<T> {
     }
 
     /// Removes a timer that is armed; at once afterwards its [`TimerKey`] is worth nothing.
-    pub(crate) fn disarm(&mut self, armed: TimerKey) {
+    pub fn disarm(&mut self, armed: TimerKey) {
         if !armed.is_armed() {
             return;
         }
@@ -119,7 +122,7 @@ impl<T: Copy> TimerQueue<T> {
     }
 
     /// Arms a timer anew, unless it is armed for as early a time.
-    pub(crate) fn arm_by(&mut self, armed: &mut TimerKey, at: Instant, timer: T) {
+    pub fn arm_by(&mut self, armed: &mut TimerKey, at: Instant, timer: T) {
         if at < armed.at {
             self.stop(armed);
             *armed = self.arm(at, timer);
@@ -128,19 +131,20 @@ impl<T: Copy> TimerQueue<T> {
 
     /// Disarms a timer, if it is armed.
     #[inline]
-    pub(crate) fn stop(&mut self, armed: &mut TimerKey) {
+    pub fn stop(&mut self, armed: &mut TimerKey) {
         if armed.is_armed() {
             self.disarm(core::mem::replace(armed, TimerKey::NOT));
         }
     }
 
-    pub(crate) fn next(&self) -> Option<Instant> {
+    /// When the first is due.
+    pub fn next(&self) -> Option<Instant> {
         let fronts = self.timer_queue.iter().filter_map(|lane| lane.queue.front().map(|(at, _)| *at));
         fronts.chain(self.rest.first_key_value().map(|((at, _), _)| *at)).min()
     }
 
     /// Takes the first timer whose deadline has come.
-    pub(crate) fn pop_due(&mut self, now: Instant) -> Option<T> {
+    pub fn pop_due(&mut self, now: Instant) -> Option<T> {
         let next = self.next().filter(|next| *next <= now)?;
         for lane in &mut self.timer_queue {
             if lane.queue.front().is_some_and(|(at, _)| *at == next) {
@@ -168,12 +172,13 @@ impl<T: Copy> TimerQueue<T> {
         lane.trim();
     }
 
-    pub(crate) fn len(&self) -> usize {
+    /// How many are armed.
+    pub fn len(&self) -> usize {
         self.timer_queue.iter().map(|lane| lane.queue.len() - lane.dead).sum::<usize>() + self.rest.len()
     }
 
     /// All of them, in no order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Instant, T)> {
+    pub fn iter(&self) -> impl Iterator<Item = (Instant, T)> {
         let timer_queue =
             self.timer_queue.iter().flat_map(|lane| &lane.queue).filter_map(|(at, timer)| Some((*at, (*timer)?)));
         timer_queue.chain(self.rest.iter().map(|((at, _), timer)| (*at, *timer)))

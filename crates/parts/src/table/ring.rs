@@ -10,13 +10,15 @@ pub(super) const BATCH: usize = 32;
 
 /// How many are remembered, and how long (D8).
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds {
+pub struct Bounds {
     /// Beyond this many, one that is older than `least` is forgotten.
-    pub(crate) most: usize,
+    pub most: usize,
     /// Beyond this many, a batch of the oldest is forgotten whatever its age: a peer must not choose how much is kept.
-    pub(crate) hard: usize,
-    pub(crate) least: Duration,
-    pub(crate) longest: Duration,
+    pub hard: usize,
+    /// Younger than this, one is kept until there are more than `hard`.
+    pub least: Duration,
+    /// Older ones are forgotten.
+    pub longest: Duration,
 }
 
 impl Bounds {

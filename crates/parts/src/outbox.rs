@@ -13,7 +13,7 @@ use lane::{Frame, Lane};
 
 /// Names a frame for as long as it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Ticket(
+pub struct Ticket(
     /// Twice its number in its lane, and one more in the urgent lane.
     u64,
 );
@@ -33,13 +33,14 @@ impl Ticket {
 }
 
 /// Frames at least this long that already own their bytes are kept as they are instead of copied.
-pub(crate) const OWN: usize = 32 * 1024;
+pub const OWN: usize = 32 * 1024;
 
 /// Bytes of a lane that may be wasted, and capacity that is kept while nothing waits.
 const KEEP: usize = 256 * 1024;
 
+/// What waits to be written to one side: tag and bytes of each frame.
 #[derive(Clone, Debug)]
-pub(crate) struct Outbox<T> {
+pub struct Outbox<T> {
     ordered: Lane<T>,
     urgent: Lane<T>,
     /// Bytes already written of the frame being written.
@@ -52,47 +53,49 @@ pub(crate) struct Outbox<T> {
 
 impl<T> Outbox<T> {
     /// What a frame costs beside its bytes.
-    pub(crate) const RECORD: usize = size_of::<Frame<T>>();
+    pub const RECORD: usize = size_of::<Frame<T>>();
 
-    pub(crate) const fn new() -> Self {
+    /// Nothing waits.
+    pub const fn new() -> Self {
         Self { ordered: Lane::new(), urgent: Lane::new(), begun: 0, begun_urgent: false, unsent: 0 }
     }
 
     /// Unwritten bytes.
-    pub(crate) const fn unsent(&self) -> usize {
+    pub const fn unsent(&self) -> usize {
         self.unsent
     }
 
     /// Unwritten bytes and the records of their frames: what is compared with the bounds (D13, invariant 8), so that
     /// a flood of tiny frames counts for what it takes.
-    pub(crate) fn backlog(&self) -> usize {
+    pub fn backlog(&self) -> usize {
         self.unsent + Self::RECORD * (self.ordered.live() + self.urgent.live())
     }
 
     /// Bytes of memory held, capacities included: at most four times the [`backlog`](Self::backlog) with the frame
     /// being written, and [`SLACK`].
-    pub(crate) fn held(&self) -> usize {
+    pub fn held(&self) -> usize {
         self.ordered.held() + self.urgent.held()
     }
 
     /// The most that [`held`](Self::held) may be (invariant 8).
-    pub(crate) fn bound(&self) -> usize {
+    pub fn bound(&self) -> usize {
         4 * (self.backlog() + self.begun) + SLACK
     }
 
-    pub(crate) const fn is_empty(&self) -> bool {
+    /// Whether nothing waits.
+    pub const fn is_empty(&self) -> bool {
         self.unsent == 0
     }
 
     /// Queues a frame that `write` appends to the buffer it is given.
-    pub(crate) fn push(&mut self, tag: T, write: impl FnOnce(&mut Vec<u8>)) -> Ticket {
+    pub fn push(&mut self, tag: T, write: impl FnOnce(&mut Vec<u8>)) -> Ticket {
         let number = self.ordered.push(tag, write, &mut self.unsent);
         Ticket::new(false, number)
     }
 
     /// Queues a frame of about `len` bytes that `write` appends; a large one is kept apart, so that its memory goes
     /// when it does.
-    pub(crate) fn push_sized(&mut self, tag: T, len: usize, write: impl FnOnce(&mut Vec<u8>)) -> Ticket {
+    pub fn push_sized(&mut self, tag: T, len: usize, write: impl FnOnce(&mut Vec<u8>)) -> Ticket {
         if len < OWN {
             return self.push(tag, write);
         }
@@ -102,7 +105,7 @@ impl<T> Outbox<T> {
     }
 
     /// Queues a frame that owns its bytes.
-    pub(crate) fn push_owned(&mut self, tag: T, bytes: Vec<u8>) -> Ticket {
+    pub fn push_owned(&mut self, tag: T, bytes: Vec<u8>) -> Ticket {
         if bytes.len() < OWN {
             return self.push(tag, |out| out.extend_from_slice(&bytes));
         }
@@ -111,13 +114,13 @@ impl<T> Outbox<T> {
     }
 
     /// Queues a frame ahead of every whole frame that has not begun.
-    pub(crate) fn push_urgent(&mut self, tag: T, write: impl FnOnce(&mut Vec<u8>)) -> Ticket {
+    pub fn push_urgent(&mut self, tag: T, write: impl FnOnce(&mut Vec<u8>)) -> Ticket {
         let number = self.urgent.push(tag, write, &mut self.unsent);
         Ticket::new(true, number)
     }
 
     /// Takes back a frame of which no byte has been written, and returns its length; `None` if it is too late.
-    pub(crate) fn withdraw(&mut self, ticket: Ticket) -> Option<usize> {
+    pub fn withdraw(&mut self, ticket: Ticket) -> Option<usize> {
         if self.has_begun(ticket) {
             return None;
         }
@@ -130,7 +133,7 @@ impl<T> Outbox<T> {
     }
 
     /// Whether any byte of this frame has been written, or all of it.
-    pub(crate) fn has_begun(&self, ticket: Ticket) -> bool {
+    pub fn has_begun(&self, ticket: Ticket) -> bool {
         let lane = if ticket.is_urgent() { &self.urgent } else { &self.ordered };
         let first = lane.first();
         ticket.number() < first
@@ -138,19 +141,19 @@ impl<T> Outbox<T> {
     }
 
     /// Whether this frame still waits, in part or whole.
-    pub(crate) fn holds(&self, ticket: Ticket) -> bool {
+    pub fn holds(&self, ticket: Ticket) -> bool {
         self.place(ticket).is_some()
     }
 
     /// How many frames of its lane leave before this one; `None` once it has left or was withdrawn.
-    pub(crate) fn place(&self, ticket: Ticket) -> Option<usize> {
+    pub fn place(&self, ticket: Ticket) -> Option<usize> {
         let lane = if ticket.is_urgent() { &self.urgent } else { &self.ordered };
         lane.place(ticket.number())
     }
 
     /// The next bytes to write: as many whole frames as lie side by side.
     #[inline]
-    pub(crate) fn pending(&self) -> &[u8] {
+    pub fn pending(&self) -> &[u8] {
         // A driver asks far more often than it finds something.
         if self.is_empty() { &[] } else { self.next_run() }
     }
@@ -166,7 +169,7 @@ impl<T> Outbox<T> {
 
     /// Records that the first `bytes` of [`pending`](Self::pending) were written; `done` sees each frame
     /// that is now out as a whole, in the order they left.
-    pub(crate) fn written(&mut self, mut bytes: usize, mut done: impl FnMut(T, &[u8])) {
+    pub fn written(&mut self, mut bytes: usize, mut done: impl FnMut(T, &[u8])) {
         while bytes > 0 {
             let urgent = self.is_urgent_next();
             let lane = if urgent { &mut self.urgent } else { &mut self.ordered };
@@ -191,13 +194,13 @@ impl<T> Outbox<T> {
     }
 
     /// Gives back the memory that is kept for more, where nothing waits.
-    pub(crate) fn shrink(&mut self) {
+    pub fn shrink(&mut self) {
         self.urgent.shrink_idle();
         self.ordered.shrink_idle();
     }
 
     /// Forgets everything that waits, as when nobody will read it; `lost` sees each frame's tag.
-    pub(crate) fn clear(&mut self, mut lost: impl FnMut(T)) {
+    pub fn clear(&mut self, mut lost: impl FnMut(T)) {
         self.unsent = 0;
         self.begun = 0;
         for lane in [&mut self.urgent, &mut self.ordered] {
@@ -213,7 +216,7 @@ impl<T> Outbox<T> {
     }
 
     /// Feeds what waits into a hasher: the bytes in order, and how far the first has got.
-    pub(crate) fn hash_state(&self, state: &mut impl core::hash::Hasher)
+    pub fn hash_state(&self, state: &mut impl core::hash::Hasher)
     where
         T: core::hash::Hash,
     {
@@ -227,7 +230,7 @@ impl<T> Outbox<T> {
 /// The most that an outbox holds that is paused beyond a `backlog`, twice over, since what a side's own bad input
 /// costs counts by itself (D13). `read` bytes of input can cost [`DEAREST`] times as much; a message that is large is
 /// kept apart, as long as it is.
-pub(crate) const fn bound_for(backlog: usize, read: usize, message: usize) -> usize {
+pub const fn bound_for(backlog: usize, read: usize, message: usize) -> usize {
     4 * (2 * backlog + DEAREST * read + OWN) + 2 * message + SLACK
 }
 
@@ -235,12 +238,12 @@ pub(crate) const fn bound_for(backlog: usize, read: usize, message: usize) -> us
 const DEAREST: usize = 96;
 
 /// What an outbox may hold beyond what waits in it: the waste, and the capacity, of two lanes that are nearly empty.
-pub(crate) const SLACK: usize = 10 * KEEP;
+pub const SLACK: usize = 10 * KEEP;
 
-#[cfg(test)]
 impl<T> Outbox<T> {
-    /// Forgets that anything waits, and holds it all the same.
-    pub(crate) const fn leak(&mut self) {
+    /// Forgets that anything waits, and holds it all the same: for the tests of what checks a machine.
+    #[doc(hidden)]
+    pub const fn leak(&mut self) {
         self.unsent = 0;
     }
 }
