@@ -1,0 +1,16 @@
+//! What has become of a message that whoever stands behind a machine had taken, and could still take back (D51).
+
+use crate::id::RequestId;
+
+/// What has become of a message that was taken, and had not left this process yet (D51). Requests are named as they were
+/// spelled for that side.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Departure {
+    /// The last byte of the request has left: from now on it can be cancelled, and not be taken back.
+    Request(RequestId),
+    /// The last byte of the request's cancel has left, or what cancels it there was done.
+    Cancel(RequestId),
+    /// The request was taken back, and with it its cancel: the other side gets neither.
+    Withdrawn(RequestId),
+}
