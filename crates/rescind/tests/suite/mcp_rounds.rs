@@ -231,6 +231,24 @@ async fn a_total_clock_runs_between_rounds_where_there_is_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_total_clock_that_ends_a_later_round_names_the_whole_of_its_time() {
+    for revision in WAYS {
+        let ((mut work, witness), (_asked, person)) = (watch(), watch());
+        let answers = Arc::new(Notify::new());
+        let client = client(speaking(server(&witness), revision), revision, Some(answers.clone()), &person).await;
+        let call = tokio::spawn(client.call_tool("twice", &()).total_timeout(secs(90)));
+        started(&mut work).await;
+        tokio::time::sleep(secs(60)).await;
+        answers.notify_one();
+        let ended = call.await.unwrap();
+        assert!(
+            matches!(ended, Err(CallError::TimedOut { clock: Clock::Total, after }) if after == secs(90)),
+            "{revision}: {ended:?}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_the_client_cannot_answer_ends_the_call_at_both_ends() {
     let ((mut work, witness), (_asked, person)) = (watch(), watch());
     let server = server(&witness).with_tool(Tool::with_schema("roots", "", json!({}), {
