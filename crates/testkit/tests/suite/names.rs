@@ -1,4 +1,4 @@
-//! Names that were given up stay given up: `docs/names.md` lists them, with what took their place.
+//! Names that were given up stay given up: `docs/proof/names.md` lists them, with what took their place.
 
 use std::{fs, path::Path};
 
@@ -13,7 +13,7 @@ struct GivenUp {
 
 #[test]
 fn no_name_that_was_given_up_is_used_again() {
-    let rows = rows(&fs::read_to_string(root().join("docs/names.md")).unwrap());
+    let rows = rows(&fs::read_to_string(root().join("docs/proof/names.md")).unwrap());
     assert!(rows.len() > 50, "the page is not read");
     let mut found = Vec::new();
     for file in rust_files(&root().join("crates")) {

@@ -1,4 +1,4 @@
-//! `docs/cases.md`: which test shows which case of the catalogue.
+//! `docs/proof/cases.md`: which test shows which case of the catalogue.
 //!
 //! `just pages` writes it anew.
 
@@ -130,14 +130,14 @@ const DIALECTS: [(&str, &str); 11] = [
 
 #[test]
 fn the_page_of_cases_is_up_to_date() {
-    let (path, text) = (sources::page("cases.md"), page(&sources::tests()));
+    let (path, text) = (sources::page("proof/cases.md"), page(&sources::tests()));
     if env::var_os(WRITE).is_some() {
         fs::write(path, text).unwrap();
     } else {
         let found = fs::read_to_string(path).unwrap_or_default();
         assert!(
             found == text,
-            "docs/cases.md is out of date: `just pages`, or {WRITE}=1 cargo test -p rescind-testkit --test suite pages::"
+            "docs/proof/cases.md is out of date: `just pages`, or {WRITE}=1 cargo test -p rescind-testkit --test suite pages::"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! `docs/seeds.md`: what became of each sentence of the source documents.
+//! `docs/proof/seeds.md`: what became of each sentence of the source documents.
 
 use std::{collections::BTreeSet, fs};
 
@@ -7,7 +7,7 @@ use rescind_proto::rule::Rule;
 use super::sources;
 
 fn text() -> String {
-    fs::read_to_string(sources::page("seeds.md")).unwrap()
+    fs::read_to_string(sources::page("proof/seeds.md")).unwrap()
 }
 
 /// What stands between backticks.
