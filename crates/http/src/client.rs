@@ -5,13 +5,18 @@
 //! a session, a closed stream elsewhere: MCP-H02, MCP-H03), what becomes of a connection that broke, and what is said for
 //! a server that does not answer. Each request of the local client gets one answer, unless it was cancelled.
 //!
-//! The driver hands each message to [`handle_message`](HttpClient::handle_message), performs what
-//! [`poll_request`](HttpClient::poll_request) gives, and reports: [`handle_written`](HttpClient::handle_written) before the
-//! first byte of a body leaves, [`handle_head`](HttpClient::handle_head), [`handle_body`](HttpClient::handle_body) and
-//! [`handle_body_end`](HttpClient::handle_body_end) as the response comes, or
-//! [`handle_failed`](HttpClient::handle_failed). Messages for the local client come from
-//! [`poll_message`](HttpClient::poll_message). A driver that sees to tokens may send a request again that was refused
-//! ([`handle_signing_in`](HttpClient::handle_signing_in)). After each call the driver drains [`poll_event`](HttpClient::poll_event).
+//! It holds what a request over HTTP can meet and a pipe cannot: a session that is lost and opened again, a stream that is
+//! resumed, a redirect, a refusal that must become an answer. Behind a relay it is the server's side (`rescind run --url`),
+//! behind a `Peer` a transport.
+//!
+//! - *What a server leaves hanging keeps nothing from a cancel.* So many requests of each kind are handed out and no more
+//!   (`queues`), and cancels go before all that can be many. While the server takes no answers to what it asks, streams of
+//!   events are not read, and nothing else is held up.
+//! - *To whom a message belongs is noted with each message*, so what waits for a session, is redirected or repeated goes
+//!   under its own credentials, however late. Only GETs go under the newest.
+//! - *A request that waits for a token counts as not sent*, and has no clock: its cancel takes it back.
+//! - *A refusal comes back as an answer*, whose `data` says which status it stands for. A gateway in front makes it that
+//!   status again.
 
 mod config;
 mod event_reader;
@@ -173,6 +178,63 @@ struct Owed {
 }
 
 /// The client's side of Streamable HTTP.
+///
+/// # Contract
+///
+/// The driver hands in the messages of the local client ([`handle_message`](Self::handle_message)), its end
+/// ([`handle_close`](Self::handle_close)), the time ([`handle_timeout`](Self::handle_timeout)), and what becomes of the HTTP
+/// requests that it was given. After each call, in this order, it
+///
+/// 1. drains [`poll_event`](Self::poll_event): an [`Abort`](HttpClientEvent::Abort) closes the stream of a request, which
+///    may be its cancel;
+/// 2. performs what [`poll_request`](Self::poll_request) gives, each on a connection of its [`lane`](Self::lane);
+/// 3. takes [`poll_message`](Self::poll_message), as the local client reads it;
+/// 4. asks [`poll_timeout`](Self::poll_timeout) anew, and is done once it [is closed](Self::is_closed).
+///
+/// Of a request it reports, in this order:
+///
+/// - [`handle_written`](Self::handle_written) *before* the first byte of its body leaves, which must not leave if that
+///   returns `false`: the request was cancelled, and the server shall not see it;
+/// - [`handle_head`](Self::handle_head), [`handle_body`](Self::handle_body) while [`may_read`](Self::may_read) says so, and
+///   [`handle_body_end`](Self::handle_body_end);
+/// - or [`handle_unreached`](Self::handle_unreached) or [`handle_failed`](Self::handle_failed), and nothing more.
+///
+/// A driver that sees to tokens may send a request again that was refused
+/// ([`handle_signing_in`](Self::handle_signing_in)).
+///
+/// ```
+/// use http::{Request, Response};
+/// use rescind_http::client::{HttpClient, HttpClientConfig, HttpClientEvent};
+/// use rescind_proto::time::Instant;
+///
+/// /// A server that answers every request in the same way.
+/// fn perform(request: &Request<bytes::Bytes>) -> Response<&'static [u8]> {
+///     assert_eq!(request.method(), "POST");
+///     let answer = br#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{},
+///         "serverInfo":{"name":"server","version":"1"}}}"#;
+///     Response::builder().header("content-type", "application/json").body(&answer[..]).unwrap()
+/// }
+///
+/// let mut client = HttpClient::new(HttpClientConfig::new("https://example.com/mcp").unwrap());
+/// let now = Instant::ORIGIN;
+/// client.handle_message(now, br#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{
+///     "protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"client","version":"1"}}}"#);
+///
+/// while let Some(event) = client.poll_event() {
+///     assert!(!matches!(event, HttpClientEvent::Abort(_)), "nothing was cancelled");
+/// }
+/// while let Some((key, request)) = client.poll_request(now) {
+///     if !client.handle_written(now, key) {
+///         continue; // it was taken back
+///     }
+///     let (head, body) = perform(&request).into_parts();
+///     client.handle_head(now, key, &head);
+///     client.handle_body(now, key, body);
+///     client.handle_body_end(now, key);
+/// }
+/// let answer = client.poll_message().expect("each request gets one answer");
+/// assert!(answer.unanswered.is_none(), "the server gave it");
+/// ```
 #[derive(Clone, Debug)]
 pub struct HttpClient {
     config: HttpClientConfig,

@@ -6,12 +6,25 @@
 //! stream a message travels, what a closed stream means (the dialect's answer, D40), who may come back and what is kept
 //! for that, and which id and progress token the program knows a request by.
 //!
-//! The driver hands each HTTP request to [`handle_request`](HttpServer::handle_request), takes the head of its response
-//! with [`poll_head`](HttpServer::poll_head), and what follows with [`poll_body`](HttpServer::poll_body). A response that
-//! it drops before the end it reports with [`handle_hang_up`](HttpServer::handle_hang_up). What a program is to receive
-//! comes from [`poll_input`](HttpServer::poll_input), what it says goes to [`handle_message`](HttpServer::handle_message),
-//! and a request that it will never answer to [`handle_settled`](HttpServer::handle_settled). After each call the driver
-//! drains [`poll_event`](HttpServer::poll_event).
+//! What is on a link is a relay's or a connection's to decide. So nothing of what the engine knows about requests is
+//! written here again, and the machine guesses nothing from a passing cancel: that its request is not answered is reported
+//! by the engine ([`HttpServer::handle_settled`]). What is decided here:
+//!
+//! - *A stream and a reply are two things*, since a stream may outlive its reply and be carried by another. An event
+//!   without a number cannot be asked for, and ends with its reply.
+//! - *A response is undecided at first.* An answer that comes soon is plain JSON: no event, no buffer, nothing to resume. A
+//!   message before it, or 100 ms, makes it a stream of events; 1 s where a status of the server behind may still have to
+//!   be passed on.
+//! - *A hang-up cancels where the dialect says so*: the link is told the id of that request. Elsewhere the stream loses its
+//!   reply and keeps its messages.
+//! - *Ids are the client's in a session*, unless two are equal and in flight (D7), and ours on a shared link (D42). The
+//!   relay behind may replace them again (D32), and neither knows of the other.
+//! - *An owner is part of what can be asked for.* A session is found in one place, and there for its owner alone, so POST,
+//!   GET, resuming and DELETE have no check of their own, and the answer is the one that a wrong id gets.
+//! - *A cancel goes before everything that waits for its link*: that may be another client's flood. A request that the
+//!   program has not taken is withdrawn, and its cancel with it.
+//! - *The end of a program that several clients share is not theirs.* The next one has its link at once, where what comes
+//!   meanwhile waits as for a program that takes nothing.
 
 mod access;
 mod asked_by;
@@ -161,6 +174,74 @@ pub enum HttpServerEvent {
 }
 
 /// The server's side of Streamable HTTP.
+///
+/// # Contract
+///
+/// The driver has HTTP requests on one side and programs on the other, and hands in what either does:
+///
+/// - An HTTP request: [`handle_request`](Self::handle_request), if its body is at hand. Else
+///   [`handle_head`](Self::handle_head), then [`handle_body`](Self::handle_body) while [`wants_body`](Self::wants_body)
+///   says so, and [`handle_body_end`](Self::handle_body_end) or [`handle_body_broken`](Self::handle_body_broken).
+/// - A response that it drops before the end: [`handle_hang_up`](Self::handle_hang_up).
+/// - What a program says: [`handle_message`](Self::handle_message); a request that it will never answer:
+///   [`handle_settled`](Self::handle_settled); its end: [`handle_link_closed`](Self::handle_link_closed), without which a
+///   link is never forgotten.
+/// - The time: [`handle_timeout`](Self::handle_timeout).
+///
+/// Before each call it supplies an id for the next session if [one is needed](Self::needs_session_id). After each call it
+/// drains [`poll_event`](Self::poll_event), and only then asks [`poll_timeout`](Self::poll_timeout):
+///
+/// - [`Opened`](HttpServerEvent::Opened): a program is started for the link.
+/// - [`InputReady`](HttpServerEvent::InputReady): [`poll_input`](Self::poll_input), as the program takes it. What was polled
+///   counts as taken, and is not withdrawn any more: poll one when the program can take one. The event comes once until
+///   it is polled.
+/// - [`ReplyReady`](HttpServerEvent::ReplyReady): [`poll_head`](Self::poll_head) once, then
+///   [`poll_body`](Self::poll_body) until [`End`](BodyChunk::End), unless the body is [whole](ReplyBody::Whole).
+///
+/// ```
+/// use http::{Request, Response};
+/// use rescind_http::server::{HttpServer, HttpServerConfig, HttpServerEvent, LinkInput, ReplyBody};
+/// use rescind_proto::time::Instant;
+///
+/// /// A program that shakes hands.
+/// fn answer(_line: &[u8]) -> &'static [u8] {
+///     br#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{},
+///         "serverInfo":{"name":"server","version":"1"}}}"#
+/// }
+///
+/// /// Does what the machine wants done, until it wants nothing more; the responses that are whole.
+/// fn turn(server: &mut HttpServer, now: Instant) -> Vec<Response<ReplyBody>> {
+///     let mut responses = Vec::new();
+///     while let Some(event) = server.poll_event() {
+///         match event {
+///             HttpServerEvent::Opened { .. } => {} // here a program is started
+///             HttpServerEvent::InputReady(link) => {
+///                 while let Some(input) = server.poll_input(link) {
+///                     if let LinkInput::Message(line) | LinkInput::Request(line, _) = input {
+///                         server.handle_message(now, link, answer(&line));
+///                     }
+///                 }
+///             }
+///             HttpServerEvent::ReplyReady(reply) => responses.extend(server.poll_head(now, reply)),
+///             other => panic!("{other:?}"),
+///         }
+///     }
+///     responses
+/// }
+///
+/// let (mut server, now) = (HttpServer::new(HttpServerConfig::default()), Instant::ORIGIN);
+/// server.supply_session_id("nobody-guesses-this");
+/// let body = br#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25",
+///     "capabilities":{},"clientInfo":{"name":"client","version":"1"}}}"#;
+/// let request = Request::post("/mcp").header("host", "localhost").header("content-type", "application/json");
+/// let request = request.header("accept", "application/json, text/event-stream").body(())?;
+/// let _reply = server.handle_request(now, &request.into_parts().0, body);
+///
+/// let responses = turn(&mut server, now);
+/// assert_eq!(responses[0].headers()["mcp-session-id"], "nobody-guesses-this");
+/// assert!(matches!(responses[0].body(), ReplyBody::Whole(_)), "a soon answer is plain JSON");
+/// # Ok::<(), http::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct HttpServer {
     config: HttpServerConfig,

@@ -10,6 +10,22 @@
 //! `initialize`, or to a `server/discover` of ours. What comes meanwhile is held, and a cancel of what is held ends it
 //! here. A bridge that finds both sides of one era is [done](Bridge::is_done): what follows passes byte for byte (D33).
 //!
+//! It stands behind the relay and not within: a relay splices ids and else passes bytes, while bodies, handshakes and
+//! subscriptions of two eras differ, and requests must wait for a greeting. In front of the relay, on the client's side,
+//! ids, receipts and errors of the relay's own would have to be carried, too.
+//!
+//! - *One call at the server may be several of its client, and the other way round.* A question keeps its call in flight
+//!   at the server while the client has none; a round for a server without sessions is a call that is not sent until
+//!   everything was answered. So answer, progress and cancel need nothing new.
+//! - *A question is for the only call that may ask.* A call that was cancelled counts for a minute from when its cancel was
+//!   written: the server may have asked before it received that.
+//! - *Its numbers are its own*, and count down from the largest number of 31 bits, which clients rarely have. But a bridge
+//!   in front of another has just them: an answer under one that is not waited for is [`Carried::Unasked`], and never a
+//!   message.
+//! - *A server may end of being asked* (rmcp before 3). While nothing but the question has reached it, another takes its
+//!   place, once ([`Bridge::ends_of_probe`]).
+//! - *Its queue is bounded, and so is what is kept of tasks*, in number and in bytes.
+//!
 //! What one era has and the other has not:
 //!
 //! | | for a client of 2026-07-28 | for a client with a session |
@@ -70,6 +86,63 @@ use tasks_to_legacy::TasksToLegacy;
 use tasks_to_modern::TasksToModern;
 
 /// What joins the two eras, for one link.
+///
+/// # Contract
+///
+/// Its driver is the relay; a program needs it only without one. It hands in whole messages and times, as to a
+/// [`Relay`](crate::relay::Relay), and after each call, in this order:
+///
+/// 1. passes on what [`poll_said`](Self::poll_said) has for the client, until there is none;
+/// 2. writes [`pending`](Self::pending) to the server, and calls [`handle_written`](Self::handle_written) after each write
+///    before anything else;
+/// 3. drops the bridge once it [is done](Self::is_done): from then on bytes pass by;
+/// 4. asks [`poll_timeout`](Self::poll_timeout) anew, and [`wants_input`](Self::wants_input) before it hands in the next
+///    message of the client. Those of the server are always taken.
+///
+/// A message for which [`handle_message`](Self::handle_message) returns `false` was not one. If it names a request all the
+/// same, that is over: [`handle_unreadable`](Self::handle_unreadable).
+///
+/// ```
+/// use rescind_proto::{bridge::{Bridge, BridgeConfig, Carried}, side::Side, time::Instant};
+///
+/// let config = BridgeConfig { serves_modern: true, ..BridgeConfig::default() };
+/// let (mut bridge, now) = (Bridge::new(config, 0), Instant::ORIGIN);
+/// // Hands in a message; what the client and what the server is sent then.
+/// let mut hand_in = |from: Side, message: &str| {
+///     assert!(bridge.handle_message(now, from, message.as_bytes()), "a message");
+///     let (mut to_client, mut to_server) = (String::new(), String::new());
+///     while let Some(said) = bridge.poll_said() {
+///         if let Carried::Message(message) = said {
+///             to_client.push_str(str::from_utf8(&message).unwrap());
+///         }
+///     }
+///     while let len @ 1.. = bridge.pending().len() {
+///         to_server.push_str(str::from_utf8(bridge.pending()).unwrap());
+///         bridge.handle_written(now, len);
+///     }
+///     assert!(!bridge.is_done() && bridge.wants_input());
+///     (to_client, to_server)
+/// };
+///
+/// // A client of 2026-07-28 calls before it is known what the server speaks, so the call waits.
+/// let call = r#"{"jsonrpc":"2.0","id":"a","method":"tools/list","params":{"_meta":{
+///     "io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},
+///     "io.modelcontextprotocol/clientInfo":{"name":"client","version":"1"}}}}"#.replace('\n', "");
+/// let (_, asked) = hand_in(Side::Client, &call);
+/// assert!(asked.contains(r#""id":2147483647,"method":"server/discover""#));
+///
+/// // The server does not know that: it is greeted as one with sessions, and then sent the call.
+/// let refusal = r#"{"jsonrpc":"2.0","id":2147483647,"error":{"code":-32601,"message":"Method not found"}}"#;
+/// let (_, greeting) = hand_in(Side::Server, refusal);
+/// assert!(greeting.contains(r#""id":2147483646,"method":"initialize""#));
+/// let hello = r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}"#;
+/// let (_, sent) = hand_in(Side::Server, &format!(r#"{{"jsonrpc":"2.0","id":2147483646,"result":{hello}}}"#));
+/// assert!(sent.contains("notifications/initialized") && sent.contains(r#""id":2147483645,"method":"tools/list""#));
+///
+/// // Its answer has the client's id again, and what the client's era wants in a result.
+/// let (answer, _) = hand_in(Side::Server, r#"{"jsonrpc":"2.0","id":2147483645,"result":{"tools":[]}}"#);
+/// assert!(answer.contains(r#""id":"a""#) && answer.contains(r#""resultType":"complete""#));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Bridge {
     config: BridgeConfig,

@@ -5,14 +5,19 @@
 //! given. A cancel is never tunnelled: it ends here, and a cancel of the relay's own goes on, in the other side's dialect
 //! and with the id that side knows (D32).
 //!
-//! The driver feeds bytes, times and ends; after every call it writes [`pending`](Relay::pending) to each side as far as
-//! the side takes it, reports what left with [`handle_written`](Relay::handle_written), and drains
-//! [`poll_event`](Relay::poll_event). The two sides' bytes are separate queues, not one stream of outputs, because either
-//! side may be blocked while the other flows; within a side the order is total.
+//! A relay could be two connections back to back. It is not: a connection owns handlers, admission and answers, and a
+//! relay has none of them. The two share the tables, queues and words below them.
+//!
+//! The two sides' bytes are separate queues, not one stream of outputs, because either side may be blocked while the other
+//! flows. Within a side frames leave in the order in which they were queued, except that a cancel passes whole frames that
+//! have not begun (D13). It never passes its own request: a request of which no byte has left is withdrawn instead, and
+//! then no cancel is sent (invariants 1 and 2 of [`connection`](crate::connection)).
 //!
 //! Inside, `Relay::with` is the one door to a request: it looks it up and hands a `Step` both the request and
 //! everything that it may touch beside it. A request that is forgotten has no steps. What a step cannot do, since it
 //! concerns other requests, it leaves as a `Followup`: that is done as soon as the step returns, before anything else.
+//!
+//! A link of an unknown protocol (D57) takes none of these steps: `opaque` passes everything and follows requests only.
 
 mod answer;
 mod bad_input;
@@ -72,6 +77,55 @@ use link::{Link, PackedTag, Tag};
 use reporting::Reports;
 
 /// A relay between a client and a server.
+///
+/// # Contract
+///
+/// All calls take the time, which never goes back. A driver repeats these steps:
+///
+/// 1. It hands in what has happened: bytes of a side ([`handle_input`](Self::handle_input)) while
+///    [`wants_input`](Self::wants_input) says so, the end of a side ([`handle_eof`](Self::handle_eof),
+///    [`handle_write_closed`](Self::handle_write_closed)), and the time, once [`poll_timeout`](Self::poll_timeout) is due
+///    ([`handle_timeout`](Self::handle_timeout)).
+/// 2. It writes [`pending`](Self::pending) to *both* sides, as far as each takes it. After each write it calls
+///    [`handle_written`](Self::handle_written) before anything else: until then a request counts as not sent, and a cancel
+///    takes it back.
+/// 3. It drains [`poll_event`](Self::poll_event). An event is of the time of the call after which it is polled. Three of
+///    them ask for something: [`GivenUp`](RelayEvent::GivenUp) to end a side, `TimedOut` and `Stuck` for a person's
+///    attention.
+/// 4. It asks `poll_timeout` and `wants_input` anew, since any call may have changed both.
+///
+/// Orders of an operator ([`stop`](Self::stop)) come in as step 1 does.
+///
+/// ```
+/// use rescind_proto::{receipt::Outcome, relay::{Relay, RelayConfig, RelayEvent}, side::{Side, Sides}, time::Instant};
+///
+/// let (mut relay, now) = (Relay::new(RelayConfig::default()), Instant::ORIGIN);
+/// let (mut written, mut outcomes) = (Sides::<String>::default(), Vec::new());
+/// let mut hand_in = |side: Side, line: &str| {
+///     relay.handle_input(now, side, format!("{line}\n").as_bytes());
+///     for side in Side::BOTH {
+///         // These sides take all that there is. One that takes less is asked again when it can be written.
+///         while let len @ 1.. = relay.pending(side).len() {
+///             written[side].push_str(str::from_utf8(relay.pending(side)).unwrap());
+///             relay.handle_written(now, side, len);
+///         }
+///     }
+///     while let Some(event) = relay.poll_event() {
+///         if let RelayEvent::Receipt { receipt, .. } = event {
+///             outcomes.push(receipt.outcome);
+///         }
+///     }
+///     assert!(relay.wants_input(side));
+/// };
+/// hand_in(Side::Client, r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"slow"}}"#);
+/// hand_in(Side::Client, r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#);
+/// // Too late: its client hears nothing more of this call.
+/// hand_in(Side::Server, r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
+///
+/// assert_eq!(written.server.lines().count(), 2, "the call and its cancel");
+/// assert_eq!(written.client, "");
+/// assert!(matches!(outcomes[..], [Outcome::Asked, Outcome::Sent, Outcome::AnsweredAfter { .. }]));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Relay {
     /// By who sent the requests.
