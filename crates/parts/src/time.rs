@@ -3,6 +3,8 @@
 //! The driver picks an origin once (the start of the process, say) and hands
 //! every input the time that has passed since. The engine subtracts, compares
 //! and adds, and nothing else; so a test owns the clock.
+//!
+//! An instant is nanoseconds in eight bytes, since a million requests can carry several each.
 
 use core::{fmt, num::NonZeroU64, ops::Add, time::Duration};
 

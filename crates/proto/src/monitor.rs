@@ -18,6 +18,10 @@
 //!
 //! Files: `pass` receives requests, answers and progress; `stop` is every cancel; `observed` is one request, `requests`
 //! those of one side; `view` shows them; `proof` holds the invariants.
+//!
+//! A relay mostly keeps bytes that wait to be written; here nothing waits. So the two share the small tables and words and
+//! no state. An answer under an id that was used again, while the first request was still owed one, is that of the second,
+//! and *doubtful*; a response to nothing known is *unasked* and not wrong, since it may be from before the monitor began.
 
 mod config;
 mod event;

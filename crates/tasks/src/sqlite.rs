@@ -1,4 +1,12 @@
 //! A store in a SQLite file that processes share.
+//!
+//! Three threads for a file: one writes, one reads, one sleeps until its doorbell rings and then reads the changes since its
+//! last check. A subscriber registers before it loads its task, and a run before its task can be found, so no change is
+//! missed in between. The next `attempt` voids every step of an earlier run, should that be alive after all.
+//!
+//! Writers take turns. SQLite's lock is not fair, and its retries become rarer: beside a process that writes without a
+//! pause, a cancel waited for up to a second. So the process that writes next holds a lock of ours, and tries every 0.3 ms
+//! to get SQLite's. The wait for that turn is limited to 100 ms, so that a process stopped in a debugger keeps no other out.
 
 mod database;
 mod doorbell;

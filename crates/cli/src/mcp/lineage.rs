@@ -1,4 +1,8 @@
 //! Who started this server.
+//!
+//! What an agent may stop is decided by processes: by a shim's ancestors as recorded at its start and as they are now, with
+//! start times against reused numbers, and with the shim's number from the kernel, since its own may be of another PID
+//! namespace. In doubt it errs towards less reach.
 
 use std::{fs, iter::successors, path::Path};
 

@@ -1,4 +1,8 @@
 //! Changes one file.
+//!
+//! The new content is parsed before it is written: each changed command must consist of the shim's words and the old ones,
+//! no other server may have changed, and what was at a URL must come back to the same bytes. So a file in an unforeseen form
+//! is refused, not broken.
 
 use std::path::Path;
 

@@ -1,5 +1,10 @@
 //! To whom messages belong, where clients sign in at the server behind: whose link they share, when a link changes hands,
 //! and what the server says of it.
+//!
+//! Without sessions a link has one value of `Authorization` for its life, since everything else that it has would otherwise
+//! be kept apart request by request. In a session a token is refreshed, so it changes within the link's ordered input:
+//! `LinkInput::Credentials`, then the messages under it. The relay between has a queue of its own: its drive reads nothing
+//! more of the client until the server's stream has taken all that was before, and only then hands the change over.
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use rescind_proto::{error_code, frame::ResponseBody, json, time::Instant};

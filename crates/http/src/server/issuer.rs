@@ -1,4 +1,10 @@
 //! An issuer whose signed tokens are taken: what a token must say, and what clients are told who have none.
+//!
+//! Tokens are judged by a pure function of the token, the keys and the time of day (`jwt`), none of which the machine
+//! fetches. A key settles its algorithm, so a token cannot choose another for it. A claim that stands twice is refused
+//! (`strict`). A request whose key may still come is kept as it came, and taken in once more when keys do (`keyring`): so
+//! there is one way in. `ring` verifies, as rustls does; `jsonwebtoken` would bring a big-number and an ASN.1 library for
+//! forty lines here.
 
 pub(crate) mod jwt;
 pub(crate) mod key_set;

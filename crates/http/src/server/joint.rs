@@ -1,5 +1,9 @@
 //! What sessions share that share a program (`Sessions::SharedLink`): its handshake, what it says to all of them, and who
 //! has subscribed to what.
+//!
+//! A handshake on a shared link is a request in flight that its program never sees: it waits for the machine's own
+//! handshake, and is answered with a copy of that result through the same door as every answer. So a client that leaves
+//! meanwhile needs no code of its own. The end of a session is `StreamClosed` for each of its requests.
 
 use core::hash::{Hash, Hasher};
 

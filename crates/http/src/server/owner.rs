@@ -1,4 +1,9 @@
 //! Whose a request is.
+//!
+//! An owner stands in the key of all that can be asked for (D42). Requests outside a session go to a link by `Asker`: the
+//! owner where this server establishes it, the credentials where the one behind does. That is one map and one bound for
+//! both. The link that is asked for the era before a client has come is nobody's, and ends when it has answered. Places are
+//! shared without knowing how many owners there are: one takes another only while it has fewer than are free.
 
 use core::fmt;
 use std::sync::Arc;

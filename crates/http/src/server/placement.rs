@@ -1,4 +1,8 @@
 //! Which of several machines a request is for, where each has a server process of its own.
+//!
+//! A request is for the machine that has its session, that made the task which its head names, or that asked for the input
+//! which it brings; else for the least busy. A foreign mark is not refused: a server may keep everything in its state, and
+//! then any replica can go on.
 
 use http::{HeaderMap, request::Parts};
 

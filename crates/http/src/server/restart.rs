@@ -1,4 +1,8 @@
 //! A program of several clients that has ended by itself, and is started again: sessions go on with the next one.
+//!
+//! The next link is there at once, so every session has one at every moment, and what comes meanwhile waits in it as it
+//! would for a program that takes nothing. Only its `Opened` is held back until the program may be started (`back_off`), and
+//! until it has shaken hands it is given only what is urgent. So there is no second place where requests wait.
 
 use std::{collections::BTreeSet, time::Duration};
 

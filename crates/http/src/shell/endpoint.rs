@@ -2,6 +2,9 @@
 //!
 //! The lock is held for one step of the machine and never across an await. After each step, with the lock free, those are
 //! woken whom it concerns.
+//!
+//! The clock is set once, and not in every step: timers of what is over stay in their lanes until they are due. A step asks
+//! only whether some timer, needed or not, is sooner than what the clock waits for.
 
 use std::{
     collections::VecDeque,

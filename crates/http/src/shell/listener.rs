@@ -1,4 +1,8 @@
 //! Accepting connections.
+//!
+//! A hang-up is reported before its connection is taken down: the response is dropped first, and the link's task has a turn
+//! before the socket is closed. So a cancel by hang-up does not wait for that. Connections are tasks of the runtime and
+//! links those of a `LocalSet`: under load a link then finds what many connections have brought, and writes once.
 
 use std::{
     future::{Future, pending},

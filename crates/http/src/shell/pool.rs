@@ -1,4 +1,9 @@
 //! Several endpoints behind one socket, each with a server process of its own.
+//!
+//! Each is a machine with its link, its sessions and its back-off, and none knows of the others. Which one a request is for
+//! is a function of its head, its `requestState`, and what each machine says of it (`server/placement.rs`). One machine with
+//! several shared links would have made each question about *the* link one about which. A body that has to be waited for is
+//! read by the first machine, so that one bound is for all, and its request is placed when it is complete.
 
 use std::{future::poll_fn, sync::Arc, task::Poll};
 

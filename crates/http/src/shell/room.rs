@@ -1,4 +1,9 @@
 //! The connections of one socket, and what each of them shows of its client: whether it is waited for.
+//!
+//! It shows at three places: a request comes to the service, its body has nothing more for now, and its answer has been
+//! flushed to the socket. Only then may the connection be ended for another, so what was answered and not yet read is never
+//! lost. The choice is made under the lock that a request takes when it comes: one that comes later on a connection which
+//! was chosen is not handled, and is answered so.
 
 use std::{
     collections::HashMap,

@@ -2,6 +2,9 @@
 //!
 //! What only a relay needs stands here: the ids that requests have on the other side, where those differ, and the ids
 //! that must not be used there again.
+//!
+//! An exchange has two faces, `Up` (what the other side knows) and `Down` (what its requester was given). One that has
+//! settled stays in its place as its own tombstone: one insertion, one look-up and one removal, whatever becomes of it.
 
 use core::{
     ops::{Deref, DerefMut},

@@ -1,4 +1,8 @@
 //! A request of ours, as a future.
+//!
+//! It is sent when it is first polled, or by `send`, and its clocks run since it was made: so the settings that follow
+//! `request` need no second pass over a queued frame, and one lock suffices for a call. Order beside notifications is the
+//! caller's: `send` first. While there is no driver yet, calls that wait run the engine's clocks themselves.
 
 use std::{
     borrow::Cow,

@@ -6,6 +6,16 @@
 //! A handler is called within a turn and runs in a task of its own, so that reading never waits for a handler (D12, D50,
 //! invariant 7). After a turn that started handlers the driver lets them run first: the answers that are ready at once
 //! are then written together.
+//!
+//! The lock is taken for the engine only, and given back before foreign code runs: handlers, callbacks, wakers, drops. Bytes
+//! are written under it, because what counts as written must be what was written (D15): a transport must not call the
+//! connection that it carries. A route that says `never_blocks` is polled once by the driver, so that an answer which is at
+//! hand leaves in the same turn without a task or a waker.
+//!
+//! An idle connection gives its buffers back: at once while little moves, after a second without anything where much did
+//! (`tests/idle.rs` holds each to 8 KiB). A connection that was connected ends when its last handle is gone, calls included;
+//! one that is served, at the end of its input. Dropping the driver ends it at once and without a grace, for no clock runs
+//! any more.
 
 use std::{
     future::Future,

@@ -1,4 +1,7 @@
 //! Filters: functions that see every message, and may veto or rewrite it.
+//!
+//! They stand before the engine on the way in and behind it on the way out. With an outgoing filter a message counts as sent
+//! once it has passed. What they keep back is answered or fails, so that nothing waits for it.
 
 use std::{
     fmt,

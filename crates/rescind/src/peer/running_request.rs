@@ -1,4 +1,7 @@
 //! One of the peer's requests while it is handled: the state that its handler, its children and the driver share.
+//!
+//! What a waiting request costs is memory, so what waits is small, and assertions keep it so: what few handlers have is in
+//! boxes that are made when needed, and what all requests of a route share is in its `RouteInfo`.
 
 use std::{
     fmt,

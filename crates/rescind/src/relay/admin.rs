@@ -2,6 +2,12 @@
 //!
 //! Connections are tasks of the runtime that drives the link. They put queries into the [`Mailbox`], and the drive
 //! answers them between two inputs. So nothing is shared, and no client sees the link in the middle of a step.
+//!
+//! An event has the state of requests, not what happened to them: a subscriber that was away or slow continues from a
+//! snapshot, and needs no queue of its own. What must not be lost is the end of a request that was reported in flight; if
+//! the relay has forgotten such a request, every subscriber gets a snapshot. An order to end the server is noted by the
+//! query and carried out by the drive right after it, as `--on-stuck kill` is. Without subscribers a turn of the drive reads
+//! two flags, and no timer runs.
 
 mod change_tracker;
 mod connections;

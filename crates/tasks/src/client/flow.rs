@@ -2,6 +2,10 @@
 //!
 //! A stop is a flag in its [`StopState`], which the flow checks whenever it is polled. Afterwards it only waits for calls
 //! that the engine bounds. So it needs no clock, and the driver of the connection can poll it to its end.
+//!
+//! A stopped call hands its flow to that driver (`Peer::drive`), which polls it once at once: so a dropped call queues its
+//! `tasks/cancel` before `drop` returns, and one whose handle has not come leaves no orphan. The request that may become a
+//! task has no parent and no clock in the engine, since either would end it before its handle comes: the call observes both.
 
 use std::{
     collections::HashSet,

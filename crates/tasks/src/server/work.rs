@@ -4,6 +4,15 @@
 //! connection, in memory, whose client is this module. The function has a [`Context`](rescind::peer::Context) as any
 //! handler has, and is stopped in the same stages (D22), its linked tasks, threads and processes included. Its requests
 //! and its progress arrive here and are forwarded to the client that follows the task.
+//!
+//! A request of the function goes on, with the task's name in it, to the connection that follows the task now, or is kept in
+//! the task for `tasks/update`. The dialect of the second connection is the revision of the call with three fields changed:
+//! stopped work is answered, with a code of its own, so that its result is kept (D38) and an end by the cancel is certain
+//! (D25); and the work may cancel its questions.
+//!
+//! The work begins when the handle of its task was written. So a call that is cancelled, or loses its client, before that
+//! leaves a cancelled task and no work (case 59). The task is durable before (TASK-23): if the process dies in between, the
+//! next one resumes it.
 
 use std::{
     collections::BTreeMap,

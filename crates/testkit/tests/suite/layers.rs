@@ -40,7 +40,7 @@ const LAYERS: [(&str, &[&str]); 14] = [
 /// Any crate's tests may use the sample peers.
 const FOR_TESTS: &str = "rescind-testkit";
 
-/// What the engine and the crate below it are built on; a new entry is defended in ARCHITECTURE.md.
+/// What the engine and the crate below it are built on; a new entry is defended in the first lines of the engine.
 const ENGINE_DEPENDENCIES: [(&str, &[&str]); 3] = [
     ("rescind-proto", &["hashbrown", "rescind-parts", "rescind-wire"]),
     ("rescind-parts", &["foldhash", "hashbrown", "rescind-wire"]),

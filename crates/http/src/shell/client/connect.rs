@@ -1,4 +1,7 @@
 //! Connections to servers: direct or through a proxy, with TLS where the URL says so.
+//!
+//! Each connection has a place that it keeps until it is closed, so the bound is on descriptors, and some are held for
+//! `Lane::Reserved`. Clones share their places, and so do all sessions of `serve --upstream`.
 
 use std::{
     error::Error,

@@ -1,4 +1,8 @@
 //! One HTTP request and its response, as a task.
+//!
+//! A refused request is sent again once there is a token, and the machine is asked before (`client/signing_in.rs`). An
+//! authorizer sees requests to the server's own origin only: one that has followed a redirect elsewhere has no token. A
+//! person is asked only for what the local client waits for (`HttpClient::is_awaited`).
 
 use std::{
     fmt, io,

@@ -2,6 +2,11 @@
 //!
 //! The lock is held for one step of the machine and never across an await. After each step, with the lock free, the
 //! tasks that have something to do are woken.
+//!
+//! The program's halves work on the machine directly, so a message costs one hop, and the driver does what needs the
+//! connection or the clock. What the program writes is taken whole or not at all, so that a write given up is never half a
+//! frame. In one thing this is more than a relay: together with its library it is an endpoint, so the end of its client
+//! cancels what the client asked (D27), which a shim leaves to the server.
 
 use std::{
     sync::{Mutex, PoisonError},
