@@ -19,7 +19,7 @@ const MAX_NAME: usize = 256;
 const OTHER: &str = "(other)";
 
 impl Method {
-    /// [`OTHER`], and the name of what has none.
+    /// `OTHER`, and the name of what has none.
     pub const OTHER: Self = Self(0);
 }
 
@@ -67,7 +67,7 @@ impl Methods {
     }
 
     /// Interns a JSON string as it stands, quotes and escapes included; what is no string, or too long to be a name,
-    /// is [`OTHER`].
+    /// is `OTHER`.
     #[inline]
     pub fn intern_json(&mut self, value: &[u8]) -> Method {
         if *self.names[self.last as usize].as_bytes() == *value {

@@ -228,7 +228,7 @@ impl<T> Outbox<T> {
 }
 
 /// The most that an outbox holds that is paused beyond a `backlog`, twice over, since what a side's own bad input
-/// costs counts by itself (D13). `read` bytes of input can cost [`DEAREST`] times as much; a message that is large is
+/// costs counts by itself (D13). `read` bytes of input can cost `DEAREST` times as much; a message that is large is
 /// kept apart, as long as it is.
 pub const fn bound_for(backlog: usize, read: usize, message: usize) -> usize {
     4 * (2 * backlog + DEAREST * read + OWN) + 2 * message + SLACK
