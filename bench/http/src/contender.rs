@@ -63,9 +63,9 @@ impl Contender {
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
-            Self::Bridge => "bridge",
-            Self::BridgeSse => "bridge, SSE",
-            Self::BridgeEach => "bridge, each",
+            Self::Bridge => "bare gateway",
+            Self::BridgeSse => "bare gateway, SSE",
+            Self::BridgeEach => "bare gateway, each",
             Self::BareSse => "bare SSE",
             Self::Rescind => "rescind",
             Self::RescindShared => "rescind --shared",

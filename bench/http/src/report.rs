@@ -26,7 +26,7 @@ const TABLES: [(&str, Floor, &str, &[Column]); 4] = [
     (
         "calls",
         |row| row.floor_of_calls().name(),
-        "bridge, or to bridge, each where sessions have a child each",
+        "bare gateway, or to bare gateway, each where sessions have a child each",
         &[
             ("p50 µs", 1, true),
             ("p99 µs", 1, false),
