@@ -1,4 +1,4 @@
-//! `ARCHITECTURE.md` and `docs/proof/tests.md`: what they name exists, and the first stays short. Links of all pages lead somewhere.
+//! `ARCHITECTURE.md` and `docs/proof/tests.md`: what they name exists, and the first stays short. All links lead somewhere.
 
 use std::{
     collections::BTreeSet,
