@@ -11,8 +11,8 @@
 //! | [`Bridge`](bridge::Bridge) | the two eras of MCP joined, behind a relay |
 //! | [`Monitor`](monitor::Monitor) | a passive observer of a link |
 //!
-//! Each has its contract and a driver's loop on its type. What differs between protocols is a field of a
-//! [`Dialect`](dialect::Dialect), a const table for each revision (D1); [`rule`] is the catalogue of the sentences that
+//! The contract of each stands with it, with a driver's loop for the first three. What differs between protocols is a field
+//! of a [`Dialect`](dialect::Dialect), a const table for each revision (D1); [`rule`] is the catalogue of the sentences that
 //! bind (MCP-C06 …), `docs/decisions.md` explains the numbers D1 ….
 //!
 //! Every bound is configuration with a default, and memory is bounded whatever a peer sends: `most_held` of a machine's
