@@ -79,6 +79,24 @@ fn literal(text: &str) -> Option<usize> {
     Some(end.map_or(text.len(), |end| prefix + 1 + end + 1))
 }
 
+/// The folders of our crates.
+pub(crate) fn crates() -> Vec<String> {
+    let folders = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("..")).expect("the crates are readable");
+    let names = folders.map(|entry| entry.expect("the crates are readable").file_name());
+    names.map(|name| name.into_string().expect("a crate's name is text")).collect()
+}
+
+/// The sources of our crates, each with its path below `crates/`.
+pub(crate) fn in_crates() -> Vec<(String, PathBuf)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let files = crates().into_iter().flat_map(|one| rust_files(&root.join(one).join("src")));
+    let path = |file: &Path| {
+        let names = file.strip_prefix(&root).expect("it is below").iter().map(|name| name.to_string_lossy());
+        names.collect::<Vec<_>>().join("/")
+    };
+    files.map(|file| (path(&file), file)).collect()
+}
+
 /// The Rust files below a folder.
 pub(crate) fn rust_files(directory: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
