@@ -1,4 +1,4 @@
-//! What holds of the whole workspace: its layers, circles and sizes, the engine's purity, and the pages of `docs/` that speak of tests.
+//! What holds of the whole workspace: its layers, circles, sizes and words, the engine's purity, and the pages of `docs/` that speak of tests.
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
@@ -11,3 +11,4 @@ mod pages;
 mod purity;
 mod sizes;
 mod source;
+mod words;
