@@ -6,9 +6,8 @@ use serde::Deserialize;
 
 use crate::{
     family::{Family, Kept, Member},
-    identity::ProcessId,
-    mark::Mark,
     snapshot::Snapshot,
+    system::{identity::ProcessId, mark::Mark},
 };
 
 /// Processes that a person saw and chose, and what those start meanwhile.
@@ -145,7 +144,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{mark::Place, snapshot::Process};
+    use crate::{snapshot::Process, system::mark::Place};
 
     const SHIM: u32 = 10;
 

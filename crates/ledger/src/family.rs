@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    identity::ProcessId,
-    mark::{Mark, Place},
     record::Record,
     snapshot::{Process, Snapshot},
+    system::{
+        identity::ProcessId,
+        mark::{Mark, Place},
+    },
 };
 
 /// The processes of one session: those that carry its mark, their descendants, and the rest of their process groups.

@@ -19,10 +19,10 @@ pub mod choice;
 pub mod container;
 pub mod document;
 pub mod family;
-pub mod identity;
-pub mod mark;
 pub mod reap;
 pub mod record;
 pub mod snapshot;
 pub mod stray;
 mod system;
+
+pub use system::{identity, mark};

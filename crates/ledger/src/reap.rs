@@ -6,9 +6,8 @@ use std::{
 };
 
 use crate::{
-    identity::ProcessId,
     snapshot::{Process, Snapshot},
-    system::{self, NotAllowed, Order},
+    system::{self, NotAllowed, Order, identity::ProcessId},
 };
 
 /// How long processes are looked for and killed that others start meanwhile.

@@ -1,15 +1,16 @@
 //! What is known of a session beyond its processes.
 
-use std::{io, path::Path};
+use std::{collections::BTreeSet, ffi::OsString, io, path::Path};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    container::contained::recognise,
-    family::Family,
-    identity::ProcessId,
-    mark::{Mark, Place},
-    system,
+    container::command::ContainerCommand,
+    system::{
+        self,
+        identity::ProcessId,
+        mark::{Mark, Place},
+    },
 };
 
 /// The suffix of a record's name, after the mark.
@@ -54,6 +55,7 @@ impl Record {
     #[must_use]
     pub fn new(mark: Mark, session: String, command: Vec<String>, started: u64) -> Self {
         let (client, terminal) = system::origin();
+        let client = client.map(|(id, name)| Client { id, name });
         Self { mark, session, command, started, client, terminal }
     }
 
@@ -74,18 +76,22 @@ impl Record {
         Ok(named.filter_map(|entry| Self::read(&entry.path())).collect())
     }
 
-    /// Removes the records in `directory` of sessions that have ended and left nothing. `families` are all that
-    /// [`Family::find`] has found. What a session has left in a container is not asked here, so the record of such a
-    /// command stays.
-    pub fn forget(directory: &Path, families: &[Family]) {
+    /// The command, if it works in a container.
+    pub(crate) fn container_command(&self) -> Option<ContainerCommand> {
+        let words: Vec<OsString> = self.command.iter().map(Into::into).collect();
+        ContainerCommand::recognise(&words)
+    }
+
+    /// Removes the records in `directory` of sessions that have ended and left nothing. `left` are the marks of all
+    /// [families](crate::family::Family::find). Containers are not searched here, so the record of a command that works in
+    /// one stays.
+    pub fn forget(directory: &Path, left: &BTreeSet<Mark>) {
         let here = Place::here();
         for entry in std::fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok) {
             let name = entry.file_name();
             let mark = name.to_str().and_then(|name| name.strip_suffix(RECORD_SUFFIX)?.parse::<Mark>().ok());
-            let is_over = |mark: &Mark| {
-                mark.place == here && !mark.shim.is_alive() && families.iter().all(|family| family.mark != *mark)
-            };
-            let is_contained = || Self::read(&entry.path()).is_some_and(|record| recognise(&record).is_some());
+            let is_over = |mark: &Mark| mark.place == here && !mark.shim.is_alive() && !left.contains(mark);
+            let is_contained = || Self::read(&entry.path()).is_some_and(|record| record.container_command().is_some());
             if mark.as_ref().is_some_and(is_over) && !is_contained() {
                 let _ = std::fs::remove_file(entry.path());
             }
@@ -120,11 +126,11 @@ mod tests {
         write("4711.sock", &text);
         assert_eq!(Record::read_all(directory.path()).unwrap(), std::slice::from_ref(&record));
         // Its shim runs.
-        Record::forget(directory.path(), &[]);
+        Record::forget(directory.path(), &BTreeSet::new());
         assert_eq!(Record::read_all(directory.path()).unwrap(), std::slice::from_ref(&record));
         let ended = Mark { shim: ProcessId { start: mark.shim.start - 1, ..mark.shim }, ..mark };
         write(&format!("{ended}{RECORD_SUFFIX}"), &text[..text.len() / 2]);
-        Record::forget(directory.path(), &[]);
+        Record::forget(directory.path(), &BTreeSet::new());
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 4);
     }
 }

@@ -34,7 +34,7 @@ impl Stray {
                 let arguments = process.arguments();
                 commands.iter().any(|command| is_started_by(command, &arguments))
             });
-            (started && system::is_left(&stray, adopter)).then_some(stray)
+            (started && system::is_left(&stray.process, &stray.descendants, adopter)).then_some(stray)
         });
         strays.collect()
     }

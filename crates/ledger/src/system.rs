@@ -10,10 +10,13 @@
 //! | a polite end | SIGTERM | SIGTERM | no |
 //! | a signal reaches no later process with its number | always | unless the number was given to another in the moment before | the same |
 
+pub mod identity;
 #[cfg(target_os = "linux")]
 mod linux;
+pub mod mark;
 #[cfg(not(target_os = "linux"))]
 mod other;
+pub(crate) mod process;
 
 #[cfg(target_os = "linux")]
 pub(crate) use linux::*;

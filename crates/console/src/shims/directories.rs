@@ -90,7 +90,8 @@ impl Directories {
     #[must_use]
     pub fn families(&self, snapshot: &Snapshot) -> Vec<Family> {
         let families = Family::find(snapshot, self.records(), Place::here());
-        self.usable().for_each(|directory| Record::forget(directory.path(), &families));
+        let left = families.iter().map(|family| family.mark).collect();
+        self.usable().for_each(|directory| Record::forget(directory.path(), &left));
         families
     }
 

@@ -3,7 +3,7 @@
 use std::{ffi::OsString, path::Path};
 
 use super::{MARK_LABEL, engine::Engine};
-use crate::mark::MARK_VARIABLE;
+use crate::system::mark::MARK_VARIABLE;
 
 /// A `docker` or `podman` command, `run` or `exec`.
 #[derive(Clone, Debug, PartialEq, Eq)]

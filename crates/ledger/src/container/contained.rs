@@ -1,7 +1,5 @@
 //! What sessions have in containers.
 
-use std::ffi::OsString;
-
 use super::{
     command::{Action, ContainerCommand},
     ending::{CommandEnd, EndingError, InContainer},
@@ -9,8 +7,8 @@ use super::{
     listing::{self, Container},
 };
 use crate::{
-    mark::{Mark, Place},
     record::Record,
+    system::mark::{Mark, Place},
 };
 
 /// What is looked for, and which engines are asked for it.
@@ -87,7 +85,7 @@ impl ContainerScan {
         };
         let here = records.iter().filter(|record| record.mark.place == place && is_asked_for(record));
         let commands: Vec<(&Record, ContainerCommand)> =
-            here.filter_map(|record| Some((record, recognise(record)?))).collect();
+            here.filter_map(|record| Some((record, record.container_command()?))).collect();
         let mut engines = match scope {
             Scope::Left => Engine::installed(),
             Scope::Recorded(_) => Vec::new(),
@@ -179,14 +177,10 @@ impl Standing {
     }
 }
 
-/// The command of a session that works in a container.
-pub(crate) fn recognise(record: &Record) -> Option<ContainerCommand> {
-    let words: Vec<OsString> = record.command.iter().map(Into::into).collect();
-    ContainerCommand::recognise(&words)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+
     use super::*;
 
     #[test]

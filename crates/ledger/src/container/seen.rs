@@ -10,8 +10,8 @@ use super::{
     listing::Container,
 };
 use crate::{
-    mark::{Mark, Place},
     record::Record,
+    system::mark::{Mark, Place},
 };
 
 /// Something in a container, as a person saw it.

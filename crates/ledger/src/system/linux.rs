@@ -9,8 +9,7 @@ use rustix::{
     process::{Pid, PidfdFlags, Signal},
 };
 
-use super::{NotAllowed, Order};
-use crate::{identity::ProcessId, mark::Mark, record::Client, snapshot::Process, stray::Stray};
+use super::{NotAllowed, Order, identity::ProcessId, mark::Mark, process::Process};
 
 /// The process that has this number now; `None` if none has, or it has ended and waits to be reaped.
 pub(crate) fn running(pid: u32) -> Option<ProcessId> {
@@ -23,13 +22,13 @@ const fn is_running(state: char) -> bool {
     !matches!(state, 'Z' | 'X' | 'x')
 }
 
-/// The process that started this one, and the terminal of this one.
-pub(crate) fn origin() -> (Option<Client>, Option<u32>) {
+/// The process that started this one with the name of its program, and the terminal of this one.
+pub(crate) fn origin() -> (Option<(ProcessId, String)>, Option<u32>) {
     let own = Entry::myself().and_then(|own| own.stat()).ok();
     let parent = own.as_ref().and_then(|own| Entry::new(own.ppid).ok()?.stat().ok());
     let client = parent.and_then(|parent| {
         let pid = parent.pid.try_into().ok()?;
-        Some(Client { id: ProcessId { pid, start: parent.starttime }, name: parent.comm })
+        Some((ProcessId { pid, start: parent.starttime }, parent.comm))
     });
     (client, own.and_then(|own| own.tty_nr.try_into().ok()).filter(|number| *number != 0))
 }
@@ -183,11 +182,11 @@ const ADOPTERS: [&str; 10] = [
 ];
 
 /// Whether nothing can write to the input of a stray process any more, as far as the system tells.
-pub(crate) fn is_left(stray: &Stray, adopter: &Process) -> bool {
-    let Some(input) = input(stray.process.id) else { return false };
+pub(crate) fn is_left(stray: &Process, descendants: &[Process], adopter: &Process) -> bool {
+    let Some(input) = input(stray.id) else { return false };
     match input {
         FDTarget::Pipe(pipe) => {
-            let own: Vec<u32> = stray.all().map(|process| process.id.pid).collect();
+            let own: Vec<u32> = descendants.iter().chain([stray]).map(|process| process.id.pid).collect();
             let others = procfs::process::all_processes().into_iter().flatten().filter_map(Result::ok);
             let mut others = others.filter(|other| !u32::try_from(other.pid).is_ok_and(|pid| own.contains(&pid)));
             !others.any(|other| has_pipe(&other, pipe))

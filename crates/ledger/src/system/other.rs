@@ -7,8 +7,7 @@ use std::{
 
 use sysinfo::{Pid, ProcessRefreshKind, ProcessStatus, ProcessesToUpdate, Signal, System, UpdateKind};
 
-use super::{NotAllowed, Order};
-use crate::{identity::ProcessId, mark::Mark, record::Client, snapshot::Process, stray::Stray};
+use super::{NotAllowed, Order, identity::ProcessId, mark::Mark, process::Process};
 
 /// The process that has this number now; `None` if none has, or it has ended and waits to be reaped.
 pub(crate) fn running(pid: u32) -> Option<ProcessId> {
@@ -30,15 +29,15 @@ fn is_running(process: &sysinfo::Process) -> bool {
     !matches!(process.status(), ProcessStatus::Zombie | ProcessStatus::Dead)
 }
 
-/// The process that started this one. This system does not tell the terminal.
-pub(crate) fn origin() -> (Option<Client>, Option<u32>) {
+/// The process that started this one, with the name of its program. This system does not tell the terminal.
+pub(crate) fn origin() -> (Option<(ProcessId, String)>, Option<u32>) {
     let own = std::process::id();
     let system = read(own, ProcessRefreshKind::nothing());
     let parent = system.process(Pid::from_u32(own)).and_then(sysinfo::Process::parent);
     let client = parent.and_then(|parent| {
         let system = read(parent.as_u32(), ProcessRefreshKind::nothing());
         let parent = system.process(parent)?;
-        Some(Client { id: identity(parent), name: parent.name().to_string_lossy().into_owned() })
+        Some((identity(parent), parent.name().to_string_lossy().into_owned()))
     });
     (client, None)
 }
@@ -162,6 +161,6 @@ pub(crate) fn is_own(id: ProcessId) -> bool {
 }
 
 /// This system does not tell who holds the other end of an input, so nothing is taken for left.
-pub(crate) const fn is_left(_: &Stray, _: &Process) -> bool {
+pub(crate) const fn is_left(_: &Process, _: &[Process], _: &Process) -> bool {
     false
 }

@@ -25,7 +25,6 @@ const CIRCLES: &[(&str, &str, usize)] = &[
     ("http", "server", 21),
     ("http", "shell", 2),
     ("http", "shell::client", 3),
-    ("ledger", "", 12),
     ("rescind", "peer", 2),
     ("rescind", "peer", 11),
     ("rescind", "relay", 2),

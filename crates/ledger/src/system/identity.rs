@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::system;
+use super as system;
 
 /// A process, told from a later one with the same number by when it started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

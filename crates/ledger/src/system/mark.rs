@@ -11,7 +11,7 @@ use std::{
 use rescind_feed::DIRECTORY_VARIABLE;
 use serde::{Deserialize, Serialize};
 
-use crate::{identity::ProcessId, system};
+use super::identity::ProcessId;
 
 /// The environment variable with a session's [`Mark`].
 pub const MARK_VARIABLE: &str = "RESCIND_MARK";
@@ -62,7 +62,7 @@ impl Place {
     }
 
     fn with_directory(directory: &OsStr) -> Self {
-        let [machine, numbers, times] = system::place();
+        let [machine, numbers, times] = super::place();
         let directory = if directory.is_empty() { PathBuf::new() } else { real(Path::new(directory)) };
         let parts = [machine, numbers, times, directory.into_os_string().into_encoded_bytes()];
         Self(hash(&parts.join(&0)))
