@@ -52,18 +52,20 @@ mod linked;
 mod on_token;
 #[expect(clippy::module_inception, reason = "the handle is what the module is named for")]
 mod peer;
+mod progress_report;
 mod receipt;
 pub(crate) mod running_request;
 pub(crate) mod shared;
 mod slots;
 mod spare;
+mod stop_state;
 mod sync;
 mod task;
 mod trace;
 pub mod transport;
 
 pub use builder::Builder;
-pub use call::{Call, ProgressReport};
+pub use call::Call;
 #[cfg(any(feature = "acp", feature = "lsp", feature = "mcp"))]
 pub use connect::ConnectError;
 #[cfg(any(feature = "acp", feature = "lsp", feature = "mcp"))]
@@ -76,6 +78,7 @@ pub use extract::{Method, Params, RawParams};
 pub use handler::{Erased, ErasedNotice};
 pub use handler::{IntoRoute, NotificationHandler, RequestHandler, ResultOf, Route, route};
 pub use peer::{InFlight, OurRequest, Peer, TheirRequest};
+pub use progress_report::ProgressReport;
 pub use receipt::{ReceiptFuture, StopHandle};
 pub use rescind_proto::{
     cause::{Cause, CauseCode},

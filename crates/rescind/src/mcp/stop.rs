@@ -129,13 +129,13 @@ impl Stoppable for RoundsStopState {
             waker.wake();
         }
         match (receipt, round, grace) {
-            (Some(receipt), _, _) => ReceiptFuture::known(&self.shared, receipt),
+            (Some(receipt), _, _) => ReceiptFuture::known(receipt),
             (None, Some(round), None) => round.cancel_for(cause),
             (None, Some(round), Some(grace)) => round.cancel_for_and_wait(cause, grace),
             (None, None, _) => {
                 let asked = self.shared.now();
                 let receipt = Receipt { cause, asked, written: None, outcome: Outcome::CompletedFirst };
-                ReceiptFuture::known(&self.shared, receipt)
+                ReceiptFuture::known(receipt)
             }
         }
     }

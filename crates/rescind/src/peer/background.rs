@@ -5,13 +5,13 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::{
-        Arc, Weak,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     task::{Context, Poll, Wake, Waker},
 };
 
-use super::shared::PeerShared;
+use super::sync::DriverNotify;
 
 pub(crate) struct Background {
     /// `None` once it has ended.
@@ -23,21 +23,19 @@ pub(crate) struct Background {
 /// anywhere: during its own poll, or under a lock.
 struct WakeDriver {
     is_woken: AtomicBool,
-    shared: Weak<PeerShared>,
+    driver_notify: Arc<DriverNotify>,
 }
 
 impl Wake for WakeDriver {
     fn wake(self: Arc<Self>) {
         self.is_woken.store(true, Ordering::Release);
-        if let Some(shared) = self.shared.upgrade() {
-            shared.driver_notify.notify();
-        }
+        self.driver_notify.notify();
     }
 }
 
 impl Background {
-    pub(crate) fn new(shared: &Arc<PeerShared>, work: impl Future<Output = ()> + Send + 'static) -> Self {
-        let wake = WakeDriver { is_woken: AtomicBool::new(true), shared: Arc::downgrade(shared) };
+    pub(crate) fn new(driver_notify: &Arc<DriverNotify>, work: impl Future<Output = ()> + Send + 'static) -> Self {
+        let wake = WakeDriver { is_woken: AtomicBool::new(true), driver_notify: Arc::clone(driver_notify) };
         Self { work: Some(Box::pin(work)), wake: Arc::new(wake) }
     }
 

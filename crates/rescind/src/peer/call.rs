@@ -19,7 +19,6 @@ use std::{
 use rescind_proto::{
     cause::Cause,
     connection::{CallOptions, Limit, Settlement},
-    json,
 };
 use serde::de::DeserializeOwned;
 use tokio::runtime::Handle;
@@ -29,9 +28,11 @@ use super::{
     Peer,
     error::{CallError, CallMisuse, UnreadableAnswer},
     on_token::OnToken,
-    receipt::{ReceiptFuture, StopHandle, StopState, cause},
+    progress_report::ProgressReport,
+    receipt::{ReceiptFuture, StopHandle, cause},
     running_request::{Hook, RunningRequest},
     slots::{OnProgress, Rare},
+    stop_state::StopState,
     trace::CallSpan,
 };
 use crate::alarm::Alarm;
@@ -213,11 +214,11 @@ impl<R> Call<R> {
     pub fn handle(&self) -> StopHandle {
         let shared = self.peer.shared();
         let stop_state = self.stop_state.get_or_init(|| match self.state {
-            CallState::Draft(_) => StopState::new(Arc::clone(shared)),
-            CallState::Sent(at) | CallState::Detached(at) => StopState::of_sent(shared, at),
-            CallState::Failed(_) | CallState::Over => StopState::of_ended(Arc::clone(shared)),
+            CallState::Draft(_) => Arc::default(),
+            CallState::Sent(at) | CallState::Detached(at) => shared.lock().stop_state(at),
+            CallState::Failed(_) | CallState::Over => StopState::of_ended(),
         });
-        StopHandle::new(Arc::<StopState>::clone(stop_state))
+        StopHandle::of_call(shared, stop_state)
     }
 
     /// Cancels the call; see [`StopHandle::cancel`].
@@ -270,7 +271,7 @@ impl<R> Call<R> {
         }
         let shared = self.peer.shared();
         let now = shared.now();
-        let span = CallSpan::new(shared, &method, &params);
+        let span = CallSpan::new(&shared.link, || shared.lock().conn.dialect(), &method, &params);
         let trace = span.as_ref().and_then(|span| span.context());
         let trace = trace.as_ref().or_else(|| parent.as_ref()?.trace());
         if let Some(carried) = trace.and_then(|trace| shared.carried(trace, &params)) {
@@ -434,54 +435,5 @@ fn read<R: DeserializeOwned>(how: Settlement) -> Result<R, CallError> {
         Err(result) => {
             serde_json::from_slice(&result).map_err(|error| CallError::Unreadable(UnreadableAnswer::Decode(error)))
         }
-    }
-}
-
-/// A report of progress on a call, as the peer sent it.
-#[derive(Clone)]
-pub struct ProgressReport {
-    params: Box<[u8]>,
-}
-
-impl ProgressReport {
-    pub(crate) const fn new(params: Box<[u8]>) -> Self {
-        Self { params }
-    }
-
-    /// The progress so far (MCP's `progress`).
-    #[must_use]
-    pub fn done(&self) -> Option<f64> {
-        self.member("progress")
-    }
-
-    /// The progress at the end, if that is known (MCP's `total`).
-    #[must_use]
-    pub fn total(&self) -> Option<f64> {
-        self.member("total")
-    }
-
-    /// A description of the current step, in the peer's words: untrusted.
-    #[must_use]
-    pub fn message(&self) -> Option<String> {
-        self.member("message")
-    }
-
-    /// Reads the params of the whole notification.
-    ///
-    /// # Errors
-    ///
-    /// The params are not a `T`.
-    pub fn params<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
-        serde_json::from_slice(&self.params)
-    }
-
-    fn member<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
-        serde_json::from_slice(json::member(&self.params, name)?).ok()
-    }
-}
-
-impl fmt::Debug for ProgressReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Progress").field("done", &self.done()).field("total", &self.total()).finish_non_exhaustive()
     }
 }

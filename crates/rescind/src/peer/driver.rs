@@ -38,11 +38,11 @@ use tokio::{runtime::Handle, task::JoinHandle};
 use super::{
     Peer,
     background::Background,
-    call::ProgressReport,
     error::ErrorObject,
     extract::OnRequest,
     filtered::Filtered,
     handler::Service,
+    progress_report::ProgressReport,
     running_request::RunningRequest,
     shared::{PeerShared, PeerState},
     slots::{OnProgress, Rare},
@@ -356,7 +356,7 @@ impl Driver {
         for event in events.drain(..) {
             if trace::tells(&event) {
                 lock.release();
-                trace::event(&shared, &event);
+                trace::event(&shared.link, || shared.lock().conn.waiting(), &event);
             }
             match event {
                 ConnectionEvent::Request(request) => self.start(&mut lock, request),

@@ -4,48 +4,18 @@ use std::{
     fmt,
     future::Future,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::{Context, Poll, Waker},
+    sync::Arc,
+    task::{Context, Poll},
     time::Duration,
 };
 
 use rescind_proto::{
     cause::{Cause, CauseCode},
-    connection::{OutgoingKey, Settlement},
-    receipt::{Outcome, Receipt},
+    receipt::Receipt,
     time::Instant,
 };
 
-use super::shared::{PeerShared, PeerState};
-
-/// The state that a call and its stop handles share.
-pub(crate) struct StopState {
-    shared: Arc<PeerShared>,
-    state: Mutex<StopRecord>,
-}
-
-#[derive(Default)]
-struct StopRecord {
-    /// The engine's key, once the request was made.
-    key: Option<OutgoingKey>,
-    /// A cancel that came before that.
-    early: Option<Cause>,
-    receipt: Option<Receipt>,
-    /// The end of the call, if it has ended.
-    over: Option<HowEnded>,
-    /// Whether the protocol answers a cancelled request.
-    confirms: bool,
-    /// The connection has forgotten the request: nothing more will become known.
-    is_forgotten: bool,
-    wakers: Vec<Waker>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum HowEnded {
-    Answered,
-    Closed,
-    Otherwise,
-}
+use super::{shared::PeerShared, stop_state::StopState};
 
 /// A handle that stops one call from anywhere, while another task awaits it. A call in several rounds is stopped in
 /// whichever round it is.
@@ -68,6 +38,11 @@ pub(crate) trait Stoppable: fmt::Debug + Send + Sync {
 impl StopHandle {
     pub(crate) fn new(call: Arc<dyn Stoppable>) -> Self {
         Self { call }
+    }
+
+    /// Makes one for a request that is sent, or will be, on this connection.
+    pub(crate) fn of_call(shared: &Arc<PeerShared>, stop_state: &Arc<StopState>) -> Self {
+        Self::new(Arc::new(CallToStop { shared: Arc::clone(shared), stop_state: Arc::clone(stop_state) }))
     }
 
     /// Cancels the call, for a reason that a person or the caller chose. It goes on the wire where the protocol has a
@@ -111,18 +86,18 @@ impl fmt::Debug for StopHandle {
     }
 }
 
-impl Stoppable for StopState {
+/// One request of ours, as its stop handles have it.
+#[derive(Debug)]
+struct CallToStop {
+    shared: Arc<PeerShared>,
+    stop_state: Arc<StopState>,
+}
+
+impl Stoppable for CallToStop {
     fn stop(self: Arc<Self>, cause: Cause, grace: Option<Duration>) -> ReceiptFuture {
         let shared = &self.shared;
         let now = shared.now();
-        let key = {
-            let mut stop_state = self.lock();
-            if stop_state.key.is_none() && stop_state.over.is_none() {
-                stop_state.early.get_or_insert_with(|| cause.clone());
-                stop_state.receipt.get_or_insert_with(|| never_sent(cause.clone(), now));
-            }
-            stop_state.key
-        };
+        let key = self.stop_state.asked(&cause, now);
         if let Some(key) = key {
             {
                 let conn = &mut shared.lock().conn;
@@ -136,21 +111,11 @@ impl Stoppable for StopState {
                 shared.settle_undriven();
             }
         }
-        ReceiptFuture { stop_state: self, cause, asked: now }
+        ReceiptFuture { stop_state: Arc::clone(&self.stop_state), cause, asked: now }
     }
 
     fn receipt(&self) -> Option<Receipt> {
-        self.lock().receipt.clone()
-    }
-}
-
-impl fmt::Debug for StopState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let stop_state = self.lock();
-        f.debug_struct("StopState")
-            .field("key", &stop_state.key)
-            .field("receipt", &stop_state.receipt)
-            .finish_non_exhaustive()
+        self.stop_state.receipt()
     }
 }
 
@@ -169,10 +134,10 @@ pub struct ReceiptFuture {
 impl ReceiptFuture {
     /// A receipt that is known already.
     #[cfg(feature = "mcp")]
-    pub(crate) fn known(shared: &Arc<PeerShared>, receipt: Receipt) -> Self {
-        let stop_state = StopState::of_ended(Arc::clone(shared));
+    pub(crate) fn known(receipt: Receipt) -> Self {
+        let stop_state = StopState::of_ended();
         let (cause, asked) = (receipt.cause.clone(), receipt.asked);
-        stop_state.lock().receipt = Some(receipt);
+        drop(stop_state.learn(receipt));
         Self { stop_state, cause, asked }
     }
 }
@@ -181,18 +146,7 @@ impl Future for ReceiptFuture {
     type Output = Receipt;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Receipt> {
-        let mut stop_state = self.stop_state.lock();
-        let made_up = |outcome| Receipt { cause: self.cause.clone(), asked: self.asked, written: None, outcome };
-        let found = match (&stop_state.receipt, stop_state.over) {
-            (Some(receipt), _) if stop_state.is_settled(receipt.outcome) => Some(receipt.clone()),
-            (None, Some(HowEnded::Answered)) => Some(made_up(Outcome::CompletedFirst)),
-            (None, Some(HowEnded::Closed | HowEnded::Otherwise)) => Some(made_up(Outcome::Unknown)),
-            (None, None) if stop_state.is_forgotten => Some(made_up(Outcome::Unknown)),
-            (Some(_) | None, _) => None,
-        };
-        if found.is_none() && !stop_state.wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
-            stop_state.wakers.push(cx.waker().clone());
-        }
+        let found = self.stop_state.poll(cx, &self.cause, self.asked);
         found.map_or(Poll::Pending, Poll::Ready)
     }
 }
@@ -203,96 +157,8 @@ impl fmt::Debug for ReceiptFuture {
     }
 }
 
-impl StopRecord {
-    const fn is_settled(&self, outcome: Outcome) -> bool {
-        outcome.is_final() || self.is_forgotten || matches!(outcome, Outcome::Sent) && !self.confirms
-    }
-}
-
-impl StopState {
-    pub(crate) fn new(shared: Arc<PeerShared>) -> Arc<Self> {
-        Arc::new(Self { shared, state: Mutex::default() })
-    }
-
-    /// The state of a request that was made, in this slot.
-    pub(crate) fn of_sent(shared: &Arc<PeerShared>, at: u32) -> Arc<Self> {
-        let stop_state = Self::new(Arc::clone(shared));
-        let mut state = shared.lock();
-        let PeerState { conn, calls, stop_states, .. } = &mut *state;
-        match (calls.key(at), calls.end(at)) {
-            (Some(key), _) => {
-                stop_state.made(key, !conn.dialect().is_silent());
-                conn.watch(key);
-                stop_states.insert(key, Arc::clone(&stop_state));
-            }
-            (None, Some(how)) => drop(stop_state.over(how)),
-            (None, None) => drop(stop_state.over(&Settlement::Closed)),
-        }
-        drop(state);
-        stop_state
-    }
-
-    /// The state of a request that is over.
-    pub(crate) fn of_ended(shared: Arc<PeerShared>) -> Arc<Self> {
-        let stop_state = Self::new(shared);
-        drop(stop_state.over(&Settlement::Closed));
-        stop_state
-    }
-
-    /// A cancel that came before the request was made.
-    pub(crate) fn early(&self) -> Option<Cause> {
-        self.lock().early.clone()
-    }
-
-    /// Notes that the request was made, and returns a cancel that came before.
-    pub(crate) fn made(&self, key: OutgoingKey, confirms: bool) -> Option<Cause> {
-        let mut stop_state = self.lock();
-        stop_state.key = Some(key);
-        stop_state.confirms = confirms;
-        stop_state.early.clone()
-    }
-
-    /// Updates the receipt, and returns the wakers of those who wait for it.
-    #[must_use]
-    pub(crate) fn learn(&self, receipt: Receipt) -> Vec<Waker> {
-        let mut stop_state = self.lock();
-        stop_state.receipt = Some(receipt);
-        std::mem::take(&mut stop_state.wakers)
-    }
-
-    /// Notes the end of the call. Returns the wakers of those who wait, and whether it ended without a cancel: then nothing
-    /// follows.
-    #[must_use]
-    pub(crate) fn over(&self, how: &Settlement) -> (Vec<Waker>, bool) {
-        let mut stop_state = self.lock();
-        let over = match how {
-            Settlement::Result(_) | Settlement::PeerError(_) | Settlement::Unreadable(_) => HowEnded::Answered,
-            Settlement::Closed | Settlement::Transport(_) => HowEnded::Closed,
-            Settlement::Cancelled(_) | Settlement::TimedOut { .. } | Settlement::Ended { .. } => HowEnded::Otherwise,
-        };
-        stop_state.over = Some(over);
-        (std::mem::take(&mut stop_state.wakers), over != HowEnded::Otherwise && stop_state.receipt.is_none())
-    }
-
-    /// Notes that nothing more will become known, and returns the wakers of those who wait.
-    #[must_use]
-    pub(crate) fn forget(&self) -> Vec<Waker> {
-        let mut stop_state = self.lock();
-        stop_state.is_forgotten = true;
-        std::mem::take(&mut stop_state.wakers)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, StopRecord> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// The cause of a cancel that a caller asked for, with its reason.
 pub(crate) fn cause(reason: &str) -> Cause {
     let cause = Cause::new(CauseCode::Caller);
     if reason.is_empty() { cause } else { cause.with_text(reason) }
-}
-
-const fn never_sent(cause: Cause, asked: Instant) -> Receipt {
-    Receipt { cause, asked, written: None, outcome: Outcome::NeverSent }
 }

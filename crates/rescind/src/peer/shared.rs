@@ -31,16 +31,16 @@ use super::{
     background::Background,
     current,
     handler::Service,
-    receipt::StopState,
     running_request::RunningRequest,
     slots::{Rare, Slots},
+    stop_state::StopState,
     sync::DriverNotify,
     trace::{LinkTrace, TraceContext},
 };
 
 pub(crate) struct PeerShared {
     origin: tokio::time::Instant,
-    pub(crate) driver_notify: DriverNotify,
+    pub(crate) driver_notify: Arc<DriverNotify>,
     /// Wakes callers that wait for room in the output.
     pub(crate) freed: Notify,
     /// The number of handles; without any, the connection ends.
@@ -94,7 +94,7 @@ impl PeerShared {
         };
         Arc::new(Self {
             origin: tokio::time::Instant::now(),
-            driver_notify: DriverNotify::new(),
+            driver_notify: Arc::new(DriverNotify::new()),
             freed: Notify::new(),
             handles: AtomicUsize::new(0),
             is_driven: AtomicBool::new(false),
@@ -148,7 +148,7 @@ impl PeerShared {
 
     /// Polls `work` once, and leaves the rest to the driver.
     pub(crate) fn drive(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
-        let mut background = Background::new(self, work);
+        let mut background = Background::new(&self.driver_notify, work);
         if !background.poll() {
             return;
         }
@@ -292,6 +292,21 @@ impl PeerState {
         let (waker, rare) = self.calls.settle(key, how);
         wakers.extend(waker);
         rare
+    }
+
+    /// The state for stop handles of the request in this slot, which was made before there was any.
+    pub(crate) fn stop_state(&mut self, at: u32) -> Arc<StopState> {
+        let stop_state = Arc::<StopState>::default();
+        match (self.calls.key(at), self.calls.end(at)) {
+            (Some(key), _) => {
+                stop_state.made(key, !self.conn.dialect().is_silent());
+                self.conn.watch(key);
+                self.stop_states.insert(key, Arc::clone(&stop_state));
+            }
+            (None, Some(how)) => drop(stop_state.over(how)),
+            (None, None) => drop(stop_state.over(&Settlement::Closed)),
+        }
+        stop_state
     }
 
     /// Updates the receipt of a cancel.

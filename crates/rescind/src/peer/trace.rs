@@ -22,18 +22,18 @@ use std::{borrow::Cow, sync::Arc};
 
 use rescind_proto::{
     connection::{ConnectionEvent, IncomingRequest, Settlement},
+    dialect::Dialect,
     id::OutgoingId,
 };
 
 pub(crate) use context::TraceContext;
 
-use super::shared::PeerShared;
 #[cfg(feature = "tracing")]
 use {
     rescind_proto::{
         cause::{Cause, sanitised},
         connection::ReceiptNotice,
-        dialect::{Dialect, Family},
+        dialect::Family,
         id::RequestId,
         json,
         link::{CancelNotice, Verdict},
@@ -180,11 +180,16 @@ pub(crate) struct CallSpan {
 )]
 impl CallSpan {
     /// Makes the span; `None` if no subscriber wants it.
-    pub(crate) fn new(shared: &PeerShared, method: &str, params: &[u8]) -> Option<Arc<Self>> {
+    pub(crate) fn new(
+        link: &LinkTrace,
+        dialect: impl FnOnce() -> &'static Dialect,
+        method: &str,
+        params: &[u8],
+    ) -> Option<Arc<Self>> {
         #[cfg(feature = "tracing")]
         {
-            let names = || SpanNames::new(shared.lock().conn.dialect(), method, Some(params));
-            let span = request_span!("client", "outgoing", shared.link, Empty, names());
+            let names = || SpanNames::new(dialect(), method, Some(params));
+            let span = request_span!("client", "outgoing", link, Empty, names());
             (!span.is_disabled()).then(|| Arc::new(Self { span, end: OnceLock::new() }))
         }
         #[cfg(not(feature = "tracing"))]
@@ -348,13 +353,13 @@ pub(crate) const fn tells(_event: &ConnectionEvent) -> bool {
     false
 }
 
-/// Logs an event.
+/// Logs an event; `in_flight` counts the requests of ours that wait.
 #[cfg(feature = "tracing")]
-pub(crate) fn event(shared: &PeerShared, event: &ConnectionEvent) {
-    let conn = shared.link.conn;
+pub(crate) fn event(link: &LinkTrace, in_flight: impl FnOnce() -> usize, event: &ConnectionEvent) {
+    let conn = link.conn;
     match event {
-        ConnectionEvent::Cancel(notice) => cancel(&shared.link, notice),
-        ConnectionEvent::Receipt(notice) => receipt(shared, notice),
+        ConnectionEvent::Cancel(notice) => cancel(link, notice),
+        ConnectionEvent::Receipt(notice) => receipt(link, in_flight, notice),
         ConnectionEvent::Stopped(stopped) => tracing::debug!(
             conn,
             id = %text(&stopped.id.0),
@@ -388,7 +393,7 @@ pub(crate) fn event(shared: &PeerShared, event: &ConnectionEvent) {
 }
 
 #[cfg(not(feature = "tracing"))]
-pub(crate) const fn event(_shared: &PeerShared, _event: &ConnectionEvent) {}
+pub(crate) fn event(_link: &LinkTrace, _in_flight: impl FnOnce() -> usize, _event: &ConnectionEvent) {}
 
 #[cfg(feature = "tracing")]
 fn cancel(link: &LinkTrace, notice: &CancelNotice) {
@@ -421,11 +426,11 @@ fn cancel(link: &LinkTrace, notice: &CancelNotice) {
 }
 
 #[cfg(feature = "tracing")]
-fn receipt(shared: &PeerShared, notice: &ReceiptNotice) {
-    let conn = shared.link.conn;
+fn receipt(link: &LinkTrace, in_flight: impl FnOnce() -> usize, notice: &ReceiptNotice) {
+    let conn = link.conn;
     let outcome = notice.receipt.outcome;
     if outcome == Outcome::Sent {
-        let in_flight = shared.lock().conn.waiting();
+        let in_flight = in_flight();
         tracing::info!(
             conn,
             id = %text(&notice.id.0),

@@ -26,7 +26,7 @@ const CIRCLES: &[(&str, &str, usize)] = &[
     ("http", "shell", 2),
     ("http", "shell::client", 3),
     ("rescind", "peer", 2),
-    ("rescind", "peer", 11),
+    ("rescind", "peer", 6),
     ("rescind", "relay", 2),
     ("rescind", "relay::admin", 4),
     ("sign-in", "", 3),

@@ -49,7 +49,7 @@ const CRATES: &[(&str, usize)] = &[
     ("ledger", 2_100),
     ("parts", 1_350),
     ("proto", 14_750),
-    ("rescind", 16_500),
+    ("rescind", 16_550),
     ("sign-in", 2_200),
     ("tasks", 4_800),
     ("testkit", 10_200),
