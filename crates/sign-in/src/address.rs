@@ -18,8 +18,8 @@ pub(crate) enum AddressFault {
     Here,
 }
 
-/// Reads a URL that `server` has named, to be asked on its behalf. It has to be https, but for a server on this machine; and
-/// nobody else leads us to what listens on this machine.
+/// Reads a URL that `server` has named, to be asked on its behalf. It has to be https, except for a server on this machine.
+/// Only such a server may name an address on this machine.
 pub(crate) fn named_by(server: &Uri, text: &str) -> Result<Uri, AddressFault> {
     let url: Uri = text.trim().parse().map_err(|_| AddressFault::NotUrl)?;
     let is_plain = url.authority().is_some_and(|authority| !authority.as_str().contains('@'));
@@ -34,13 +34,13 @@ pub(crate) fn named_by(server: &Uri, text: &str) -> Result<Uri, AddressFault> {
     }
 }
 
-/// Whether a token may be sent there: nobody on the way can read it.
+/// Whether a token may be sent there without being read on its way.
 pub(crate) fn may_have_token(server: &Uri) -> bool {
     server.scheme_str() == Some("https") || is_here(server)
 }
 
-/// Whether a URL says of itself that it leads to this machine. Another name may lead here, too: that is for whoever
-/// connects to find out.
+/// Whether the host in a URL is this machine by its form. Other names may lead here, too: the driver that connects finds
+/// that out.
 pub(crate) fn is_here(url: &Uri) -> bool {
     let host = url.host().unwrap_or_default().trim_matches(['[', ']']).to_ascii_lowercase();
     let host = host.strip_suffix('.').unwrap_or(&host);
@@ -81,7 +81,7 @@ pub(crate) fn covers(outer: &Uri, inner: &Uri) -> bool {
     origin(outer) == origin(inner) && below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
 }
 
-/// Whether two texts name one issuer. A slash that is the whole of a path is no other one.
+/// Whether two texts name one issuer. A path that is only a slash makes no difference.
 pub(crate) fn is_issuer(one: &str, other: &str) -> bool {
     let plain = |text: &str| text.strip_suffix('/').unwrap_or(text).to_owned();
     plain(one) == plain(other)
@@ -146,7 +146,7 @@ mod tests {
             ("[::2]", false),
             ("[::ffff:10.0.0.1]", false),
             ("[2001:db8::1]", false),
-            // Only whoever resolves them finds out.
+            // Only resolving them shows where they lead.
             ("127.1", false),
             ("2130706433", false),
             ("0x7f000001", false),

@@ -1,4 +1,4 @@
-//! What an authorization server says of itself (RFC 8414; OpenID Connect Discovery).
+//! An authorization server's description of itself (RFC 8414; OpenID Connect Discovery).
 
 use http::Uri;
 
@@ -16,13 +16,13 @@ pub(crate) struct AuthorizationServer {
     pub(crate) registration: Option<Uri>,
     pub(crate) device: Option<Uri>,
     pub(crate) revocation: Option<Uri>,
-    /// How clients may prove who they are; `None` if it does not say so.
+    /// How clients may prove who they are; `None` if it names no way.
     pub(crate) authentication: Option<Vec<String>>,
     /// It takes the URL of a document in place of a registered client.
     pub(crate) takes_documents: bool,
     /// Each of its redirects names it (RFC 9207).
     pub(crate) names_itself: bool,
-    /// It may give refresh tokens to whoever asks for [`Scopes::OFFLINE`] only (OpenID Connect, 11).
+    /// It may give refresh tokens only to clients that ask for [`Scopes::OFFLINE`] (OpenID Connect, 11).
     pub(crate) knows_offline: bool,
 }
 

@@ -51,7 +51,7 @@ pub(crate) enum Authentication {
 /// A client of one authorization server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Client {
-    /// Whose client it is: to nobody else it is said.
+    /// The server whose client it is. No other server receives it.
     pub(crate) issuer: String,
     pub(crate) id: String,
     pub(crate) secret: Option<Secret>,
@@ -164,7 +164,7 @@ impl Client {
         })
     }
 
-    /// Adds to a form what says who asks; and the header for it, where it stands there.
+    /// Adds the client's identity to a form, and returns the header for it where it belongs there.
     pub(crate) fn authenticate(&self, form: Form) -> (Form, Option<HeaderValue>) {
         let secret = self.secret.as_ref().map_or("", Secret::expose);
         match self.authentication {
@@ -183,7 +183,7 @@ impl Client {
     }
 }
 
-/// How a client with a secret proves who it is: as it was told, else as the server offers, else as RFC 7591 has it.
+/// How a client with a secret proves who it is: as registered, else as the server offers, else by the default of RFC 7591.
 fn with_secret(server: &AuthorizationServer, told: Option<&str>) -> Authentication {
     let offers = |method: &str| server.authentication.as_ref().is_some_and(|all| all.iter().any(|one| one == method));
     let offered = match offers("client_secret_post") && !offers("client_secret_basic") {

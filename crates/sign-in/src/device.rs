@@ -15,7 +15,7 @@ use crate::{
 /// The name of this way.
 pub(crate) const GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
 
-/// How often to ask where the server does not say (RFC 8628, 3.2); and by how much seldomer when it says so (3.5).
+/// Seconds between two questions where the server names none (RFC 8628, 3.2), and how many more after `slow_down` (3.5).
 const INTERVAL: u64 = 5;
 
 /// The longest pause and the longest life of a code that are believed, in seconds.

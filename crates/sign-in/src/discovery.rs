@@ -13,7 +13,7 @@ use crate::{
 /// How to sign in at a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Discovered {
-    /// What the server says of itself; `None` for one of 2025-03-26.
+    /// The server's description of itself; `None` for one of 2025-03-26.
     pub(crate) resource: Option<Resource>,
     pub(crate) authorization: AuthorizationServer,
 }
@@ -48,7 +48,7 @@ pub(crate) async fn discover(
     Ok(Discovered { resource: Some(resource), authorization })
 }
 
-/// The page of a server about itself: where it says, else beside its path, else at its root.
+/// The page of a server about itself: at the address it names, else beside its path, else at its root.
 async fn resource(http: &dyn Http, server: &Uri, challenge: &Challenge) -> Result<Option<Resource>, SignInError> {
     if let Some(named) = &challenge.resource_metadata {
         let url = address::named_by(server, named)

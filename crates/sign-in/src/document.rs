@@ -20,7 +20,7 @@ impl Document {
         self.0.get(name)?.as_str().filter(|text| !text.is_empty())
     }
 
-    /// A list of texts. What is in it and is none is left out; what is no list is an empty one.
+    /// A list of texts, without its members of other types; empty if the member is not a list.
     pub(crate) fn texts(&self, name: &str) -> Option<Vec<String>> {
         let list = self.0.get(name).filter(|list| !list.is_null())?;
         let texts = list.as_array().into_iter().flatten().filter_map(Value::as_str);

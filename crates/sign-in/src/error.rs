@@ -1,13 +1,13 @@
-//! Why nobody is signed in.
+//! Why signing in did not succeed.
 
 use http::Uri;
 
 use crate::{HttpError, VaultError, address};
 
-/// The most characters that are repeated of what a server said.
+/// The most characters of a server's text that are repeated.
 const MAX_EXCERPT: usize = 200;
 
-/// Why signing in did not succeed. What servers say in it is cut, and has no control characters; whoever shows it on a
+/// Why signing in did not succeed. Text of servers in it is cut and has no control characters. A program that shows it on a
 /// terminal cleans it all the same.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -20,7 +20,7 @@ pub enum SignInError {
         /// What is wrong.
         why: String,
     },
-    /// The server does not say how to sign in, and the ways of 2025-03-26 lead nowhere.
+    /// The server names no way to sign in, and the ways of 2025-03-26 lead nowhere.
     #[error("the server does not say how to sign in")]
     NoWay,
     /// Others could read the token on its way to the server.
@@ -40,10 +40,10 @@ pub enum SignInError {
         /// What is wrong with it.
         why: String,
     },
-    /// There is no client to sign in as.
+    /// No client is known to sign in as.
     #[error("{0}")]
     Client(String),
-    /// The person, or the server on his behalf, said no.
+    /// The person, or the server on its behalf, refused.
     #[error("access was denied")]
     Denied,
     /// The authorization server refused, in its own words.
@@ -51,7 +51,7 @@ pub enum SignInError {
     Refused {
         /// The code of RFC 6749, such as `invalid_grant`.
         error: String,
-        /// What it said beside; may be empty.
+        /// Its description of the error; may be empty.
         description: String,
     },
     /// The redirect came from another server than the one that was asked (RFC 9207).
@@ -66,11 +66,11 @@ pub enum SignInError {
     /// The person did not come back.
     #[error("nobody signed in within {0} minutes")]
     TooLate(u64),
-    /// Nobody is signed in, and there is nobody who could be asked here.
+    /// A person has to sign in, and none can be asked here.
     #[error("nobody is signed in")]
     Nobody,
-    /// The server refuses a token that was just given for it. The person is not asked again within the hour, unless he
-    /// signs in by himself.
+    /// The server refuses a token that was just given for it. The person is not asked again within the hour, except by
+    /// an explicit sign-in.
     #[error("the server refuses the token that was just given; no browser is opened for it again within the hour")]
     StillRefused,
     /// Another process has asked the person meanwhile, for all that waited, and in vain.
@@ -109,7 +109,7 @@ fn said(description: &str) -> String {
     if description.is_empty() { String::new() } else { format!(" ({description})") }
 }
 
-/// What a server said, cut, and without control characters.
+/// A server's text, cut, and without control characters.
 pub(crate) fn excerpt(text: &str) -> String {
     let mut kept: String = text.chars().filter(|letter| !letter.is_control()).take(MAX_EXCERPT).collect();
     if text.chars().count() > MAX_EXCERPT {

@@ -12,7 +12,7 @@ const LONGEST: u64 = 366 * 24 * 60 * 60;
 pub(crate) struct Tokens {
     pub(crate) access: Secret,
     pub(crate) refresh: Option<Secret>,
-    /// For how many seconds the first is good; `None` if nobody says so.
+    /// For how many seconds the access token is good; `None` if that is not known.
     pub(crate) lasts: Option<u64>,
     /// What it may be used for; `None` for what was asked.
     pub(crate) scopes: Option<Scopes>,
@@ -36,7 +36,7 @@ pub(crate) async fn submit(
     let reply = web::post(http, url, content, authorization, form.into_text()).await?;
     let answer = Document::read(&reply.body);
     let text = |name: &str| answer.as_ref().and_then(|answer| answer.text(name)).map(excerpt);
-    // Some servers say it with the status 200.
+    // Some servers report it with the status 200.
     if let Some(error) = text("error") {
         let description = text("error_description").unwrap_or_default();
         return Err(SignInError::Refused { error, description });

@@ -8,7 +8,7 @@ use std::{
 
 use tokio::{sync::watch, task::AbortHandle};
 
-/// Work of one kind. While it is under way, whoever wants it waits for the same.
+/// Work of one kind. While it is under way, all callers that want it wait for the same.
 pub(crate) struct Flight<T> {
     current: Mutex<Weak<Shared<T>>>,
 }

@@ -28,8 +28,8 @@ pub(crate) struct World {
 /// Completes when the person need not be asked any more.
 pub(crate) type Spared<'a> = Pin<&'a mut (dyn Future<Output = ()> + Send + 'a)>;
 
-/// Signs in, as the person agrees to; `None` if he was spared that while he was waited for. `known` is an earlier sign-in, whose client serves again and whose scopes are kept.
-/// The browser waits for what comes of it, if it came back.
+/// Signs in, as the person agrees to; `None` if the person was spared that during the wait. `known` is an earlier sign-in:
+/// its client serves again and its scopes are kept. A browser that came back waits for the outcome.
 pub(crate) async fn sign_in(
     world: &World,
     person: &dyn Person,
@@ -202,7 +202,7 @@ async fn client(
     Client::register(&*world.http, server, redirect, &scopes).await
 }
 
-/// Waits for a person who pastes the URL that his browser was sent to.
+/// Waits for a person to paste the URL that the browser was sent to.
 async fn pasted(person: &dyn Person, state: &Secret) -> Secret {
     loop {
         let text = person.pasted().await;

@@ -61,7 +61,7 @@ mod tests {
         assert_eq!(value("a=1+2", "a").as_deref(), Some("1 2"));
     }
 
-    /// Whoever reads the first and whoever reads the last would not mean the same.
+    /// A reader of the first value and a reader of the last would not mean the same.
     #[test]
     fn a_value_that_stands_twice_is_none() {
         assert_eq!(value("code=a&code=b", "code"), None);

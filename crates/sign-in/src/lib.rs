@@ -1,7 +1,7 @@
 //! Signing in to MCP servers, as a client: OAuth 2.1 as the revisions of MCP ask it.
 //!
-//! A document that somebody else wrote says nothing until it was checked against what was asked: the server that a token is
-//! for, the issuer that gives it, the state of the person's redirect. Nothing is kept before all of that is right.
+//! A document from outside counts only once it was checked against the question: the server that a token is for, the
+//! issuer that gives it, the state of the person's redirect. Nothing is kept before all of that is right.
 //!
 //! The crate sends no bytes itself: [`Http`] does, and [`Person`] is who can be asked. With its feature `sign-in`, the crate
 //! `rescind-http` does all of that for a client: `HttpTransport::signing_in(config, vault, person)`.

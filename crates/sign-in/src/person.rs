@@ -1,4 +1,4 @@
-//! Whoever can be asked to sign in.
+//! The person that can be asked to sign in.
 
 use std::{fmt, future::Future, pin::Pin};
 
@@ -11,7 +11,7 @@ pub enum Invitation {
         /// The page of the authorization server. It holds the state of this sign-in: not for the arguments of a program,
         /// which others can see.
         url: String,
-        /// A link that leads there once, and says nothing.
+        /// A link that leads there once, and holds no secret.
         link: String,
     },
     /// Open a page on any device, and type a code there (RFC 8628).
@@ -23,7 +23,7 @@ pub enum Invitation {
     },
 }
 
-/// A text that a person pastes. Never ready where nobody can.
+/// A text that a person pastes. Never ready where pasting is not possible.
 pub type Pasting<'a> = Pin<Box<dyn Future<Output = String> + Send + 'a>>;
 
 /// A person, and how to reach it.
@@ -33,10 +33,10 @@ pub trait Person: Send + Sync {
     /// Asks. It does not wait for what comes of it.
     fn invite(&self, invitation: &Invitation);
 
-    /// Tells that another process asks already, and that its answer is waited for.
+    /// Shows that another process asks already, and that its answer is awaited.
     fn wait(&self) {}
 
-    /// Tells that what was pasted is of no use.
+    /// Shows that the pasted text is of no use.
     fn refuse(&self, _why: &str) {}
 
     /// Waits for the URL to which the person's browser was redirected, where it cannot reach this machine.

@@ -38,7 +38,7 @@ pub struct Record {
 /// One time that a person signed in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Grant {
-    /// Tells it from others; 0 for one that an older version has kept.
+    /// Distinguishes it from others; 0 for one that an older version has kept.
     pub(crate) number: u64,
     /// Seconds since 1970.
     pub(crate) at: u64,
@@ -82,7 +82,7 @@ impl Record {
         &self.scopes
     }
 
-    /// When the token expires, in seconds since 1970; `None` if nobody says so.
+    /// When the token expires, in seconds since 1970; `None` if that is not known.
     #[must_use]
     pub const fn expires_at(&self) -> Option<u64> {
         self.expires_at

@@ -63,7 +63,7 @@ pub(crate) struct Arrival {
     stream: TcpStream,
 }
 
-/// What a redirect with the right state says.
+/// The content of a redirect with the right state.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// A code, to be exchanged for tokens.
@@ -167,17 +167,17 @@ impl Shared {
 }
 
 impl Arrival {
-    /// Shows the person what has come of it. It does not matter if nobody looks.
+    /// Shows the person the outcome. It does not matter if the browser has gone.
     pub(crate) async fn show(mut self, text: &str) {
         let _ = tokio::time::timeout(PATIENCE, respond(&mut self.stream, "200 OK", "", text)).await;
     }
 }
 
-/// Reads a redirect: whether it is the one that was awaited, and what it says.
+/// Reads a redirect: whether it is the awaited one, and its content.
 ///
 /// # Errors
 ///
-/// It is the one that was awaited, and not from `issuer` (RFC 9207), or says that access was denied.
+/// It is the awaited one, and is not from `issuer` (RFC 9207) or reports that access was denied.
 pub(crate) fn judge(query: &str, state: &Secret, issuer: &str, names_itself: bool) -> Result<Verdict, SignInError> {
     let value = |name: &str| form::value(query, name).filter(|value| !value.is_empty());
     let (code, error) = (value("code"), value("error"));

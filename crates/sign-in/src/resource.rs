@@ -7,7 +7,7 @@ use crate::{Scopes, SignInError, address, document::Document, error::excerpt};
 /// How errors name the page.
 const PAGE: &str = "page about the server";
 
-/// What such a page says, checked.
+/// The content of such a page, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Resource {
     /// The name under which a token is asked for (RFC 8707).
@@ -19,8 +19,8 @@ pub(crate) struct Resource {
 }
 
 impl Resource {
-    /// Reads the page of `server`. It has to name that server, or what it lies within: a token for anybody else would be
-    /// said to the wrong one.
+    /// Reads the page of `server`. It has to name that server, or a resource that contains it: a token for another
+    /// server would be sent to the wrong one.
     pub(crate) fn read(server: &Uri, body: &[u8]) -> Result<Self, SignInError> {
         let refused = |why: String| Err(SignInError::page(PAGE, why));
         let Some(page) = Document::read(body) else { return refused("it cannot be read".to_owned()) };

@@ -1,4 +1,4 @@
-//! Text that is shown to nobody.
+//! Text that is not shown.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 use ring::digest::{SHA256, digest};
 use subtle::ConstantTimeEq;
 
-/// A token, a code, a verifier or the like. Its `Debug` says nothing of it.
+/// A token, a code, a verifier or the like. Its `Debug` shows nothing of it.
 #[derive(Clone)]
 pub struct Secret(String);
 
@@ -23,20 +23,19 @@ impl Secret {
         &self.0
     }
 
-    /// A new one that nobody can guess: 256 random bits, in letters that may stand in a URL.
+    /// A new one that cannot be guessed: 256 random bits, in letters that may stand in a URL.
     pub(crate) fn random() -> Result<Self, getrandom::Error> {
         let mut bytes = [0; 32];
         getrandom::fill(&mut bytes)?;
         Ok(Self(BASE64_URL_SAFE_NO_PAD.encode(bytes)))
     }
 
-    /// What is said of it in public, so that whoever shows it later is known by it: the challenge `S256` of a verifier
-    /// (RFC 7636).
+    /// A public text that proves the secret when it is shown later: the challenge `S256` of a verifier (RFC 7636).
     pub(crate) fn s256(&self) -> String {
         BASE64_URL_SAFE_NO_PAD.encode(digest(&SHA256, self.0.as_bytes()))
     }
 
-    /// Whether it is this text. How long that takes does not tell how much of it is right.
+    /// Whether it is this text. The time that it takes does not depend on how much of it is right.
     pub(crate) fn is(&self, text: &str) -> bool {
         self.0.as_bytes().ct_eq(text.as_bytes()).into()
     }

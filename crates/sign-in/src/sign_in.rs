@@ -20,14 +20,14 @@ use crate::{
 /// How often one request may be refused and sent again.
 const MAX_ATTEMPTS: u32 = 3;
 
-/// For so many seconds after a person has signed in a token counts as just given: whoever refuses it refuses the next one,
-/// too.
+/// For so many seconds after a person has signed in, a token counts as just given: a server that refuses it would refuse
+/// the next one, too.
 const FRESH: u64 = 10 * 60;
 
 /// For so many seconds a person is not asked again on behalf of a server that has refused such a token.
 const REST: u64 = 60 * 60;
 
-/// What a server is asked to see whether it wants a sign-in. It means nothing, and harms nobody.
+/// What a server is asked to see whether it wants a sign-in. It means nothing and does no harm.
 const QUESTION: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 
 /// How to sign in.
@@ -91,14 +91,14 @@ struct Inner {
 struct State {
     is_loaded: bool,
     record: Option<Record>,
-    /// The last time that a person was asked in vain. He is not asked again by itself.
+    /// The last time that a person was asked in vain. The person is asked again only on an explicit request.
     failed: Option<Failed>,
 }
 
 /// What came of asking a person in vain.
 struct Failed {
     error: SignInError,
-    /// The sign-in that was kept then. After another one he may be asked again.
+    /// The sign-in that was kept then. After another one the person may be asked again.
     grant: Option<Grant>,
     /// Seconds since 1970.
     at: u64,
@@ -119,7 +119,7 @@ impl Default for Settings {
 }
 
 impl SignIn {
-    /// The sign-in at `server` that `vault` keeps, or may keep. Without a person nobody is ever asked.
+    /// The sign-in at `server` that `vault` keeps, or may keep. Without `person` no one is ever asked.
     #[must_use]
     pub fn new(
         server: Uri,
@@ -164,23 +164,23 @@ impl SignIn {
     /// Sees to it that a request which was refused may be sent again. However many are refused, one token is asked for; and
     /// however many processes wait for the person, one of them asks at a time, and its answer is that of all.
     ///
-    /// If the server then refuses what the person has just signed in for, he is not asked again: not within an hour, unless
-    /// a sign-in is kept that another process has asked for.
+    /// If the server then refuses the token that the person has just signed in for, the person is not asked again within an
+    /// hour, unless another process has obtained a sign-in since.
     ///
-    /// Dropping the future is giving up the wait. Once nobody waits any more, a person is no longer asked: nothing listens
-    /// for his browser, and nothing is kept. A token that is being renewed is renewed to the end, since the old one may be
+    /// Dropping the future ends the wait. Once no caller waits any more, the person is not asked any longer: nothing listens
+    /// for the browser, and nothing is kept. A token that is being renewed is renewed to the end, since the old one may be
     /// void already.
     ///
     /// # Errors
     ///
-    /// There is no other token. The request is not to be sent again.
+    /// No other token could be had. The request must not be sent again.
     pub async fn renew(&self, refused: &Refused) -> Result<(), SignInError> {
         let inner = &self.inner;
         inner.require_encryption()?;
         let known = inner.reload()?;
         let now = (inner.world.clock)();
         let grant = known.as_ref().map(|known| known.grant);
-        // Whatever else: a server that is never content, or whose tokens expire at once, has nobody asked for ever.
+        // In any case: a server that is never content, or whose tokens expire at once, must not make us ask for ever.
         if refused.attempt >= MAX_ATTEMPTS {
             return Err(inner.failed(SignInError::StillRefused, grant));
         }
@@ -222,7 +222,7 @@ impl SignIn {
         self.inner.signing_in.join(Lasts::WhileAwaited, ask).await.unwrap_or_else(broke_off)
     }
 
-    /// Signs in, whoever is signed in now.
+    /// Signs in, also where a sign-in is kept already.
     ///
     /// Dropping the future ends it: nothing listens for the person's browser, and nothing is kept.
     ///
@@ -248,7 +248,7 @@ impl SignIn {
     }
 
     /// Forgets the sign-in, and has the server do so, too (RFC 7009). Gives what was kept, and whether the server agreed:
-    /// `None` if it cannot be told.
+    /// `None` if that cannot be known.
     ///
     /// # Errors
     ///
@@ -385,7 +385,7 @@ impl Inner {
         asked.map(drop)
     }
 
-    /// Asks the person, and keeps what comes of it; `None` if he was spared that.
+    /// Asks the person, and keeps the outcome; `None` if the person was spared that.
     async fn ask(
         &self,
         person: &dyn Person,

@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(40);
 /// How often the lock is tried.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Bytes before the words of an outcome, which tell it from another.
+/// Random bytes before the words of an outcome: two outcomes with the same words differ.
 const NONCE: usize = 16;
 
 /// The longest file that is read, in bytes.
@@ -41,7 +41,7 @@ pub enum VaultError {
     File {
         /// Which.
         path: String,
-        /// What the system said.
+        /// The system's error.
         why: String,
     },
     /// Others can read it or put another in its place, or it is theirs.
@@ -66,7 +66,7 @@ const WATCH_PAUSE: Duration = Duration::from_millis(250);
 #[derive(Debug)]
 pub(crate) struct Turn {
     _lock: File,
-    /// Where the others read what came of it, if nobody was signed in.
+    /// Where the other processes read the outcome, if it was not a sign-in.
     outcome: PathBuf,
 }
 
@@ -101,7 +101,7 @@ impl Vault {
         Ok(Record::read(&text).filter(|record| record.server == server && record.profile == profile))
     }
 
-    /// Keeps a sign-in, in place of an earlier one, for whoever has its lock. It is on disk when this returns.
+    /// Keeps a sign-in, in place of an earlier one; the caller has its lock. It is on disk when this returns.
     pub(crate) fn write(&self, _lock: &Locked, record: &Record) -> Result<(), VaultError> {
         let path = self.path(&record.server, &record.profile);
         let beside = path.with_extension("new");
@@ -205,7 +205,7 @@ impl Vault {
         Ok(())
     }
 
-    /// The file of a sign-in. Its name does not say where anyone is signed in.
+    /// The file of a sign-in. Its name does not reveal the server.
     fn path(&self, server: &str, profile: &str) -> PathBuf {
         let name = digest(&SHA256, format!("{server}\n{profile}").as_bytes());
         let name: String = name.as_ref()[..16].iter().map(|byte| format!("{byte:02x}")).collect();
@@ -214,8 +214,8 @@ impl Vault {
 }
 
 impl Turn {
-    /// Tells those who wait for their turn that the person was asked in vain. Where that cannot be told they ask
-    /// themselves.
+    /// Reports to the processes that wait for their turn that the person was asked in vain. Where that is not possible they
+    /// ask themselves.
     pub(crate) fn tell(&self, words: &str) {
         // So that the same words twice are not the same outcome.
         let mut text = vec![0; NONCE];

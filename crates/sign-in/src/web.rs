@@ -37,7 +37,7 @@ pub struct Reply {
     pub body: Bytes,
 }
 
-/// Why there is no response.
+/// Why no response came.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HttpError {
@@ -47,7 +47,7 @@ pub enum HttpError {
     /// The response is longer than [`MAX_BODY`].
     #[error("its answer is longer than {MAX_BODY} bytes")]
     TooLarge,
-    /// There was no response in time.
+    /// No response came in time.
     #[error("no answer within {PATIENCE:?}")]
     TooSlow,
     /// The response leads elsewhere, or in a circle.
@@ -84,7 +84,7 @@ pub(crate) async fn get(http: &dyn Http, url: &Uri) -> Result<Reply, SignInError
     Err(SignInError::http(&url, &HttpError::Redirect("yet another page".to_owned())))
 }
 
-/// POSTs a body. No redirect is followed: what is sent is for nobody else.
+/// POSTs a body. No redirect is followed: what is sent is for this server alone.
 pub(crate) async fn post(
     http: &dyn Http,
     url: &Uri,
