@@ -3,7 +3,7 @@
 //!
 //! To the server it is one call, and it waits for its answers. To the client it is several, one after the other, and
 //! between them it has nothing in flight. A question belongs to the only call in flight that may ask; where there are
-//! several, or one was cancelled a moment ago, nobody could say whose it is, and it is refused.
+//! several, or one was cancelled a moment ago, its call is not known, and it is refused.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -29,7 +29,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(super) struct Asking {
     seed: Seed,
-    /// The call for which the server has asked something.
+    /// The call that the server asks questions for.
     asker: Option<Asker>,
     /// Calls that the server answered while their client had nothing in flight.
     ended: VecDeque<Ended>,
@@ -43,7 +43,7 @@ pub(super) struct Asking {
     cancel_waits: bool,
 }
 
-/// A call for which the server has asked something.
+/// A call that the server asks questions for.
 #[derive(Clone, Debug, Hash)]
 pub(super) struct Asker {
     own: i64,
@@ -51,7 +51,7 @@ pub(super) struct Asker {
     questions: VecDeque<Question>,
     /// How many it has asked.
     asked: u32,
-    /// The token under which the client hears of progress now.
+    /// The token under which the client receives progress now.
     token: Option<RequestId>,
     /// Its client has been answered, and is to call again.
     pause: Option<Pause>,
@@ -95,7 +95,7 @@ pub(super) enum Answer {
 /// Questions of one call that wait at once, and answers that wait for a retry.
 pub(super) const MOST: usize = 16;
 
-/// After this time a server that has heard a cancel asks nothing more for it.
+/// After this time a server that has received a cancel asks nothing more for its request.
 const HEARD_WITHIN: Duration = Duration::from_secs(60);
 
 const NOBODY: &str = "no call is in flight that may ask something of this client";
@@ -131,7 +131,7 @@ impl Asking {
         pause.map(|pause| pause.due).into_iter().chain(self.ended.front().map(|ended| ended.pause.due)).min()
     }
 
-    /// The state of the next round. It says nothing of what it stands for, is good once, and cannot be guessed.
+    /// The state of the next round. It reveals nothing, is good once, and cannot be guessed.
     fn state(&mut self) -> Box<str> {
         self.rounds += 1;
         format!("{}.{:016x}", self.rounds, self.seed.hash(&self.rounds)).into()
@@ -218,7 +218,7 @@ impl Bridge {
         }
     }
 
-    /// The call for which a question of this kind is asked.
+    /// The call that a question of this kind belongs to.
     fn asker_of(&self, now: Instant, kind: Option<Kind>) -> Result<i64, &'static str> {
         let kind = kind.ok_or(super::NO_QUESTIONS)?;
         if self.calls.askers() == 0 {
@@ -324,7 +324,7 @@ impl Bridge {
         }
     }
 
-    /// The server has answered a call of which its client waits for nothing now.
+    /// The server has answered a call while its client has nothing in flight for it.
     pub(super) fn keep_answer(&mut self, call: Call, body: &ResponseBody<'_>) {
         let Some(Asker { pause: Some(pause), .. }) = self.end_asker(call.own) else {
             return self.cancel_unknown_task(&call, body);
@@ -355,10 +355,10 @@ impl Bridge {
         Some(asker)
     }
 
-    /// Notes that the server was told to cancel a call.
+    /// Notes that a call is cancelled at the server.
     pub(super) fn asker_cancelled(&mut self, now: Instant, cancelled: Cancelled) {
         if cancelled.may_ask {
-            // A server that is told nothing, since it is to say first which task the call is, hears nothing later.
+            // A cancel that is held back until the server names the call's task is not sent later.
             (self.asking.cancelled_at, self.asking.cancel_waits) = (Some(now), !self.pending().is_empty());
         }
         self.end_asker(cancelled.own);
@@ -385,7 +385,7 @@ impl Bridge {
         }
     }
 
-    /// The client says that it does not call again ([`ABANDONED`](mcp::ABANDONED)).
+    /// The client reports that it does not call again ([`ABANDONED`](mcp::ABANDONED)).
     pub(super) fn handle_abandoned(&mut self, now: Instant, params: Option<&[u8]>) {
         let state = params.and_then(|params| json::member(params, "requestState")).and_then(json::text);
         let state = state.unwrap_or_default();
@@ -453,7 +453,7 @@ impl Bridge {
         let is_its =
             |asker: &&Asker| token.is_some() && self.calls.get(asker.own).and_then(Call::token) == token.as_ref();
         let Some(asker) = asker.filter(is_its) else { return self.pass_to_client(body) };
-        // It waits for nothing now, or did not want to hear of it this time.
+        // The client has nothing in flight now, or did not ask for progress this time.
         let Some(now) = asker.token.clone().filter(|_| asker.pause.is_none()) else { return };
         let Some(span) = named.and_then(|named| frame::span_of(body, named)) else { return };
         self.say(|out| frame::splice(body, span, &now, out));

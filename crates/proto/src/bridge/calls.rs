@@ -12,7 +12,7 @@ use crate::{
     time::Instant,
 };
 
-/// Requests that the server has and has not answered, or was told to cancel.
+/// Requests at the server: not answered, or cancelled.
 #[derive(Clone, Debug)]
 pub(super) struct Calls {
     table: Table<Call>,
@@ -25,7 +25,7 @@ pub(super) struct Calls {
     askers: (usize, i64),
     /// Bytes of params, and of what is known of tasks, that are kept.
     kept_bytes: usize,
-    /// Cancelled calls of which the server is told nothing before it says which task they are (MCP-C13).
+    /// Cancelled calls whose cancel is held back until the server names their task (MCP-C13).
     unheard: usize,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Calls {
 pub(super) enum Style {
     /// It begins with `initialize`.
     InSession,
-    /// Every request says what it is of.
+    /// Every request describes itself in `_meta`.
     Enveloped,
 }
 
@@ -43,9 +43,9 @@ pub(super) enum Style {
 pub(super) enum Asked {
     Discover,
     Initialize,
-    /// To hear of changes, for a client with a session.
+    /// Reports of changes, for a client with a session.
     Listen,
-    /// Something whose answer says nothing.
+    /// Something whose answer does not matter.
     Nothing,
     /// For the result of a task, so that the server asks what it wants to know for that.
     TaskResult,
@@ -55,7 +55,7 @@ pub(super) enum Asked {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Form {
     Plain,
-    /// A result may be kept by whoever gets it (2026-07-28).
+    /// The receiver may keep the result (2026-07-28).
     Kept,
     /// As that, and it names tools.
     Tools,
@@ -150,7 +150,7 @@ impl Entry for Call {
 }
 
 impl Call {
-    /// It is cancelled, and the server is not told before it says which task it is.
+    /// Whether its cancel is held back until the server names its task.
     fn is_unheard(&self) -> bool {
         self.is_cancelled && self.form == Form::Task(Step::Make)
     }
@@ -250,7 +250,7 @@ impl Calls {
         client_id
     }
 
-    /// The client of this call was answered, and what the server says to it is for nobody: returns the id that the client
+    /// Gives up a call whose client is answered without the server: its answer is dropped. Returns the id that the client
     /// knew.
     pub(super) fn give_up(&mut self, now: Instant, own: i64) -> Option<RequestId> {
         let client_id = self.pause(own);
@@ -279,7 +279,7 @@ impl Calls {
         self.table.get(self.table.by_id(&own)?)
     }
 
-    /// Whether the server may ask something for a call that is cancelled, since it is not told.
+    /// Whether the server may still ask something for a cancelled call, since the cancel is held back.
     pub(super) const fn has_unheard(&self) -> bool {
         self.unheard > 0
     }

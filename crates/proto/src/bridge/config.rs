@@ -9,12 +9,12 @@ pub struct BridgeConfig {
     /// it, so that a client which speaks both begins a session: that takes nothing away from either. A client with a
     /// session before a server that knows none is always served, since it could do nothing else.
     pub serves_modern: bool,
-    /// Whether several clients are behind the link, of either era. Then the server is greeted in our own name, and asks
-    /// nobody anything (D42).
+    /// Whether several clients are behind the link, of either era. Then the server is greeted in our own name, and cannot
+    /// ask anything (D42).
     pub is_shared: bool,
     /// Whether one client alone is behind the link, or those of one person, so that they can be asked what the server wants
-    /// to know: by the result of a call, or as a question, as their era has it. Without, the server is told that nobody can
-    /// be asked (D42).
+    /// to know: by the result of a call, or as a question, as their era has it. Without, the server receives no
+    /// capability to ask anything (D42).
     pub may_ask: bool,
     /// How long a client without a session may take to call again with what the server has asked; then the call is
     /// cancelled at the server.

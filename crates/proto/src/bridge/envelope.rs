@@ -1,4 +1,4 @@
-//! What a request of 2026-07-28 says in `_meta`: its revision, its client, and how much it wants to be logged.
+//! The description of a request of 2026-07-28 in its `_meta`: its revision, its client, and how much it wants to be logged.
 
 use super::{
     MODERN, date, kind,
@@ -18,7 +18,7 @@ pub(super) const RESERVED: &[&str] = &[VERSION_IN_META, INFO, CAPABILITIES, LEVE
 /// The same, and that its progress is reported.
 pub(super) const RESERVED_OR_TOKEN: &[&str] = &[VERSION_IN_META, INFO, CAPABILITIES, LEVEL, "progressToken"];
 
-/// What a request says of itself.
+/// A request's description of itself.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Envelope<'a> {
     /// The client's name and version.

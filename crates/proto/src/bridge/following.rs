@@ -21,7 +21,7 @@ use crate::{
 /// The subscription that stands for the client's.
 #[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Following {
-    /// The client is told of lists that change.
+    /// The client receives reports of changed lists.
     lists: bool,
     uris: BTreeSet<Box<str>>,
     /// Bytes that they take.
@@ -46,7 +46,7 @@ impl Following {
 }
 
 impl Bridge {
-    /// The client is ready to be told of lists that change.
+    /// The client is ready for reports of changed lists.
     pub(super) fn follow_lists(&mut self) {
         let reports = self.lists().contains(&true);
         if !self.following.lists && reports {
@@ -77,7 +77,7 @@ impl Bridge {
         self.follow();
     }
 
-    /// `logging/setLevel`: requests say it from now on.
+    /// `logging/setLevel`: requests carry the level from now on.
     pub(super) fn keep_level(&mut self, id: &RequestId, params: Option<&[u8]>) {
         match params.and_then(|params| json::member(params, "level")).and_then(Level::of) {
             Some(level) => {
@@ -176,7 +176,7 @@ impl Bridge {
         }
     }
 
-    /// What a server without sessions says, for a client with one.
+    /// Passes on a notification of a server without sessions to a client with one.
     pub(super) fn tell_legacy(&mut self, body: &[u8], notification: &Notification<'_>) {
         let (method, params) = (&*notification.method, &notification.params);
         if method == CANCELLED {

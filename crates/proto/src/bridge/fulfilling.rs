@@ -42,7 +42,7 @@ struct Round {
     inputs: Vec<Input>,
     /// The state that the server gets back, as JSON.
     state: Option<Box<[u8]>>,
-    /// The server wants to be told if no other request comes.
+    /// The server wants a notification if no other request comes.
     is_abandonable: bool,
 }
 
@@ -253,8 +253,7 @@ impl Bridge {
         true
     }
 
-    /// Tells the client that what it has not answered need not be any more, and the server that nothing comes of it, if it
-    /// wants to know.
+    /// Withdraws the questions that the client has not answered, and notifies the server if it wants that.
     fn withdraw_questions(&mut self, round: &Round) {
         self.abandon(round.state.as_deref().filter(|_| round.is_abandonable));
         for input in round.inputs.iter().filter(|input| input.answer.is_none()) {
@@ -262,7 +261,7 @@ impl Bridge {
         }
     }
 
-    /// Tells the client that it need not answer a question any more.
+    /// Cancels a question at the client.
     pub(super) fn withdraw_question(&mut self, id: i64) {
         self.say(|out| {
             message::notification(CANCELLED, out, |out| {
@@ -272,7 +271,7 @@ impl Bridge {
         });
     }
 
-    /// Tells the server that nobody comes with this state.
+    /// Notifies the server that no request comes with this state.
     fn abandon(&mut self, state: Option<&[u8]>) {
         let Some(state) = state else { return };
         self.write_line(|out| {
@@ -326,7 +325,7 @@ fn abandonable(result: &[u8]) -> Option<&[u8]> {
 /// A question as the older revisions have it, about this task if it is about one (TASK-10).
 pub(super) fn question(id: i64, kind: Kind, params: Option<&[u8]>, task: Option<&[u8]>) -> Vec<u8> {
     let mut first = Vec::new();
-    // They name a page that is opened, to say later that it was.
+    // They name the page, so that a notification can report later that it was opened.
     if kind == Kind::Url && params.is_none_or(|params| json::member(params, ELICITATION_ID).is_none()) {
         rewrite::member(ELICITATION_ID, &mut first);
         json::write_string(&mut first, &format!("rescind-{id}"));

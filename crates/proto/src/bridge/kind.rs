@@ -1,4 +1,4 @@
-//! What a server may ask a client, which is the same in both eras, and what a client has said it answers.
+//! What a server may ask a client, which is the same in both eras, and which of that a client answers.
 
 use super::rewrite;
 use crate::json;
@@ -77,7 +77,7 @@ impl Kinds {
 pub(super) fn declare(capabilities: Option<&[u8]>, more: &[u8], out: &mut Vec<u8>) {
     let member = |name: &str| capabilities.and_then(|capabilities| json::member(capabilities, name));
     let mut declared = Vec::new();
-    // That its roots have changed is said in no era but one.
+    // Only one era reports that roots have changed.
     let roots = member(ROOTS).map(|_| &b"{}"[..]);
     for (name, value) in [(SAMPLING, member(SAMPLING)), (ELICITATION, member(ELICITATION)), (ROOTS, roots)] {
         let Some(value) = value else { continue };

@@ -21,13 +21,13 @@ use crate::{
 pub(super) struct Listening {
     /// By the number of their request.
     listeners: BTreeMap<i64, Listener>,
-    /// How many of them want to hear of each resource.
+    /// How many of them subscribe to each resource.
     reported: BTreeMap<Box<str>, usize>,
-    /// Resources to which clients with a session are subscribed beside them.
+    /// Resources that clients with a session have subscribed to.
     in_sessions: BTreeSet<Box<str>>,
     /// Bytes that all of these take.
     bytes: usize,
-    /// The level of log messages that the server was told.
+    /// The level of log messages that was set at the server.
     pub(super) level: Option<Level>,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct Listening {
 #[derive(Clone, Debug, Hash)]
 struct Listener {
     id: RequestId,
-    /// Which of [`LISTS`] it wants to hear of, by place.
+    /// Which of [`LISTS`] it subscribes to, by place.
     lists: [bool; 3],
     uris: BTreeSet<Box<str>>,
 }
@@ -163,7 +163,7 @@ impl Bridge {
         self.listening.listeners.insert(own, listener);
     }
 
-    /// Ends the subscription with this number, if it is one. The server reports no more what nobody listens to.
+    /// Ends the subscription with this number, if it is one. The server is unsubscribed from what has no listener left.
     pub(super) fn close_listener(&mut self, own: i64) -> bool {
         let Some(listener) = self.listening.listeners.remove(&own) else { return false };
         self.listening.bytes -= listener.weight();
@@ -181,8 +181,8 @@ impl Bridge {
         true
     }
 
-    /// Notes what clients with a session subscribe to, who share the server. `false` if the server is not to be told: another
-    /// still listens.
+    /// Notes a subscription of clients with a session, which share the server. `false` if the request must not go to the
+    /// server: another client still listens.
     pub(super) fn subscribes(&mut self, request: &Request<'_>) -> bool {
         let uri = request.params.raw.and_then(|params| json::member(params, "uri")).and_then(json::text);
         let Some(uri) = uri else { return true };
@@ -227,8 +227,8 @@ impl Bridge {
         });
     }
 
-    /// What a server with sessions says to nobody in particular, for clients without one: to those that listen, and log
-    /// messages while a request wants them.
+    /// Passes on a notification of a server with sessions to clients without one: to those that listen, and a log message
+    /// while a request wants it.
     pub(super) fn tell_modern(&mut self, body: &[u8], notification: &Notification<'_>) {
         let (method, params) = (&*notification.method, &notification.params);
         if method == LOGGED && !self.config.is_shared {

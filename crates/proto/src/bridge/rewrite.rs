@@ -122,7 +122,7 @@ pub(super) fn to_modern(result: &[u8], is_cacheable: bool, out: &mut Vec<u8>) {
     }
 }
 
-/// What every result of 2026-07-28 says, and what one says that may be kept: for how long, and for whom.
+/// The member of every result of 2026-07-28, and those of a result that may be kept: for how long, and for whom.
 const COMPLETE: &[u8] = br#""resultType":"complete""#;
 pub(super) const CACHEABLE: &[u8] = br#""resultType":"complete","ttlMs":0,"cacheScope":"private""#;
 

@@ -10,11 +10,11 @@ pub(super) enum Step {
     Make,
     /// `tasks/get`, of a client that answers questions of these kinds.
     Get(Kinds),
-    /// `tasks/result`, after the `tasks/get` that had this to say of the task: members, without the status.
+    /// `tasks/result`, after the `tasks/get` that described the task by these members, without the status.
     Fetch(Box<[u8]>),
     /// `tasks/cancel` of this task.
     Cancel(TaskId),
-    /// `tasks/get`, after a `tasks/cancel` of this task was heard.
+    /// `tasks/get`, after a `tasks/cancel` of this task was accepted.
     AfterCancel(TaskId),
     /// `tasks/get`, after a `tasks/cancel` was refused with this error.
     AfterRefusal(Box<[u8]>),
@@ -42,7 +42,7 @@ pub(super) const RESULT: &str = "tasks/result";
 pub(super) const CANCEL: &str = "tasks/cancel";
 pub(super) const UPDATE: &str = "tasks/update";
 
-/// What a server of 2025-11-25 says of its own accord.
+/// A report of a server of 2025-11-25, of its own accord.
 pub(super) const REPORTED: &str = "notifications/tasks/status";
 
 /// The extension, in the capabilities of both sides.
@@ -157,7 +157,7 @@ pub(super) fn members(task: &[u8], style: Style) -> Vec<u8> {
         out.extend_from_slice(member.value);
     }
     if !has_life {
-        // It must be there, and this says that it has no end.
+        // It must be there; `null` means without an end.
         rewrite::next_member(life(style), &mut out);
         out.extend_from_slice(b"null");
     }

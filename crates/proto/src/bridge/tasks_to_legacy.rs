@@ -31,9 +31,9 @@ pub(super) struct TasksToLegacy {
     seed: Seed,
     /// Requests for a task's result, by their number.
     waits: BTreeMap<u64, Wait>,
-    /// When the tasks are looked at for which no request is at the server.
+    /// When tasks without a request at the server are looked at.
     looks: BTreeSet<(Instant, u64)>,
-    /// Tasks of which their client was told that they are cancelled; the one to be forgotten first in front.
+    /// Tasks that were reported to their client as cancelled; the one to be forgotten first in front.
     cancelled: VecDeque<(Instant, TaskId)>,
     /// Tasks that the server knows nothing of.
     made: VecDeque<Made>,
@@ -54,7 +54,7 @@ struct Wait {
     inputs: Vec<Input>,
 }
 
-/// Something that a task wants to know, of which its client was told.
+/// A question of a task that was passed to its client.
 #[derive(Clone, Debug, Hash)]
 struct Input {
     /// The id of the question.
@@ -78,10 +78,10 @@ struct Made {
 /// Tasks that are kept of each kind.
 const MOST: usize = 256;
 
-/// How long it is known that a task was cancelled, whatever its server says.
+/// How long it is remembered that a task was cancelled, whatever its server reports.
 const REMEMBERED: Duration = Duration::from_secs(30 * 60);
 
-/// How often a task is looked at whose server does not say.
+/// Milliseconds between two looks at a task whose server sets none.
 const LOOK_AFTER: u64 = 1000;
 
 /// The shortest and the longest time between two looks, in milliseconds, whatever the server wants.
@@ -197,7 +197,7 @@ impl TasksToLegacy {
         self.bytes -= self.made.pop_front().map_or(0, |made| made.held());
     }
 
-    /// What has become of a task, by what the server says of it.
+    /// The status of a task, by the server's description of it.
     fn status(&self, seen: &[u8], task: &[u8]) -> Status {
         let status = Status::of(seen);
         if self.is_cancelled(task) {
@@ -245,7 +245,7 @@ fn is_error(result: Option<&[u8]>) -> bool {
     result.and_then(|result| json::member(result, "isError")) == Some(b"true")
 }
 
-/// Whether a server that says so of itself makes tasks.
+/// Whether a server with this description of itself makes tasks.
 pub(super) fn are_offered(discovered: &[u8]) -> bool {
     json::lookup(discovered, &["capabilities", "extensions", EXTENSION]).is_some()
 }
@@ -253,7 +253,7 @@ pub(super) fn are_offered(discovered: &[u8]) -> bool {
 /// The capability of 2025-11-25 for such a server.
 pub(super) const CAPABILITY: &[u8] = br#""tasks":{"cancel":{},"requests":{"tools":{"call":{}}}}"#;
 
-/// Writes a list of tools, each of which can be a task if its client wants it.
+/// Writes a list of tools that can all be tasks if the client wants that.
 pub(super) fn write_tools(result: &[u8], out: &mut Vec<u8>) {
     let mut listed = Vec::new();
     let tools = json::member(result, "tools").and_then(json::elements);
@@ -438,7 +438,7 @@ impl Bridge {
         }
     }
 
-    /// Tells the client what a task wants to know, as long as its result is waited for.
+    /// Passes the questions of a task to the client, as long as its result is awaited.
     fn ask_for_inputs(&mut self, wait: &mut Wait, seen: &[u8]) -> Result<(), &'static str> {
         let Stage::Modern { kinds, .. } = self.stage else { return Ok(()) };
         let wanted = json::member(seen, "inputRequests").and_then(json::members);
@@ -498,7 +498,7 @@ impl Bridge {
         true
     }
 
-    /// Answers a request for a task's result with an error, whatever the server says.
+    /// Answers a request for a task's result with an error, whatever the server reports.
     fn give_up_wait(&mut self, now: Instant, number: u64, words: &str) {
         let Some(Wait { own, due, .. }) = self.end_wait(number) else { return };
         if due.is_some() {
@@ -574,7 +574,7 @@ impl Bridge {
         self.tasks_to_legacy.made.push_back(made);
     }
 
-    /// Answers a request about a task of which the server knows nothing.
+    /// Answers a request about a task that the server does not know.
     fn tell_of_made(&mut self, id: &RequestId, method: &str, made: &Made) {
         match method {
             GET => {

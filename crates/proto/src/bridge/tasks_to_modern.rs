@@ -44,7 +44,7 @@ struct AskingTask {
     questions: VecDeque<Question>,
     /// How many there were.
     asked: u32,
-    /// When nobody looks at it any more.
+    /// When it counts as abandoned by its client.
     due: Instant,
 }
 
@@ -76,7 +76,7 @@ impl TasksToModern {
         self.asking.len()
     }
 
-    /// When a task counts as one that nobody looks at.
+    /// When the next task counts as abandoned by its client.
     pub(super) fn due(&self) -> Option<Instant> {
         self.asking.front().map(|asking| asking.due)
     }
@@ -154,7 +154,7 @@ impl Bridge {
             && name().is_some_and(|name| self.tasks_to_modern.tools.contains(&*name))
     }
 
-    /// Sends a call on that is to become a task. Of a task there is no progress in the extension, so none is asked for.
+    /// Sends a call on that is to become a task. The extension has no progress of tasks, so none is asked for.
     pub(super) fn make_task(&mut self, request: &Request<'_>, envelope: &Envelope<'_>, asks: Option<Box<Asks>>) {
         let (raw, meta) = (request.params.raw, request.params.meta);
         let own = self.calls.open_task(request, Style::Enveloped, envelope.level, asks, Step::Make);
@@ -170,13 +170,13 @@ impl Bridge {
         });
     }
 
-    /// Whether the server will say which task this call is.
+    /// Whether the server will name the task of this call.
     pub(super) fn is_to_be_task(&self, own: i64) -> bool {
         let form = self.calls.get(own).map(|call| &call.form);
         matches!((&self.stage, form), (Stage::Legacy { .. }, Some(Form::Task(Step::Make))))
     }
 
-    /// A call was answered whose client waits for nothing: nobody learns which task it has become, so that is cancelled (D38).
+    /// A call was answered whose client waits for nothing: no client learns its task, so the task is cancelled (D38).
     /// A relay does so itself for a request that it knows to be cancelled.
     pub(super) fn cancel_unknown_task(&mut self, call: &Call, body: &ResponseBody<'_>) {
         let (Form::Task(Step::Make), ResponseBody::Result(result)) = (&call.form, body) else { return };
@@ -255,7 +255,7 @@ impl Bridge {
                     let status = if requests.is_empty() { Status::Working } else { Status::InputRequired };
                     self.say_task(&id, seen, status, &requests);
                 }
-                // Nobody can be asked.
+                // The client cannot be asked.
                 (Status::InputRequired, _) => self.say_task(&id, seen, Status::Working, b""),
                 (status, _) => self.say_task(&id, seen, status, b""),
             },
@@ -283,7 +283,7 @@ impl Bridge {
                 self.say(|out| rewrite::result(&id, out, |out| write_object(COMPLETE, &members, out)));
             }
             (Step::Cancel(_) | Step::AfterRefusal(_), ResponseBody::Result(_)) => self.acknowledge(&id),
-            // It may have ended, which is no error in the extension (TASK-22), or there may be no such task.
+            // It may have ended, which is not an error in the extension (TASK-22), or it may not exist.
             (Step::Cancel(task), ResponseBody::Error(error))
                 if body.error_code() == Some(i64::from(error_code::INVALID_PARAMS)) && error.len() <= self.room() =>
             {
@@ -338,7 +338,7 @@ impl Bridge {
         member
     }
 
-    /// Takes in a question of a task: whoever looks at that is told of it.
+    /// Takes in a question of a task, for the client that looks at that task.
     pub(super) fn ask_for_task(&mut self, now: Instant, task: &[u8], request: &Request<'_>) {
         let room = self.room();
         let mut asking = self.asking_task(now, task);
@@ -414,7 +414,7 @@ impl Bridge {
         }
     }
 
-    /// Nobody wants to know any more what this task asks.
+    /// Refuses the questions of a task that has no client for them any more.
     fn end_asking_task(&mut self, now: Instant, task: &[u8]) {
         let Some(AskingTask { fetch, questions, .. }) = self.tasks_to_modern.take(task) else { return };
         for question in questions {
@@ -428,7 +428,7 @@ impl Bridge {
         }
     }
 
-    /// Tasks that nobody has looked at for long ask nothing more.
+    /// Ends the questions of tasks that their clients have abandoned.
     pub(super) fn stop_asking_for_tasks(&mut self, now: Instant) {
         while let Some(asking) = self.tasks_to_modern.asking.front().filter(|asking| asking.due <= now) {
             let task = asking.task.clone();

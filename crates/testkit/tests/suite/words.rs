@@ -20,7 +20,7 @@ const PAIRS: [(&str, &str); 7] =
     [("no", "one"), ("of", "which"), ("for", "which"), ("is", "no"), ("are", "no"), ("was", "no"), ("were", "no")];
 
 /// The most of them for 1,000 lines of comment, by the start of a file's path below `crates/`: the longest that fits counts.
-/// The goal of `http`, `sign-in` and the bridge is 60.
+/// The goal of `http` is 60.
 const BOUNDS: &[(&str, usize)] = &[
     ("cli", 85),
     ("console", 24),
@@ -30,9 +30,9 @@ const BOUNDS: &[(&str, usize)] = &[
     ("ledger", 67),
     ("parts", 42),
     ("proto", 54),
-    ("proto/src/bridge", 174),
+    ("proto/src/bridge", 40),
     ("rescind", 30),
-    ("sign-in", 202),
+    ("sign-in", 10),
     ("tasks", 19),
     ("testkit", 127),
     ("wire", 79),
