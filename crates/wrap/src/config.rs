@@ -54,7 +54,7 @@ pub enum Change<'a> {
     TakeOff {
         /// How many.
         words: usize,
-        /// The arguments that [`Changed::notes`] tells of.
+        /// The arguments in [`Changed::notes`].
         added: Option<&'a str>,
     },
     /// A command that begins with these words takes the place of a URL, as this style has it.
@@ -79,7 +79,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// If it is no text, or breaks its syntax.
+    /// If it is not text, or breaks its syntax.
     pub fn read(bytes: &[u8], syntax: Syntax, servers: &[Servers]) -> Result<Self, ReadError> {
         let text = std::str::from_utf8(bytes).map_err(|_| ReadError::NotUtf8)?;
         let (has_mark, text) = text.strip_prefix(BYTE_ORDER_MARK).map_or((false, text), |rest| (true, rest));
@@ -98,7 +98,7 @@ impl Config {
         &self.entries
     }
 
-    /// The file with the commands of these servers changed. What is no command is left as it is.
+    /// The file with the commands of these servers changed. What is not a command is left as it is.
     #[must_use]
     pub fn changed(&self, changes: &[(usize, Change<'_>)]) -> Changed {
         let mut edits = Vec::new();
