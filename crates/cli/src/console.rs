@@ -8,7 +8,8 @@ use std::{
 };
 
 use clap::Args;
-use rescind_console::{AccessKey, Console, ConsoleSettings, Recording, RecordingError, shims::Directories};
+use rescind_console::{AccessKey, Console, ConsoleSettings, Recording, RecordingError};
+use rescind_operator::Directories;
 
 use crate::{
     browser,

@@ -3,8 +3,8 @@
 use std::{io::Write, path::Path, time::Duration};
 
 use clap::Args;
-use rescind_console::shims::{Directories, ListingQuery, Shim, ShimError, ShimScan, ask_all};
 use rescind_feed::{DIRECTORY_VARIABLE, Request, Session};
+use rescind_operator::{Directories, ListingQuery, Shim, ShimError, ShimScan, ask_all};
 
 use crate::{duration, failure::Failure, screen::clean, selector::Selector};
 

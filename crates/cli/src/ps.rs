@@ -13,8 +13,8 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
-use rescind_console::shims::ListingQuery;
 use rescind_feed::{Request, Side, State};
+use rescind_operator::ListingQuery;
 
 use crate::{
     failure::Failure,

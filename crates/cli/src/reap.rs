@@ -9,7 +9,6 @@ use std::{
 };
 
 use clap::Args;
-use rescind_console::shims::Directories;
 use rescind_ledger::{
     choice::Choice,
     container::contained::{Contained, Scope},
@@ -17,6 +16,7 @@ use rescind_ledger::{
     family::Family,
     reap::Reaped,
 };
+use rescind_operator::Directories;
 
 use crate::{
     duration,

@@ -13,8 +13,8 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
-use rescind_console::shims::{ListingQuery, Shim, ShimError, ShimEvents};
 use rescind_feed::{EndOrder, Event};
+use rescind_operator::{ListingQuery, Shim, ShimError, ShimEvents};
 use rescind_proto::cause::{MAX_REASON, cut};
 use tokio::{
     sync::{mpsc, watch},

@@ -1,5 +1,4 @@
-//! Readers of the admin sockets of running shims (`docs/admin.md`): a client of one shim, and the server of the page
-//! that shows all shims (`docs/console.md`).
+//! The page that shows all running shims (`docs/console.md`): its server, their metrics, and recordings as sessions.
 //!
 //! Nothing here models what a shim does. Its events are passed on, and a reader that falls behind gets a snapshot. Text
 //! from a shim is untrusted.
@@ -11,7 +10,6 @@ mod metrics;
 mod page;
 mod recording;
 mod server;
-pub mod shims;
 
 pub use key::{AccessKey, AccessKeyError};
 pub use recording::{Recording, RecordingError};

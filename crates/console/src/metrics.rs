@@ -13,7 +13,7 @@ use rescind_feed::{Connected, Counters, Histogram, Session};
 use rescind_proto::cause::cut;
 use tokio::time::timeout;
 
-use crate::shims::{Shim, ShimError, ask_all};
+use rescind_operator::{Shim, ShimError, ask_all};
 
 /// The content type of [`text`].
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";

@@ -26,8 +26,9 @@ use tokio::{
     task::JoinSet,
 };
 
-use crate::{AccessKey, AccessKeyError, Recording, shims::Directories};
+use crate::{AccessKey, AccessKeyError, Recording};
 use auth::Auth;
+use rescind_operator::Directories;
 use sources::SessionSources;
 
 /// The most open connections; one more is closed without an answer.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use rescind_console::shims::{ListingQuery, Shim};
 use rescind_feed::{Request, SettledHow, duration};
+use rescind_operator::{ListingQuery, Shim};
 
 use super::target::Target;
 use crate::{

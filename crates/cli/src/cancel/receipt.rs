@@ -5,8 +5,8 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use rescind_console::shims::{Shim, ShimError, ShimEvents};
 use rescind_feed::{CancelOrder, Changes, Event, OrderOutcome, Outcome, Request, Side, Snapshot};
+use rescind_operator::{Shim, ShimError, ShimEvents};
 use tokio::{
     sync::mpsc,
     time::{Instant, timeout_at},

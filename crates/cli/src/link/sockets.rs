@@ -6,8 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rescind_console::shims::Directories;
 use rescind_feed::DIRECTORY_VARIABLE;
+use rescind_operator::Directories;
 
 use super::path::folder;
 use crate::{fleet::report, screen::clean};

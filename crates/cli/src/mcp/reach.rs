@@ -1,8 +1,8 @@
 //! Which sessions the tools reach.
 
-use rescind_console::shims::{ListingQuery, Shim, ShimError, ask_all};
 use rescind_feed::Session;
 use rescind_ledger::snapshot::Snapshot;
+use rescind_operator::{ListingQuery, Shim, ShimError, ask_all};
 
 use super::lineage::Lineage;
 use crate::{

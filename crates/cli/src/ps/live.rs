@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rescind_console::shims::ShimError;
 use rescind_feed::{Changes, Event, Request, Session, Snapshot};
+use rescind_operator::ShimError;
 use tokio::time::Instant;
 
 /// The most ended requests kept of a session.

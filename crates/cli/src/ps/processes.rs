@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use rescind_console::shims::Directories;
 use rescind_feed::duration;
 use rescind_ledger::{
     container::contained::{Contained, ContainerScan, Scope, Standing, What},
@@ -11,6 +10,7 @@ use rescind_ledger::{
     record::Client,
     snapshot::{Process, Snapshot},
 };
+use rescind_operator::Directories;
 
 use super::{table::lay_out, write_lines};
 use crate::{

@@ -1,7 +1,7 @@
 //! A row of the table: a request, or a session.
 
-use rescind_console::shims::ShimError;
 use rescind_feed::{Connected, Progress, Request, Session, Settled, SettledHow, Side, State, duration};
+use rescind_operator::ShimError;
 
 use crate::screen::{Tone, clean};
 

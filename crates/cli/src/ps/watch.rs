@@ -2,8 +2,8 @@
 
 use std::{io, time::Duration};
 
-use rescind_console::shims::{Directories, Follow, FollowEvent, FoundSessions, SessionUpdate};
 use rescind_feed::Request;
+use rescind_operator::{Directories, Follow, FollowEvent, FoundSessions, SessionUpdate};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::{

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rescind_console::shims::Shim;
 use rescind_feed::{End, Outcome, Request, Session, duration};
+use rescind_operator::Shim;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 

@@ -3,11 +3,9 @@
 
 use std::{collections::BTreeMap, path::Path, sync::mpsc, thread};
 
-use rescind_console::{
-    Recording,
-    shims::{Directories, ListingQuery, Shim},
-};
+use rescind_console::Recording;
 use rescind_feed::{CancelOrder, Changes, End, Ended, Event, Outcome, Request, SettledHow, Side, Snapshot, State};
+use rescind_operator::{Directories, ListingQuery, Shim};
 use rescind_testkit::puppet::Rig;
 
 use crate::shim::{

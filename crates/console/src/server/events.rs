@@ -12,6 +12,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use rescind_operator::{Follow, FollowEvent, FoundSessions, SessionUpdate, ShimError};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::{
@@ -20,10 +21,7 @@ use tokio::{
 };
 
 use super::sources::SessionSources;
-use crate::{
-    Recording,
-    shims::{Follow, FollowEvent, FoundSessions, SessionUpdate, ShimError},
-};
+use crate::Recording;
 
 /// How often a stream without events sends a comment line.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -216,7 +214,7 @@ async fn next(follow: Option<&mut Follow>) -> Option<FollowEvent> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shims::RawEvent;
+    use rescind_operator::RawEvent;
 
     fn event(session: &str, kind: &str, number: u64, data: &str) -> FollowEvent {
         let message = RawEvent { kind: kind.into(), number: Some(number), data: data.into() };

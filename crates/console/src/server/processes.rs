@@ -19,7 +19,7 @@ use super::{
     answer::{self, AnswerBody},
     repeated::Repeated,
 };
-use crate::shims::Directories;
+use rescind_operator::Directories;
 
 /// How long an answer is repeated instead of reading the processes again.
 const FRESH: Duration = Duration::from_secs(2);

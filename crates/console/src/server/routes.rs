@@ -11,6 +11,7 @@ use hyper::{
 };
 use percent_encoding::percent_decode_str;
 use rescind_feed::{CancelOrder, EndOrder};
+use rescind_operator::{Directories, Shim, ShimError, ShimScan, UnusableDirectory};
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::timeout;
 
@@ -21,10 +22,7 @@ use super::{
     processes::ReapOrder,
     sources::{SessionSource, SessionSources},
 };
-use crate::{
-    metrics, page,
-    shims::{Directories, Shim, ShimError, ShimScan, UnusableDirectory},
-};
+use crate::{metrics, page};
 
 /// The longest order: a thousand keys and a reason.
 const MAX_BODY: usize = 64 << 10;
@@ -155,7 +153,7 @@ fn failed(error: &ShimError) -> Response<AnswerBody> {
         ShimError::Foreign(_) | ShimError::Unreachable(_) => {
             (StatusCode::BAD_GATEWAY, "check the directory of sockets")
         }
-        ShimError::Unreadable(_) => (StatusCode::BAD_GATEWAY, "use the console of the shim's version"),
+        ShimError::Unreadable(_) | _ => (StatusCode::BAD_GATEWAY, "use the console of the shim's version"),
     };
     answer::problem(status, format!("the session's shim: {error}"), hint)
 }

@@ -3,12 +3,10 @@
 use std::sync::Arc;
 
 use rescind_feed::Details;
+use rescind_operator::{Directories, Shim, ShimError, UnusableDirectory};
 
 use super::processes::Processes;
-use crate::{
-    Recording,
-    shims::{Directories, Shim, ShimError, UnusableDirectory},
-};
+use crate::Recording;
 
 /// All sources of sessions.
 #[derive(Debug)]
@@ -51,7 +49,7 @@ impl SessionSource<'_> {
                 // Its messages are read from disk and may be large, so another thread reads them.
                 let (recording, key) = (Arc::clone(recording), key.to_owned());
                 let read = tokio::task::spawn_blocking(move || recording.details(&key)).await;
-                read.map_err(|_| ShimError::unreadable("its messages cannot be shown"))
+                read.map_err(|_| ShimError::Unreadable("its messages cannot be shown".to_owned()))
             }
             Self::Shim(shim) => match shim.details(key).await {
                 Ok(details) => Ok(Some(details)),

@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 /// Our crates, and which of ours each may use. Nothing may use the command.
-const LAYERS: [(&str, &[&str]); 14] = [
+const LAYERS: [(&str, &[&str]); 15] = [
     ("rescind-wire", &[]),
     ("rescind-parts", &["rescind-wire"]),
     ("rescind-proto", &["rescind-wire", "rescind-parts"]),
@@ -16,7 +16,8 @@ const LAYERS: [(&str, &[&str]); 14] = [
     ("rescind", &["rescind-proto", "rescind-feed", "rescind-ledger"]),
     ("rescind-http", &["rescind-parts", "rescind-proto", "rescind", "rescind-sign-in"]),
     ("rescind-tasks", &["rescind-proto", "rescind"]),
-    ("rescind-console", &["rescind-proto", "rescind-feed", "rescind-ledger"]),
+    ("rescind-operator", &["rescind-feed", "rescind-ledger"]),
+    ("rescind-console", &["rescind-proto", "rescind-feed", "rescind-ledger", "rescind-operator"]),
     ("rescind-demo", &["rescind-proto", "rescind"]),
     ("rescind-testkit", &["rescind-proto", "rescind-feed"]),
     (
@@ -26,6 +27,7 @@ const LAYERS: [(&str, &[&str]); 14] = [
             "rescind-feed",
             "rescind",
             "rescind-http",
+            "rescind-operator",
             "rescind-console",
             "rescind-demo",
             "rescind-tasks",

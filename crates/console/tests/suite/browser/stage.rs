@@ -2,8 +2,9 @@
 
 use std::{path::PathBuf, thread};
 
-use rescind_console::{AccessKey, Console, ConsoleSettings, Recording, shims::Directories};
+use rescind_console::{AccessKey, Console, ConsoleSettings, Recording};
 use rescind_feed::{Cancel, Request, Settled, SettledHow, State};
+use rescind_operator::Directories;
 use rescind_testkit::fake_shim::{FakeShim, session};
 use tempfile::TempDir;
 use tokio::{runtime::Runtime, sync::oneshot};

@@ -8,7 +8,8 @@ use std::{
     thread,
 };
 
-use rescind_console::{AccessKey, Console, ConsoleSettings, shims::Directories};
+use rescind_console::{AccessKey, Console, ConsoleSettings};
+use rescind_operator::Directories;
 use rescind_testkit::fake_shim::{FakeShim, session};
 
 /// A console that serves until the test process ends.

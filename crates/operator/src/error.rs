@@ -52,7 +52,7 @@ impl ShimError {
     }
 
     /// An answer that is not the expected JSON.
-    pub(crate) fn unreadable(error: impl std::fmt::Display) -> Self {
+    pub(super) fn unreadable(error: impl std::fmt::Display) -> Self {
         Self::Unreadable(error.to_string())
     }
 }

@@ -1,4 +1,8 @@
-//! The user's shims: how to find them, and a client of one.
+//! The user's running shims: how to find them, and a client of the admin socket of one (`docs/admin.md`).
+//!
+//! The operator's commands and the page stand on it. Text from a shim is untrusted.
+
+#![warn(missing_docs)]
 
 mod all;
 mod connection;
