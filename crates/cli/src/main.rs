@@ -19,6 +19,7 @@ mod duration;
 mod exec;
 mod failure;
 mod fleet;
+mod folders;
 #[cfg(unix)]
 mod guard;
 mod interrupts;

@@ -12,7 +12,7 @@ use rescind_http::{
 };
 use rescind_sign_in::{Person, Settings, SignIn, Vault};
 
-use crate::{failure::Failure, screen::clean, wrap::files};
+use crate::{failure::Failure, folders, screen::clean};
 pub(crate) use person::{Desktop, Terminal};
 
 /// The environment variable that names the folder of sign-ins.
@@ -96,6 +96,6 @@ pub(crate) fn login_words(url: &str, profile: &str) -> String {
 fn folder() -> Result<PathBuf, Failure> {
     match std::env::var_os(FOLDER_VARIABLE).filter(|value| !value.is_empty()) {
         Some(folder) => Ok(folder.into()),
-        None => Ok(files::state_folder()?.join("sign-in")),
+        None => Ok(folders::state()?.join("sign-in")),
     }
 }

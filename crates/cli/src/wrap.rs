@@ -4,6 +4,7 @@ mod change;
 mod file_size;
 pub(crate) mod files;
 pub(crate) mod program;
+mod server;
 
 use std::{
     io::{self, IsTerminal, Write},
@@ -17,11 +18,12 @@ use rescind_wrap::{client::CLIENTS, entry::Launch, journal::Journal};
 use crate::{
     failure::Failure,
     fleet::report,
-    question,
+    folders, question,
     screen::{Screen, Tone, clean, fitted},
 };
-use change::{Direction, Server, Urls};
+use change::{Direction, Urls};
 use files::{Found, Managed};
+use server::Server;
 
 /// Put `rescind run` before the servers in the configuration files of your clients.
 ///
@@ -274,13 +276,13 @@ fn run(choice: &Choice, direction: &Direction) -> Result<Completion, Failure> {
 }
 
 fn open_journal() -> Result<Journal, Failure> {
-    let folder = files::state_folder()?;
+    let folder = folders::state()?;
     Journal::open(&folder).map_err(|error| Failure::new(folder.display(), error, "check who owns this folder"))
 }
 
 /// `unwrap --all` forgets files that are gone, since nothing is left of them to unwrap.
 fn forget_missing(choice: &Choice, direction: &Direction) -> Result<(), Failure> {
-    let folder = files::state_folder()?;
+    let folder = folders::state()?;
     if !choice.all || !matches!(direction, Direction::Unwrap) || !rescind_wrap::journal::path(&folder).exists() {
         return Ok(());
     }

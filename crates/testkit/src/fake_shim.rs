@@ -169,20 +169,25 @@ impl Shared {
 
     fn accept(self: Arc<Self>, listener: &UnixListener) {
         for stream in listener.incoming().map_while(Result::ok) {
-            if self.lock().closed {
-                return;
+            {
+                let mut script = self.lock();
+                if script.closed {
+                    return;
+                }
+                script.seen.connections += 1;
             }
             let Ok(kept) = stream.try_clone() else { return };
             self.connections.lock().unwrap_or_else(PoisonError::into_inner).push(kept);
             let shared = Arc::clone(&self);
             thread::spawn(move || {
-                let _ = shared.converse(&stream);
+                while let Ok(true) = shared.converse(&stream) {}
                 let _ = stream.shutdown(Shutdown::Both);
             });
         }
     }
 
-    fn converse(&self, stream: &UnixStream) -> io::Result<()> {
+    /// Answers one request. Returns whether another may follow on this connection.
+    fn converse(&self, stream: &UnixStream) -> io::Result<bool> {
         let asked = http::read(stream)?;
         self.lock().seen.paths.push(asked.target.clone());
         self.changed.notify_all();
@@ -190,12 +195,12 @@ impl Shared {
         let mut script = script.unwrap_or_else(PoisonError::into_inner);
         if asked.path() == "/v1/events" && !script.has_ended() {
             drop(script);
-            return self.tell(stream, asked.since());
+            return self.tell(stream, asked.since()).map(|()| false);
         }
         let (status, body) = script.answer(&asked);
         drop(script);
         self.changed.notify_all();
-        http::write(stream, status, &body)
+        http::write(stream, status, &body).map(|()| true)
     }
 
     /// Tells everything after `since` as it happens.

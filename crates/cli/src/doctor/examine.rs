@@ -21,6 +21,7 @@ use super::{
 };
 use crate::{
     failure::Failure,
+    folders,
     run::own_words,
     screen::clean,
     wrap::{
@@ -126,7 +127,7 @@ fn wants_attention(program: &ProgramReport) -> Option<String> {
 }
 
 fn outside() -> Result<Vec<OutsideReport>, Failure> {
-    let folders = files::folders()?;
+    let folders = folders::of_this_user()?;
     let claude_code = files::claude_code(&folders);
     let places = Places { folders: &folders, claude_code: &claude_code, system: Path::new("/") };
     let found = outside::find(places).into_iter().map(|one| OutsideReport {
@@ -159,7 +160,7 @@ fn patience(files: &[FileReport]) -> Vec<PatienceReport> {
 }
 
 fn journal() -> Result<JournalReport, Failure> {
-    let folder = files::state_folder()?;
+    let folder = folders::state()?;
     let JournalState { files, is_in_use, problem } = JournalState::of(&folder);
     let gone = files.into_iter().filter(|file| !file.exists()).collect();
     Ok(JournalReport { path: journal::path(&folder), gone, in_use: is_in_use, problem })

@@ -18,7 +18,9 @@ use rescind_wrap::{
 
 use super::{
     files::{self, Found, Managed, Target},
-    program, shown,
+    program,
+    server::Server,
+    shown,
 };
 use crate::{
     failure::Failure,
@@ -29,15 +31,6 @@ use crate::{
 
 /// Attempts to change a file that another program keeps writing.
 const ATTEMPTS: usize = 5;
-
-/// A server of a file.
-#[derive(Clone, Debug)]
-pub(super) struct Server {
-    pub(super) entry: Entry,
-    pub(super) verdict: Verdict,
-    /// Why a command cannot stand in for its URL, if it is at one.
-    pub(super) refusal: Option<Refusal>,
-}
 
 /// What is to be done.
 #[derive(Clone, Debug)]

@@ -15,8 +15,13 @@ use rescind_wrap::{
     verdict::Verdict,
 };
 
-use super::{change::Server, shown};
-use crate::{failure::Failure, fleet::report, run::own_words};
+use super::{server::Server, shown};
+use crate::{
+    failure::Failure,
+    fleet::report,
+    folders::{self, variable},
+    run::own_words,
+};
 
 /// A file to look into.
 #[derive(Clone, Debug)]
@@ -70,7 +75,7 @@ pub(crate) fn targets(clients: &[String], files: &[PathBuf]) -> Result<Vec<Targe
     if !files.is_empty() {
         return files.iter().map(|path| named(path)).collect();
     }
-    let folders = folders()?;
+    let folders = folders::of_this_user()?;
     let mut targets: Vec<Target> = Vec::new();
     let mut seen: Vec<PathBuf> = Vec::new();
     for client in CLIENTS.iter().filter(|client| clients.is_empty() || clients.iter().any(|id| id == client.id)) {
@@ -103,7 +108,8 @@ fn named(path: &Path) -> Result<Target, Failure> {
     let project = |client: &&Client| client.project.iter().any(|file| absolute.ends_with(Path::new(file.path)));
     let real = fs::canonicalize(&absolute).ok();
     let own = |client: &&Client| {
-        folders().is_ok_and(|folders| own_files(client, &folders).into_iter().any(|file| Some(file) == real))
+        folders::of_this_user()
+            .is_ok_and(|folders| own_files(client, &folders).into_iter().any(|file| Some(file) == real))
     };
     let owner = CLIENTS.iter().find(own);
     let sharer = CLIENTS.iter().find(project).filter(|_| owner.is_none());
@@ -115,7 +121,7 @@ pub(crate) const SHARED: &str = "a file of a project, which others may share: ch
 
 /// The files of the project: from the current directory up to the root of its repository, if it is in one.
 pub(crate) fn projects() -> Vec<Target> {
-    let (Ok(here), Ok(folders)) = (env::current_dir(), folders()) else { return Vec::new() };
+    let (Ok(here), Ok(folders)) = (env::current_dir(), folders::of_this_user()) else { return Vec::new() };
     let own: Vec<PathBuf> = CLIENTS.iter().flat_map(|client| own_files(client, &folders)).collect();
     let root = here.ancestors().find(|folder| folder.join(".git").exists()).unwrap_or(&here);
     let within = here.ancestors().take_while(|folder| folder.starts_with(root));
@@ -150,32 +156,10 @@ fn own_files(client: &Client, folders: &Folders) -> Vec<PathBuf> {
     paths.filter_map(|path| fs::canonicalize(path).ok()).collect()
 }
 
-/// Where the journal is.
-pub(crate) fn state_folder() -> Result<PathBuf, Failure> {
-    let home = folders()?.home;
-    let state = if cfg!(target_os = "macos") {
-        home.join("Library/Application Support")
-    } else if cfg!(windows) {
-        variable("LOCALAPPDATA").filter(|path| path.is_absolute()).unwrap_or_else(|| home.join("AppData/Local"))
-    } else {
-        variable("XDG_STATE_HOME").filter(|path| path.is_absolute()).unwrap_or_else(|| home.join(".local/state"))
-    };
-    Ok(state.join("rescind"))
-}
-
-pub(crate) fn folders() -> Result<Folders, Failure> {
-    let hint = "set it to your home directory";
-    Folders::of(variable).ok_or_else(|| Failure::new("HOME", "is not set, or is no absolute path", hint))
-}
-
 /// Where Claude Code keeps its settings.
 pub(crate) fn claude_code(folders: &Folders) -> PathBuf {
     let set = variable("CLAUDE_CONFIG_DIR").filter(|path| path.is_absolute());
     set.unwrap_or_else(|| folders.home.join(".claude"))
-}
-
-fn variable(name: &str) -> Option<PathBuf> {
-    env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
 /// The paths that a pattern is of: one `*` stands for one name.
@@ -207,7 +191,7 @@ pub(crate) struct Managed {
 
 impl Managed {
     pub(crate) fn read() -> Self {
-        let own = folders().map(|folders| claude_code(&folders).join("settings.json")).ok();
+        let own = folders::of_this_user().map(|folders| claude_code(&folders).join("settings.json")).ok();
         let files = [Some(PathBuf::from(managed::managed_file())), own];
         let texts: Vec<String> = files.into_iter().flatten().filter_map(|file| file::text(&file).ok()).collect();
         Self {

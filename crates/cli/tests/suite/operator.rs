@@ -1,6 +1,7 @@
 //! `rescind ps`, `rescind cancel` and `rescind console`, with scripted shims and with real ones.
 
 mod cancel;
+mod connections;
 mod console;
 mod ps;
 mod real;

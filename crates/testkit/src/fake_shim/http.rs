@@ -1,4 +1,4 @@
-//! As much HTTP as a test needs: one request a connection.
+//! As much HTTP as a test needs: requests on a connection one after another.
 
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
@@ -56,11 +56,7 @@ pub(super) fn read(stream: &UnixStream) -> io::Result<Asked> {
 
 pub(super) fn write(mut stream: &UnixStream, status: u16, body: &str) -> io::Result<()> {
     let length = body.len();
-    write!(
-        stream,
-        "HTTP/1.1 {status} Said\r\ncontent-type: application/json\r\ncontent-length: {length}\r\nconnection: \
-         close\r\n\r\n{body}"
-    )
+    write!(stream, "HTTP/1.1 {status} Said\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}")
 }
 
 pub(super) fn write_head(mut stream: &UnixStream, kind: &str) -> io::Result<()> {

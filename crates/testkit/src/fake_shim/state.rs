@@ -22,6 +22,8 @@ const LISTED: usize = 1000;
 /// What was asked so far.
 #[derive(Debug, Default)]
 pub struct Seen {
+    /// How many connections were opened to it.
+    pub connections: usize,
     /// The path and query of every request.
     pub paths: Vec<String>,
     /// The orders to cancel.
