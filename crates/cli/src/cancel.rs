@@ -12,7 +12,7 @@ use std::{
 };
 
 use clap::Args;
-use rescind_feed::{Cancel, Outcome, Request, SettledHow, Side, State};
+use rescind_feed::{Cancel, Outcome, Request};
 use rescind_proto::{
     cause::{MAX_REASON, cut},
     dialect::Dialect,
@@ -133,7 +133,7 @@ fn print(session: &str, learnt: Learnt) -> Completion {
     match learnt {
         Learnt::Receipt(request) => {
             let Some(cancel) = &request.cancel else { return Completion::Cancelled };
-            print_receipt(session, &request, &format!("{}{}", clean(&cancel.words), remark(&request, cancel)));
+            print_receipt(session, &request, &words(&request, cancel));
             match cancel.outcome == Outcome::NotSendable {
                 true => Completion::NotCancelled,
                 false => Completion::Cancelled,
@@ -164,30 +164,10 @@ fn print(session: &str, learnt: Learnt) -> Completion {
     }
 }
 
-/// Adds what the outcome alone does not say: who knows of a cancel that cannot be sent, and that a client may still be
-/// busy with what its server asked (D53).
-pub(crate) fn remark(request: &Request, cancel: &Cancel) -> String {
-    let unsent = if cancel.outcome == Outcome::NotSendable { unsent(request) } else { String::new() };
-    let is_with_client = request.from == Side::Server
-        && matches!(cancel.outcome, Outcome::Sent | Outcome::NotSendable | Outcome::Unknown);
+/// The words of a receipt, for a person.
+pub(crate) fn words(request: &Request, cancel: &Cancel) -> String {
     let is_card = Dialect::ALL.iter().any(|dialect| dialect.clocks.is_question(&request.method));
-    match (is_with_client, is_card) {
-        (false, _) => unsent,
-        (true, true) => format!("{unsent}; the card may still be shown"),
-        (true, false) => format!("{unsent}; the client may still work on it"),
-    }
-}
-
-/// Returns who knows of a cancel that cannot be sent.
-fn unsent(request: &Request) -> String {
-    let (requester, worker) = (request.from.as_str(), request.from.other().as_str());
-    // Its protocol may have the requester wait for the work all the same.
-    let is_answered = match &request.settled {
-        Some(settled) => settled.how == SettledHow::AnsweredHere,
-        None => request.state == State::Answering,
-    };
-    let answered = if is_answered { format!(", and the {requester} gets an error") } else { String::new() };
-    format!("; the {worker} was not told{answered}")
+    format!("{}{}", clean(&cancel.words), cancel.remark(request, is_card))
 }
 
 /// Prints one line of a receipt.

@@ -2,7 +2,6 @@
 
 mod board;
 mod scope;
-mod standing;
 
 use std::{
     collections::BTreeSet,
@@ -13,7 +12,7 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
-use rescind_feed::{EndOrder, Event};
+use rescind_feed::{EndOrder, Event, WorkStatus};
 use rescind_operator::{ListingQuery, Shim, ShimError, ShimEvents};
 use rescind_proto::cause::{MAX_REASON, cut};
 use tokio::{
@@ -38,7 +37,6 @@ use board::{Board, SessionBoard};
 use scope::{Scope, Search};
 
 pub(crate) use board::Tally;
-pub(crate) use standing::Standing;
 
 /// Time for the cancel of an outer session to arrive in the sessions that its server has started.
 const HEAD_START: Duration = Duration::from_millis(500);
@@ -107,8 +105,8 @@ enum Kill {
 }
 
 impl Kill {
-    fn ends(self, standing: Standing) -> bool {
-        standing.resists() || (self == Self::Unknown && standing == Standing::Unknown)
+    fn ends(self, work: WorkStatus) -> bool {
+        work.resists() || (self == Self::Unknown && work == WorkStatus::Unknown)
     }
 }
 
@@ -445,7 +443,7 @@ impl<'a> Stopping<'a> {
         if self.arguments.kill.is_some() {
             return Ok(self.arguments.kill);
         }
-        let servers = self.board.sessions_with(|standing| Kill::Working.ends(standing));
+        let servers = self.board.sessions_with(|work| Kill::Working.ends(work));
         if servers.is_empty() {
             return Ok(None);
         }
@@ -464,7 +462,7 @@ impl<'a> Stopping<'a> {
     async fn end_servers(&mut self, kill: Kill) {
         let (sender, news) = mpsc::channel(NEWS);
         let until = receipt::after(END_PATIENCE);
-        for one in self.board.sessions_with(|standing| kill.ends(standing)) {
+        for one in self.board.sessions_with(|work| kill.ends(work)) {
             let (shim, order, sender) = (one.shim.clone(), EndOrder { started: one.session.started }, sender.clone());
             tokio::spawn(async move {
                 let session = shim.name().to_owned();

@@ -10,6 +10,7 @@ mod processes;
 mod repeated;
 mod routes;
 mod sources;
+mod work;
 
 use std::{
     io,

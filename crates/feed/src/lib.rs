@@ -15,6 +15,7 @@ mod event;
 mod order;
 mod request;
 mod session;
+mod work;
 
 pub use cancel::{Answer, Cancel, Outcome, duration};
 pub use counters::{Counters, Histogram};
@@ -23,3 +24,4 @@ pub use event::{Changes, Ended, Event, Snapshot};
 pub use order::{CancelOrder, CancelReply, EndOrder, EndReply, OrderOutcome, Problem};
 pub use request::{Details, FrameView, Late, Listing, Progress, Request, Settled, SettledHow, State};
 pub use session::{Connected, End, Implementation, Session, Side, UNKNOWN_PROTOCOL, VERSION};
+pub use work::WorkStatus;

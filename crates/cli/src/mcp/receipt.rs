@@ -1,11 +1,11 @@
 //! The result of `receipt` and `cancel`.
 
-use rescind_feed::Request;
+use rescind_feed::{Request, WorkStatus};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{reach::Found, readable::Readable};
-use crate::{cancel::remark, ps::row, screen::clean, stop::Standing};
+use crate::{cancel, ps::row, screen::clean};
 
 /// What is known of a request and its cancel
 #[derive(Debug, Serialize, JsonSchema)]
@@ -40,14 +40,14 @@ impl Receipt {
     pub(super) fn of(found: &Found, request: &Request, accepted: Option<bool>) -> Readable<Self> {
         let cancel = request.cancel.as_ref();
         let words = match (cancel, &request.settled) {
-            (Some(cancel), _) => format!("{}{}", clean(&cancel.words), remark(request, cancel)),
+            (Some(cancel), _) => cancel::words(request, cancel),
             (None, Some(settled)) => format!("not cancelled; it has ended: {}", settled.how.as_str()),
             (None, None) => format!("not cancelled; {}", request.state.as_str()),
         };
-        let standing = cancel.map(|_| Standing::of(request, request.is_open()));
-        let stands = standing.map(|standing| format!("{}: ", standing.as_str())).unwrap_or_default();
+        let work = cancel.map(|_| WorkStatus::of(request, request.is_open()));
+        let status = work.map(|work| format!("{}: ", work.as_str())).unwrap_or_default();
         let already = if accepted == Some(false) && cancel.is_some() { "cancelled before this call; " } else { "" };
-        let text = format!("{} {}: {already}{stands}{words}", found.name(), row::method(request));
+        let text = format!("{} {}: {already}{status}{words}", found.name(), row::method(request));
         let value = Self {
             request: found.name(),
             server: row::server(&found.session),
@@ -55,7 +55,7 @@ impl Receipt {
             tool: request.name.as_deref().map(clean),
             state: request.state.as_str().to_owned(),
             accepted,
-            work: standing.map(Standing::name),
+            work: work.map(WorkStatus::name),
             words,
             cause: cancel.map(|cancel| clean(&cancel.cause)),
             reason: cancel.and_then(|cancel| cancel.reason.as_deref()).map(clean),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use rescind_feed::WorkStatus;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -9,7 +10,7 @@ use super::{readable::Readable, row::PLAIN};
 use crate::{
     ps::{row, table},
     screen::clean,
-    stop::{Standing, StoppedSessions},
+    stop::StoppedSessions,
 };
 
 /// What became of everything that was in flight within reach
@@ -56,15 +57,15 @@ impl Stopped {
         lines.extend(board.began());
         lines.extend(notices.iter().cloned());
         lines.extend(unanswered.iter().map(|name| format!("{name}: not answering; nothing of it was stopped")));
-        let requests = board.each().map(|(name, session, request, standing, words)| StoppedRequest {
+        let requests = board.each().map(|(name, session, request, work, words)| StoppedRequest {
             request: format!("{name}/{}", clean(&request.label())),
             server: row::server(session),
             method: clean(&request.method),
             tool: request.name.as_deref().map(clean),
-            work: standing.name(),
+            work: work.name(),
             words,
         });
-        let counts = Standing::ALL.into_iter().map(|standing| (standing.name(), board.count(standing) as u64));
+        let counts = WorkStatus::ALL.into_iter().map(|work| (work.name(), board.count(work) as u64));
         let counts = counts.filter(|(_, count)| *count > 0).collect();
         let value = Self {
             requests: requests.collect(),

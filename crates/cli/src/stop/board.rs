@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rescind_feed::{End, Outcome, Request, Session, duration};
+use rescind_feed::{End, Outcome, Request, Session, WorkStatus, duration};
 use rescind_operator::Shim;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
-use super::standing::Standing;
 use crate::{
-    cancel::remark,
+    cancel,
     ps::row::{self, Row},
+    screen::Tone,
     screen::clean,
 };
 
@@ -88,7 +88,7 @@ impl SessionBoard {
         match how {
             End::ExitCode(_) | End::Signal(_) => {
                 self.has_ended = true;
-                let changed = self.requests.values_mut().filter(|one| !Standing::of(&one.request, false).is_over());
+                let changed = self.requests.values_mut().filter(|one| !WorkStatus::of(&one.request, false).is_over());
                 changed.for_each(|one| one.is_printed = false);
             }
             End::Unknown => self.fail("its session has ended".to_owned()),
@@ -100,31 +100,29 @@ impl SessionBoard {
         self.now.saturating_add(u64::try_from(self.listed.elapsed().as_micros()).unwrap_or(u64::MAX))
     }
 
-    fn standing(&self, request: &Request, is_closed: bool) -> Standing {
+    fn work(&self, request: &Request, is_closed: bool) -> WorkStatus {
         let has_failed = self.failed.is_some();
-        let standing = Standing::of(request, !is_closed && !has_failed);
-        if self.has_ended && !standing.is_over() {
-            Standing::Ended
-        } else if has_failed
-            && matches!(standing, Standing::NotDelivered | Standing::NoAnswer)
-            && !is_forbidden(request)
-        {
-            // The cancel may have been delivered and answered since.
-            Standing::Unknown
+        let work = WorkStatus::of(request, !is_closed && !has_failed);
+        // The cancel may have been delivered and answered since.
+        let may_have_changed = || has_failed && !is_forbidden(request);
+        if self.has_ended {
+            work.after_end()
+        } else if matches!(work, WorkStatus::NotDelivered | WorkStatus::NoAnswer) && may_have_changed() {
+            WorkStatus::Unknown
         } else {
-            standing
+            work
         }
     }
 
     /// What is known of the cancel, in words.
-    fn words(&self, request: &Request, standing: Standing) -> String {
+    fn words(&self, request: &Request, work: WorkStatus) -> String {
         match &request.cancel {
-            _ if standing == Standing::Ended => ENDED.to_owned(),
-            Some(cancel) => format!("{}{}", clean(&cancel.words), remark(request, cancel)),
+            _ if work == WorkStatus::Ended => ENDED.to_owned(),
+            Some(cancel) => cancel::words(request, cancel),
             None if !request.is_open() => {
                 format!("{} before it was cancelled", request.settled.as_ref().map_or("ended", |one| one.how.as_str()))
             }
-            None if standing == Standing::Stopping => String::new(),
+            None if work == WorkStatus::Stopping => String::new(),
             None => self.failed.clone().unwrap_or_else(|| "its shim has not said whether it is cancelled".to_owned()),
         }
     }
@@ -134,7 +132,7 @@ impl SessionBoard {
     }
 
     fn row(&self, request: &Request, is_closed: bool) -> Row {
-        let standing = self.standing(request, is_closed);
+        let work = self.work(request, is_closed);
         let end = request.settled.as_ref().filter(|_| !request.is_open()).map_or_else(|| self.clock(), |one| one.at);
         let none = String::new;
         let cells = [
@@ -145,33 +143,33 @@ impl SessionBoard {
             none(),
             row::method(request),
             duration(end.saturating_sub(request.since)),
-            standing.as_str().into(),
+            work.as_str().into(),
             none(),
             none(),
-            self.words(request, standing),
+            self.words(request, work),
         ];
-        Row { cells, tone: standing.tone() }
+        Row { cells, tone: tone(work) }
     }
 
     fn document(&self, is_closed: bool) -> Value {
         let of = |Entry { request, .. }: &Entry| {
-            let standing = self.standing(request, is_closed);
-            let words = self.words(request, standing);
-            json!({ "label": request.label(), "state": standing.name(), "words": words, "request": request })
+            let work = self.work(request, is_closed);
+            let words = self.words(request, work);
+            json!({ "label": request.label(), "state": work.name(), "words": words, "request": request })
         };
         let requests: Vec<Value> = self.requests.values().map(of).collect();
         let (name, began) = (self.shim.name(), self.began.len());
         json!({ "name": name, "session": self.session, "requests": requests, "began": began, "error": self.failed })
     }
 
-    fn count(&self, is_closed: bool, wanted: impl Fn(Standing) -> bool) -> usize {
-        self.requests.values().filter(|entry| wanted(self.standing(&entry.request, is_closed))).count()
+    fn count(&self, is_closed: bool, wanted: impl Fn(WorkStatus) -> bool) -> usize {
+        self.requests.values().filter(|entry| wanted(self.work(&entry.request, is_closed))).count()
     }
 
     /// The server and what is in flight in it, for a question about its end.
     pub(crate) fn line(&self) -> String {
-        let count = self.count(true, Standing::resists);
-        let others = self.count(true, |standing| !standing.is_over() && !standing.resists()) + self.began.len();
+        let count = self.count(true, WorkStatus::resists);
+        let others = self.count(true, |work| !work.is_over() && !work.resists()) + self.began.len();
         let also =
             if others == 0 { String::new() } else { format!("; with {} more, which may be at work", many(others)) };
         let (name, server) = (self.shim.name(), row::server(&self.session));
@@ -189,8 +187,8 @@ impl Board {
         self.sessions.get_mut(&(name.len(), name.to_owned()))
     }
 
-    /// The sessions in which the standing of a request is such.
-    pub(crate) fn sessions_with(&self, wanted: impl Fn(Standing) -> bool) -> Vec<&SessionBoard> {
+    /// The sessions that have a request whose work has such a status.
+    pub(crate) fn sessions_with(&self, wanted: impl Fn(WorkStatus) -> bool) -> Vec<&SessionBoard> {
         let has = |one: &&SessionBoard| !one.has_ended && one.count(true, &wanted) > 0;
         self.sessions.values().filter(has).collect()
     }
@@ -201,7 +199,7 @@ impl Board {
 
     /// Whether all of it is known to be over.
     pub(crate) fn is_over(&self) -> bool {
-        self.sessions.values().all(|one| one.count(true, |standing| !standing.is_over()) == 0)
+        self.sessions.values().all(|one| one.count(true, |work| !work.is_over()) == 0)
     }
 
     /// The rows of a table.
@@ -227,11 +225,11 @@ impl Board {
         for one in self.sessions.values_mut() {
             let mut places = Vec::new();
             for (place, entry) in &one.requests {
-                let standing = one.standing(&entry.request, self.is_closed);
-                if !entry.is_printed && (standing.is_over() || self.is_closed) {
-                    let words = one.words(&entry.request, standing);
+                let work = one.work(&entry.request, self.is_closed);
+                if !entry.is_printed && (work.is_over() || self.is_closed) {
+                    let words = one.words(&entry.request, work);
                     let words = if words.is_empty() { words } else { format!(": {words}") };
-                    lines.push(format!("{}: {}{words}", one.label(&entry.request), standing.as_str()));
+                    lines.push(format!("{}: {}{words}", one.label(&entry.request), work.as_str()));
                     places.push(place.clone());
                 }
             }
@@ -242,23 +240,23 @@ impl Board {
         lines
     }
 
-    /// How many requests stand how.
+    /// How many requests have which status.
     pub(crate) fn summary(&self) -> String {
-        let counts = Standing::ALL.map(|standing| (standing, self.count(standing)));
+        let counts = WorkStatus::ALL.map(|work| (work, self.count(work)));
         let words: Vec<_> = counts
             .iter()
-            .filter(|(standing, count)| *count > 0 || *standing == Standing::Stopped)
-            .map(|(standing, count)| {
-                let words = if *standing == Standing::Ended { ENDED } else { standing.as_str() };
+            .filter(|(work, count)| *count > 0 || *work == WorkStatus::Stopped)
+            .map(|(work, count)| {
+                let words = if *work == WorkStatus::Ended { ENDED } else { work.as_str() };
                 format!("{count} {words}")
             })
             .collect();
         words.join(", ")
     }
 
-    /// How many requests stand so.
-    pub(crate) fn count(&self, standing: Standing) -> usize {
-        self.sessions.values().map(|one| one.count(self.is_closed, |found| found == standing)).sum()
+    /// How many requests have this status.
+    pub(crate) fn count(&self, work: WorkStatus) -> usize {
+        self.sessions.values().map(|one| one.count(self.is_closed, |found| found == work)).sum()
     }
 
     /// What began meanwhile.
@@ -278,28 +276,36 @@ impl Board {
     /// How many requests are over, and how many there are.
     pub(crate) fn tally(&self) -> Tally {
         let of =
-            |wanted: fn(Standing) -> bool| self.sessions.values().map(|one| one.count(self.is_closed, wanted)).sum();
-        Tally { over: of(Standing::is_over), all: of(|_| true) }
+            |wanted: fn(WorkStatus) -> bool| self.sessions.values().map(|one| one.count(self.is_closed, wanted)).sum();
+        Tally { over: of(WorkStatus::is_over), all: of(|_| true) }
     }
 
-    /// Each request with the name of its session, its standing and what is known in words.
-    pub(crate) fn each(&self) -> impl Iterator<Item = (&str, &Session, &Request, Standing, String)> {
+    /// Each request with the name of its session, the status of its work and what is known in words.
+    pub(crate) fn each(&self) -> impl Iterator<Item = (&str, &Session, &Request, WorkStatus, String)> {
         self.sessions.values().flat_map(|one| {
             one.requests.values().map(|Entry { request, .. }| {
-                let standing = one.standing(request, self.is_closed);
-                (one.shim.name(), &one.session, request, standing, one.words(request, standing))
+                let work = one.work(request, self.is_closed);
+                (one.shim.name(), &one.session, request, work, one.words(request, work))
             })
         })
     }
 
     /// All of it as JSON.
     pub(crate) fn document(&self, silent: &[(String, String)]) -> Value {
-        let counts =
-            Standing::ALL.into_iter().map(|standing| (standing.name().to_owned(), json!(self.count(standing))));
+        let counts = WorkStatus::ALL.into_iter().map(|work| (work.name().to_owned(), json!(self.count(work))));
         let known = self.sessions.values().map(|one| one.document(self.is_closed));
         let silent = silent.iter().map(|(name, error)| json!({ "name": name, "error": error }));
         let sessions: Vec<Value> = known.chain(silent).collect();
         json!({ "sessions": sessions, "counts": counts.collect::<Map<_, _>>() })
+    }
+}
+
+const fn tone(work: WorkStatus) -> Tone {
+    match work {
+        WorkStatus::Stopped | WorkStatus::Finished | WorkStatus::Ended | WorkStatus::Withdrawn => Tone::Faint,
+        WorkStatus::Stopping => Tone::Plain,
+        WorkStatus::Unknown | WorkStatus::WithClient => Tone::Notice,
+        WorkStatus::Working | WorkStatus::NoAnswer | WorkStatus::NotDelivered => Tone::Alarm,
     }
 }
 

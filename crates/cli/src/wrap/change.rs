@@ -8,7 +8,7 @@ use std::path::Path;
 
 use rescind_wrap::{
     config::{Change, Changed, Config},
-    entry::{Entry, Launch},
+    entry::Launch,
     file::{FileError, Turn},
     journal::{Journal, Note},
     remote::{self, Refusal},

@@ -3,7 +3,7 @@
 
 import { post } from "./orders.js";
 import { pageNow } from "./store.js";
-import { byId, command, count, label, plain, setText, several, standing } from "./words.js";
+import { byId, command, count, label, plain, setText, several, workOf } from "./words.js";
 
 /** @typedef {import("./store.js").Session} Session */
 
@@ -135,11 +135,11 @@ export class Stop {
       const isQuiet = cancel && (!cancel.confirms || from === "server") && cancel.written !== undefined && !cancel.worksOn && passed > QUIET;
       return passed < WITHIN && !isQuiet && !this.#errors.has(of.name);
     };
-    const standings = stopped.map((request) => standing(request, isAwaited(request)));
+    const works = stopped.map((request) => workOf(request, isAwaited(request)));
     /** @type {Map<string, number>} */
     const counts = new Map([["stopped", 0]]);
-    for (const { text } of standings) counts.set(text, (counts.get(text) ?? 0) + 1);
-    const isSettled = standings.every(({ text }) => text !== "stopping");
+    for (const { text } of works) counts.set(text, (counts.get(text) ?? 0) + 1);
+    const isSettled = works.every(({ text }) => text !== "stopping");
     const summary = [...counts].map(([text, many]) => `${count(many)} ${text}`).join(", ");
     const sessions = new Set(stopped.map((request) => request.of.name)).size;
     const title = `${isSettled ? "Result" : "Stopping"}: ${several(stopped.length, "request")} in ${several(sessions, "session")}`;
@@ -150,14 +150,14 @@ export class Stop {
     setText(byId("stop-note"), [...errors, ...more].join(" "));
     byId("stop-form").hidden = true;
     setText(byId("stop-close"), "Close");
-    this.#lines(stopped, standings);
-    this.#offer(stopped, standings, isSettled);
+    this.#lines(stopped, works);
+    this.#offer(stopped, works, isSettled);
   }
 
-  /** @param {PageRequest[]} stopped @param {Standing[]} standings */
-  #lines(stopped, standings) {
+  /** @param {PageRequest[]} stopped @param {Work[]} works */
+  #lines(stopped, works) {
     stopped.slice(0, LISTED).forEach((request, index) => {
-      const { text, glyph, tone, words } = standings[index];
+      const { text, glyph, tone, words } = works[index];
       let line = /** @type {HTMLElement | undefined} */ (this.list.children[index]);
       if (!line) {
         line = document.createElement("li");
@@ -172,15 +172,15 @@ export class Stop {
     });
   }
 
-  /** The sessions with requests that would not stop. @param {PageRequest[]} stopped @param {Standing[]} standings */
-  #resisting(stopped, standings) {
-    const sessions = new Set(stopped.filter((_, index) => standings[index].resists).map((request) => request.of.name));
+  /** The sessions with requests that would not stop. @param {PageRequest[]} stopped @param {Work[]} works */
+  #resisting(stopped, works) {
+    const sessions = new Set(stopped.filter((_, index) => works[index].resists).map((request) => request.of.name));
     return [...sessions].flatMap((name) => this.store.sessions.get(name) ?? []).filter((session) => !session.isOver);
   }
 
-  /** Offers to end servers. @param {PageRequest[]} stopped @param {Standing[]} standings @param {boolean} isSettled */
-  #offer(stopped, standings, isSettled) {
-    const sessions = isSettled ? this.#resisting(stopped, standings).filter((session) => !this.#ended.has(session.name)) : [];
+  /** Offers to end servers. @param {PageRequest[]} stopped @param {Work[]} works @param {boolean} isSettled */
+  #offer(stopped, works, isSettled) {
+    const sessions = isSettled ? this.#resisting(stopped, works).filter((session) => !this.#ended.has(session.name)) : [];
     const wasHidden = this.kill.hidden;
     this.kill.hidden = !sessions.length;
     if (this.kill.hidden && !wasHidden) byId("stop-close").focus();
@@ -197,7 +197,7 @@ export class Stop {
   /** Ends the servers that are offered. */
   async #end() {
     const stopped = this.#stopped ?? [];
-    const sessions = this.#resisting(stopped, stopped.map((request) => standing(request, false)));
+    const sessions = this.#resisting(stopped, stopped.map((request) => workOf(request, false)));
     await Promise.all(sessions.map(async (session) => {
       this.#ended.add(session.name);
       const { error } = await post(session.name, "end", { started: session.facts.started });

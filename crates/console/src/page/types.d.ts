@@ -49,6 +49,15 @@ interface FeedRequest {
   cancel?: FeedCancel;
   settled?: FeedSettled;
   late?: { at: number; answers: number; notices: number };
+  /** The console adds it. */
+  work?: FeedWork;
+}
+
+/** What a receipt means for the work, in words of `rescind_feed::WorkStatus` (crates/console/src/server/work.rs). */
+interface FeedWork {
+  awaited: string;
+  last: string;
+  remark: string;
 }
 
 interface FeedImplementation {
@@ -194,7 +203,7 @@ interface PageRequest extends FeedRequest {
 }
 
 /** Whether the work on a request has stopped. */
-interface Standing {
+interface Work {
   text: string;
   glyph: string;
   tone: string;

@@ -159,55 +159,34 @@ export function outcomeWords(cancel, state) {
   }
 }
 
-/** Requests of a server that a person answers. */
-const CARD = new Set(["session/request_permission", "elicitation/create", "sampling/createMessage", "window/showMessageRequest"]);
-
-/** The words of `standing`: a sign and a tone, and whether it would not stop. @type {Record<string, [string, string, boolean]>} */
-const STANDINGS = {
-  stopped: ["✓", "confirmed", false], finished: ["↩", "ended", false], ended: ["–", "ended", false], stopping: ["◐", "cancelling", false],
-  "still working": ["▲", "stuck", true], "no answer": ["▲", "stuck", true], "not delivered": ["▲", "stuck", true], unknown: ["?", "unknown", false],
-  withdrawn: ["✓", "confirmed", false], "with its client": ["?", "unknown", false],
+/**
+ * For each word of `rescind_feed::WorkStatus` its sign and tone, and what it says of the work.
+ * @type {Record<string, { glyph: string, tone: string, isOver?: true, resists?: true }>}
+ */
+const WORK = {
+  stopped: { glyph: "✓", tone: "confirmed", isOver: true },
+  finished: { glyph: "↩", tone: "ended", isOver: true },
+  ended: { glyph: "–", tone: "ended", isOver: true },
+  stopping: { glyph: "◐", tone: "cancelling" },
+  "still working": { glyph: "▲", tone: "stuck", resists: true },
+  "no answer": { glyph: "▲", tone: "stuck", resists: true },
+  "not delivered": { glyph: "▲", tone: "stuck", resists: true },
+  unknown: { glyph: "?", tone: "unknown" },
+  withdrawn: { glyph: "✓", tone: "confirmed", isOver: true },
+  "with its client": { glyph: "?", tone: "unknown", isOver: true },
 };
 
-/** Whether the work on a request has stopped, as `rescind stop` has it. @param {PageRequest} request @param {boolean} isAwaited @returns {Standing} */
-export function standing(request, isAwaited) {
-  const { cancel, of } = request;
+/** What a record says that the console could not read. @type {FeedWork} */
+const UNREAD = { awaited: "unknown", last: "unknown", remark: "" };
+
+/** Whether the work on a request has stopped, as `rescind stop` has it. @param {PageRequest} request @param {boolean} isAwaited @returns {Work} */
+export function workOf({ cancel, of, work = UNREAD }, isAwaited) {
   const hasEnded = of.hasEnded && of.end !== "unknown";
-  let text = known(request, isAwaited);
-  if (hasEnded && !["stopped", "finished", "withdrawn", "with its client"].includes(text)) text = "ended";
-  const [glyph, tone, resists] = STANDINGS[text];
-  const card = text === "with its client" && cancel?.outcome !== "asked" ? `; ${CARD.has(request.method) ? "the card may still be shown" : "the client may still work on it"}` : "";
-  const words = text === "ended" ? "with its server" : cancel ? plain(cancel.words) + card : "";
+  const known = isAwaited ? work.awaited : work.last;
+  const text = hasEnded && !WORK[known].isOver ? "ended" : known;
+  const { glyph, tone, resists = false } = WORK[text];
+  const words = text === "ended" ? "with its server" : cancel ? plain(cancel.words) + work.remark : "";
   return { text, glyph, tone, resists, words };
-}
-
-/** A server's request, which its client works on: never a reason to end the server. @param {PageRequest} request @param {boolean} isAwaited */
-function asked({ cancel, state }, isAwaited) {
-  if (!cancel) return state === "ended" ? "finished" : isAwaited ? "stopping" : "with its client";
-  const { outcome } = cancel;
-  if (outcome === "never_sent" || outcome === "confirmed") return "withdrawn";
-  if (outcome === "completed_first" || outcome === "answered_after") return "finished";
-  return isAwaited && (outcome === "asked" || outcome === "sent") ? "stopping" : "with its client";
-}
-
-/** @param {PageRequest} request @param {boolean} isAwaited */
-function known(request, isAwaited) {
-  if (request.from === "server") return asked(request, isAwaited);
-  const { cancel, state, progress } = request;
-  if (!cancel) return state === "ended" ? "finished" : isAwaited ? "stopping" : "unknown";
-  const { outcome, confirms, written } = cancel;
-  if (outcome === "never_sent" || outcome === "confirmed") return "stopped";
-  if (outcome === "completed_first" || outcome === "answered_after") return "finished";
-  if (outcome === "not_sendable") return "not delivered";
-  if (outcome === "unknown") return "unknown";
-  if (outcome === "sent") {
-    const moved = confirms && written !== undefined && progress !== undefined && progress.at > written;
-    if (cancel.worksOn || moved) return "still working";
-    if (state === "stuck" && confirms) return "no answer";
-  }
-  if (isAwaited) return "stopping";
-  if (outcome === "asked") return "not delivered";
-  return confirms ? "no answer" : "unknown";
 }
 
 /** The fraction done, from 0 to 1, or null if unknown. @param {FeedProgress | undefined} progress */

@@ -14,13 +14,13 @@ use std::{
 use bytes::Bytes;
 use rescind_operator::{Follow, FollowEvent, FoundSessions, SessionUpdate, ShimError};
 use serde::Serialize;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::RawValue;
 use tokio::{
     sync::mpsc,
     time::{MissedTickBehavior, interval},
 };
 
-use super::sources::SessionSources;
+use super::{sources::SessionSources, work};
 use crate::Recording;
 
 /// How often a stream without events sends a comment line.
@@ -159,9 +159,9 @@ impl BrowserStream {
             Some(number) => self.numbers.insert(session.clone(), number),
             None => self.numbers.remove(&session),
         };
-        match serde_json::from_str(&message.data) {
+        match work::explained(&message.data) {
             Ok(event) => {
-                let data = PieceData { session: &session, event: Some(event), why: None };
+                let data = PieceData { session: &session, event: Some(&event), why: None };
                 self.send(&message.kind, &data).await
             }
             Err(error) => self.lose(&session, &format!("sent an invalid event: {error}")).await,
@@ -180,7 +180,8 @@ impl BrowserStream {
     async fn play(&mut self, recording: &Recording) -> Result<(), BrowserGone> {
         for event in recording.events() {
             let kind = event.kind();
-            if let Ok(event) = to_raw_value(&event) {
+            let explained = serde_json::to_string(&event).and_then(|event| work::explained(&event));
+            if let Ok(event) = explained {
                 self.send(kind, &PieceData { session: recording.name(), event: Some(&event), why: None }).await?;
             }
         }

@@ -8,14 +8,15 @@ use crate::source::{rust_files, tokens};
 /// Crate, enum, and why a program may rely on its having no further values.
 const COMPLETE: &[(&str, &str, &str)] = &[
     (
-        "console",
+        "operator",
         "FollowEvent",
         "whoever follows sessions must treat the list and each update, or shows what is no longer true",
     ),
-    ("console", "SessionUpdate", "an event that came and a link that was lost are all that following can bring"),
+    ("operator", "SessionUpdate", "an event that came and a link that was lost are all that following can bring"),
     ("demo", "Role", "the demo's picture has these four processes, and each is started by its word"),
     ("feed", "Answer", "JSON-RPC answers with a result or with an error"),
     ("feed", "Side", "a link has two sides, and each request comes from one of them"),
+    ("feed", "WorkStatus", "whatever shows it must have a sign for each"),
     ("http", "HttpClientEvent", "a driver of the client that left one out would leave a stream open"),
     ("http", "HttpServerEvent", "a driver of the server that left one out would leave a client waiting"),
     ("http", "ReplyBody", "a body that a driver did not know could not be written"),

@@ -1,13 +1,13 @@
 //! Whether the work on a request has stopped, as far as that is known (D41), and what became of a request that a server
 //! made of its client (D53).
 
-use rescind_feed::{Cancel, Outcome, Request, Side, State};
-
-use crate::screen::Tone;
+use crate::{Cancel, Outcome, Progress, Request, SettledHow, Side, State};
 
 /// What is known of the work on a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+///
+/// It never grows: whatever shows it must have a sign for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WorkStatus {
     /// The server confirmed the cancel, or never got the request.
     Stopped,
     /// The server answered the request.
@@ -30,9 +30,9 @@ pub(crate) enum Standing {
     WithClient,
 }
 
-impl Standing {
-    /// Every standing, in the order of a summary.
-    pub(crate) const ALL: [Self; 10] = [
+impl WorkStatus {
+    /// Every status, in the order of a summary.
+    pub const ALL: [Self; 10] = [
         Self::Stopped,
         Self::Finished,
         Self::Ended,
@@ -46,7 +46,8 @@ impl Standing {
     ];
 
     /// What is known of `request` while more may come, or when nothing more `is_awaited`.
-    pub(crate) fn of(request: &Request, is_awaited: bool) -> Self {
+    #[must_use]
+    pub fn of(request: &Request, is_awaited: bool) -> Self {
         match request.from {
             Side::Client => Self::of_work(request, is_awaited),
             Side::Server => Self::of_question(request, is_awaited),
@@ -73,7 +74,6 @@ impl Standing {
             Outcome::Asked => Self::NotDelivered,
             Outcome::Sent if cancel.confirms => Self::NoAnswer,
             Outcome::Sent => Self::Unknown,
-            _ => Self::Unknown,
         }
     }
 
@@ -91,21 +91,30 @@ impl Standing {
             Outcome::CompletedFirst | Outcome::AnsweredAfter => Self::Finished,
             Outcome::Asked | Outcome::Sent if is_awaited => Self::Stopping,
             Outcome::Asked | Outcome::Sent | Outcome::NotSendable | Outcome::Unknown => Self::WithClient,
-            _ => Self::WithClient,
         }
     }
 
+    /// The same once the server has ended, and its work with it.
+    #[must_use]
+    pub const fn after_end(self) -> Self {
+        if self.is_over() { self } else { Self::Ended }
+    }
+
     /// Whether the work is over, as far as the server has any.
-    pub(crate) const fn is_over(self) -> bool {
+    #[must_use]
+    pub const fn is_over(self) -> bool {
         matches!(self, Self::Stopped | Self::Finished | Self::Ended | Self::Withdrawn | Self::WithClient)
     }
 
     /// Whether it is known that the cancel did not stop the work, or that it is not obeyed as its protocol requires.
-    pub(crate) const fn resists(self) -> bool {
+    #[must_use]
+    pub const fn resists(self) -> bool {
         matches!(self, Self::Working | Self::NoAnswer | Self::NotDelivered)
     }
 
-    pub(crate) const fn as_str(self) -> &'static str {
+    /// The word used in lists.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Stopped => "stopped",
             Self::Finished => "finished",
@@ -121,22 +130,42 @@ impl Standing {
     }
 
     /// The word for data.
-    pub(crate) fn name(self) -> String {
+    #[must_use]
+    pub fn name(self) -> String {
         self.as_str().replace(' ', "_")
-    }
-
-    pub(crate) const fn tone(self) -> Tone {
-        match self {
-            Self::Stopped | Self::Finished | Self::Ended | Self::Withdrawn => Tone::Faint,
-            Self::Stopping => Tone::Plain,
-            Self::Unknown | Self::WithClient => Tone::Notice,
-            Self::Working | Self::NoAnswer | Self::NotDelivered => Tone::Alarm,
-        }
     }
 }
 
 /// Whether progress shows that the work goes on after its cancel.
 fn is_at_work(request: &Request, cancel: &Cancel) -> bool {
-    let has_moved = |progress: &rescind_feed::Progress| cancel.written.is_some_and(|written| progress.at > written);
+    let has_moved = |progress: &Progress| cancel.written.is_some_and(|written| progress.at > written);
     cancel.works_on || (cancel.confirms && request.progress.as_ref().is_some_and(has_moved))
+}
+
+impl Cancel {
+    /// What its words leave out, to be added to them: who knows of a cancel that cannot be sent, and that a client may still
+    /// be busy with what its server asked (D53). `is_card`: a person answers requests of this method.
+    #[must_use]
+    pub fn remark(&self, request: &Request, is_card: bool) -> String {
+        let unsent = if self.outcome == Outcome::NotSendable { unsent(request) } else { String::new() };
+        let is_with_client = request.from == Side::Server
+            && matches!(self.outcome, Outcome::Sent | Outcome::NotSendable | Outcome::Unknown);
+        match (is_with_client, is_card) {
+            (false, _) => unsent,
+            (true, true) => format!("{unsent}; the card may still be shown"),
+            (true, false) => format!("{unsent}; the client may still work on it"),
+        }
+    }
+}
+
+/// Who knows of a cancel that cannot be sent.
+fn unsent(request: &Request) -> String {
+    let (requester, worker) = (request.from.as_str(), request.from.other().as_str());
+    // Its protocol may have the requester wait for the work all the same.
+    let is_answered = match &request.settled {
+        Some(settled) => settled.how == SettledHow::AnsweredHere,
+        None => request.state == State::Answering,
+    };
+    let answered = if is_answered { format!(", and the {requester} gets an error") } else { String::new() };
+    format!("; the {worker} was not told{answered}")
 }
