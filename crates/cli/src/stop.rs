@@ -13,7 +13,7 @@ use std::{
 
 use clap::{Args, ValueEnum};
 use rescind_feed::{EndOrder, Event, WorkStatus};
-use rescind_operator::{ListingQuery, Shim, ShimError, ShimEvents};
+use rescind_operator::{ListingQuery, Shim, ShimError};
 use rescind_proto::cause::{MAX_REASON, cut};
 use tokio::{
     sync::{mpsc, watch},
@@ -480,14 +480,15 @@ impl<'a> Stopping<'a> {
 /// Ends the server of a session, and waits until it has ended.
 async fn end_server(shim: &Shim, order: &EndOrder, until: Instant) -> Result<Learnt, String> {
     let words = |error: ShimError| clean(&error.to_string());
-    let mut events: ShimEvents = match shim.events(None).await {
-        Err(ShimError::Gone(_)) => return Ok(Learnt::Unheard("its shim is gone".to_owned())),
+    let followed = match shim.end_and_follow(order).await {
+        Ok((_, Some(events))) => Ok(events),
+        Ok((_, None)) => shim.events(None).await,
+        Err(error) => Err(error),
+    };
+    let mut events = match followed {
+        Err(ShimError::Gone(_)) => return Ok(Learnt::Unheard(receipt::GONE.to_owned())),
         events => events.map_err(words)?,
     };
-    match shim.end(order).await {
-        Ok(_) | Err(ShimError::Gone(_)) => {}
-        Err(error) => return Err(words(error)),
-    }
     loop {
         let next = timeout_at(until, events.next()).await.map_err(|_| "it has not ended yet".to_owned())?;
         match next.and_then(|message| message.map(|message| message.event()).transpose()) {
@@ -495,7 +496,7 @@ async fn end_server(shim: &Shim, order: &EndOrder, until: Instant) -> Result<Lea
             Ok(Some(Event::Snapshot(_) | Event::Changes(_))) => {}
             Ok(Some(_)) => {}
             // It may have ended with the server of another session.
-            Ok(None) | Err(ShimError::Gone(_)) => return Ok(Learnt::Unheard("its shim is gone".to_owned())),
+            Ok(None) | Err(ShimError::Gone(_)) => return Ok(Learnt::Unheard(receipt::GONE.to_owned())),
             Err(error) => return Err(words(error)),
         }
     }

@@ -6,6 +6,7 @@
 
 mod all;
 mod connection;
+mod conversation;
 mod directories;
 mod directory;
 mod error;

@@ -3,13 +3,17 @@
 use std::{
     io,
     path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::{Method, Request, Response, body::Incoming, client::conn::http1};
-use hyper_util::rt::TokioIo;
+use hyper::{
+    Method, Request, Response,
+    body::Incoming,
+    header::{ACCEPT, CONTENT_TYPE, HOST, HeaderValue},
+};
 use rescind_feed::{CancelOrder, CancelReply, Counters, Details, EndOrder, EndReply, Listing, Problem, Session};
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::{sleep, timeout};
@@ -17,6 +21,7 @@ use tokio::time::{sleep, timeout};
 use super::{
     ListingQuery, ShimError, ShimEvents,
     connection::{self, Connection},
+    conversation::{Conversation, Unanswered},
     query::encoded,
 };
 
@@ -26,20 +31,28 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The wait between two attempts to connect to a busy shim.
 const PAUSE: Duration = Duration::from_millis(5);
 
+/// The content type of events.
+const EVENTS: &str = "text/event-stream";
+
 /// The longest answer that is read: room for the escaped messages of one request.
 const MAX_ANSWER: usize = 32 << 20;
 
-/// One shim. Each request uses its own connection and times out after two seconds.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// One shim. Each request times out after two seconds.
+///
+/// Requests one after another use one connection, those of its clones included. An event stream takes that connection with
+/// it; what is asked beside it uses another one.
+#[derive(Clone, Debug)]
 pub struct Shim {
     name: String,
     socket: PathBuf,
     user: u32,
+    /// The connection on which the last answer was read to its end.
+    kept: Arc<Mutex<Option<Conversation>>>,
 }
 
 impl Shim {
-    pub(super) const fn new(name: String, socket: PathBuf, user: u32) -> Self {
-        Self { name, socket, user }
+    pub(super) fn new(name: String, socket: PathBuf, user: u32) -> Self {
+        Self { name, socket, user, kept: Arc::default() }
     }
 
     /// The name of its session and its socket: letters, digits, `-`, `_` and `.`.
@@ -60,8 +73,13 @@ impl Shim {
     ///
     /// [`ShimError`].
     pub async fn process(&self) -> Result<Option<u32>, ShimError> {
-        let stream = timeout(PATIENCE, self.connect()).await.map_err(|_| ShimError::NotAnswering)?;
-        stream.and_then(|stream| connection::server(&stream)).map_err(ShimError::from_io)
+        let conversation = match self.take_kept() {
+            Some(conversation) => conversation,
+            None => timeout(PATIENCE, self.open()).await.map_err(|_| ShimError::NotAnswering)??,
+        };
+        let process = conversation.process();
+        self.keep(conversation);
+        Ok(process)
     }
 
     /// Its session.
@@ -119,6 +137,25 @@ impl Shim {
         self.order("/v1/end", order).await
     }
 
+    /// Cancels requests, and follows what comes of it: the events begin with the order, and nothing is missed in between.
+    /// Without events, if the shim is too old for it or has too many subscribers.
+    ///
+    /// # Errors
+    ///
+    /// As [`cancel`](Self::cancel).
+    pub async fn cancel_and_follow(&self, order: &CancelOrder) -> Result<(CancelReply, Option<ShimEvents>), ShimError> {
+        self.order_and_follow("/v1/cancel", order).await
+    }
+
+    /// Ends its server, and follows what comes of it, as [`cancel_and_follow`](Self::cancel_and_follow) does.
+    ///
+    /// # Errors
+    ///
+    /// As [`end`](Self::end).
+    pub async fn end_and_follow(&self, order: &EndOrder) -> Result<(EndReply, Option<ShimEvents>), ShimError> {
+        self.order_and_follow("/v1/end", order).await
+    }
+
     /// Its events, beginning with a snapshot, or after event number `since`.
     ///
     /// # Errors
@@ -126,13 +163,37 @@ impl Shim {
     /// [`ShimError`].
     pub async fn events(&self, since: Option<u64>) -> Result<ShimEvents, ShimError> {
         let path = since.map_or_else(|| "/v1/events".into(), |since| format!("/v1/events?since={since}"));
-        let asked = self.patiently(true, || self.send(Method::GET, &path, Bytes::new()));
-        Ok(ShimEvents::new(asked.await?.into_body()))
+        let asked = self.patiently(true, || self.send(Method::GET, &path, Bytes::new(), None));
+        let (response, _) = asked.await?;
+        Ok(ShimEvents::new(response.into_body()))
     }
 
     async fn order<T: DeserializeOwned>(&self, path: &str, order: &impl Serialize) -> Result<T, ShimError> {
         let body = serde_json::to_vec(order).map_err(ShimError::unreadable)?;
         self.answer(Method::POST, path, body.into()).await
+    }
+
+    async fn order_and_follow<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        order: &impl Serialize,
+    ) -> Result<(T, Option<ShimEvents>), ShimError> {
+        let body = Bytes::from(serde_json::to_vec(order).map_err(ShimError::unreadable)?);
+        let ask = || async {
+            let (response, conversation) = self.send(Method::POST, path, body.clone(), Some(EVENTS)).await?;
+            if response.headers().get(CONTENT_TYPE).is_none_or(|kind| kind != EVENTS) {
+                let reply = self.read(response, conversation).await?;
+                return Ok((serde_json::from_slice(&reply).map_err(ShimError::unreadable)?, None));
+            }
+            let mut events = ShimEvents::new(response.into_body());
+            let reply = events.next().await?.ok_or_else(|| ShimError::unreadable("no reply to an order"))?;
+            Ok((serde_json::from_str(&reply.data).map_err(ShimError::unreadable)?, Some(events)))
+        };
+        match self.patiently(false, ask).await {
+            // It was not carried out.
+            Err(ShimError::Refused { status: 429, .. }) => Ok((self.order(path, order).await?, None)),
+            answer => answer,
+        }
     }
 
     async fn ask<T: DeserializeOwned>(&self, path: &str) -> Result<T, ShimError> {
@@ -141,7 +202,10 @@ impl Shim {
 
     async fn answer<T: DeserializeOwned>(&self, method: Method, path: &str, body: Bytes) -> Result<T, ShimError> {
         let is_question = method == Method::GET;
-        let ask = || async { whole(self.send(method.clone(), path, body.clone()).await?.into_body()).await };
+        let ask = || async {
+            let (response, conversation) = self.send(method.clone(), path, body.clone(), None).await?;
+            self.read(response, conversation).await
+        };
         let answer = self.patiently(is_question, ask).await?;
         serde_json::from_slice(&answer).map_err(ShimError::unreadable)
     }
@@ -186,30 +250,67 @@ impl Shim {
         }
     }
 
-    /// Sends a request and returns a successful response.
-    async fn send(&self, method: Method, path: &str, body: Bytes) -> Result<Response<Incoming>, ShimError> {
-        let stream = self.connect().await.map_err(ShimError::from_io)?;
-        connection::check(&stream, self.user)?;
-        let (mut sender, connection) =
-            http1::handshake(TokioIo::new(stream)).await.map_err(|error| ShimError::from_hyper(&error))?;
-        // It ends with the body of the answer, or when that is dropped.
-        tokio::spawn(connection);
-        let request = Request::builder()
+    async fn open(&self) -> Result<Conversation, ShimError> {
+        Conversation::open(self.connect().await.map_err(ShimError::from_io)?, self.user).await
+    }
+
+    fn take_kept(&self) -> Option<Conversation> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn keep(&self, conversation: Conversation) {
+        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(conversation);
+    }
+
+    /// Sends a request and returns a successful response, with the connection that is free when its body was read.
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+        accepted: Option<&'static str>,
+    ) -> Result<(Response<Incoming>, Conversation), ShimError> {
+        let mut request = Request::builder()
             .method(method)
             .uri(path)
-            .header("host", "rescind")
-            .header("content-type", "application/json")
+            .header(HOST, "rescind")
+            .header(CONTENT_TYPE, "application/json")
             .body(Full::new(body))
             .map_err(ShimError::unreadable)?;
-        let response = sender.send_request(request).await.map_err(|error| ShimError::from_hyper(&error))?;
+        request.headers_mut().extend(accepted.map(|kind| (ACCEPT, HeaderValue::from_static(kind))));
+        let (response, conversation) = self.begin(request).await?;
         let status = response.status();
         if status.is_success() {
-            return Ok(response);
+            return Ok((response, conversation));
         }
-        let body = whole(response.into_body()).await?;
+        let body = self.read(response, conversation).await?;
         let problem = serde_json::from_slice(&body)
             .unwrap_or_else(|_| Problem { error: format!("answered with status {}", status.as_u16()), hint: None });
         Err(ShimError::Refused { status: status.as_u16(), problem })
+    }
+
+    /// Reads a whole answer, and keeps its connection.
+    async fn read(&self, response: Response<Incoming>, conversation: Conversation) -> Result<Bytes, ShimError> {
+        let answer = whole(response.into_body()).await?;
+        self.keep(conversation);
+        Ok(answer)
+    }
+
+    /// Sends a request on the connection that is kept, or on a new one.
+    async fn begin(&self, mut request: Request<Full<Bytes>>) -> Result<(Response<Incoming>, Conversation), ShimError> {
+        if let Some(mut kept) = self.take_kept() {
+            match kept.ask(request).await {
+                Ok(response) => return Ok((response, kept)),
+                // The shim closes a connection that is silent for five seconds. An order is not lost with it, nor sent twice.
+                Err(Unanswered::Unsent(unsent, _)) => request = *unsent,
+                Err(Unanswered::Failed(error)) => return Err(error),
+            }
+        }
+        let mut conversation = self.open().await?;
+        match conversation.ask(request).await {
+            Ok(response) => Ok((response, conversation)),
+            Err(Unanswered::Unsent(_, error) | Unanswered::Failed(error)) => Err(error),
+        }
     }
 }
 
@@ -219,4 +320,54 @@ async fn whole(body: Incoming) -> Result<Bytes, ShimError> {
         Some(error) => ShimError::from_hyper(error),
         None => ShimError::unreadable("longer than 32 MiB"),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{BufRead, BufReader, Read, Write},
+        os::unix::net::{UnixListener, UnixStream},
+        sync::mpsc,
+        thread,
+    };
+
+    use super::*;
+
+    /// Answers one request, and returns its first line.
+    fn answer(stream: &UnixStream, body: &str) -> String {
+        let (mut reader, mut head, mut length) = (BufReader::new(stream), String::new(), 0);
+        while reader.read_line(&mut head).unwrap() > 2 {
+            let last = head.lines().next_back().unwrap_or_default().to_ascii_lowercase();
+            length = last.strip_prefix("content-length: ").map_or(length, |text| text.parse().unwrap());
+        }
+        reader.read_exact(&mut vec![0; length]).unwrap();
+        let (mut writer, size) = (stream, body.len());
+        write!(writer, "HTTP/1.1 200 OK\r\ncontent-length: {size}\r\n\r\n{body}").unwrap();
+        head.lines().next().unwrap_or_default().to_owned()
+    }
+
+    #[tokio::test]
+    async fn an_order_goes_once_although_the_connection_before_was_closed() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("4711.sock");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let (closed, is_closed) = mpsc::channel();
+        let shim = thread::spawn(move || {
+            let counters = serde_json::to_string(&Counters::default()).unwrap();
+            let (first, _) = listener.accept().unwrap();
+            let questions = [answer(&first, &counters), answer(&first, &counters)];
+            drop(first);
+            closed.send(()).unwrap();
+            let (second, _) = listener.accept().unwrap();
+            (questions, answer(&second, r#"{"accepted":true}"#))
+        });
+        let asked = Shim::new("4711".into(), socket, rescind_ledger::identity::user());
+        asked.counters().await.unwrap();
+        asked.clone().counters().await.unwrap();
+        // Nothing of this runtime runs meanwhile, as while a person is asked.
+        is_closed.recv().unwrap();
+        assert!(asked.end(&EndOrder { started: 7 }).await.unwrap().accepted);
+        let counters = "GET /v1/counters HTTP/1.1".to_owned();
+        assert_eq!(shim.join().unwrap(), ([counters.clone(), counters], "POST /v1/end HTTP/1.1".to_owned()));
+    }
 }

@@ -195,17 +195,22 @@ impl Shared {
         let mut script = script.unwrap_or_else(PoisonError::into_inner);
         if asked.path() == "/v1/events" && !script.has_ended() {
             drop(script);
+            http::write_head(stream, "text/event-stream")?;
             return self.tell(stream, asked.since()).map(|()| false);
         }
         let (status, body) = script.answer(&asked);
         drop(script);
         self.changed.notify_all();
+        if asked.follows && status == 200 {
+            http::write_head(stream, "text/event-stream")?;
+            http::write_ordered(stream, &body)?;
+            return self.tell(stream, None).map(|()| false);
+        }
         http::write(stream, status, &body).map(|()| true)
     }
 
     /// Tells everything after `since` as it happens.
     fn tell(&self, mut stream: &UnixStream, since: Option<u64>) -> io::Result<()> {
-        http::write_head(stream, "text/event-stream")?;
         let mut told = since;
         self.lock().seen.subscriptions.push(since);
         self.changed.notify_all();

@@ -2,24 +2,39 @@
 //!
 //! `rescind cancel` and `rescind stop` share this. Each session runs in a task of its own, so a shim that does not answer
 //! delays no other.
+//!
+//! A session has one connection: what comes of the order follows its reply. The first event has the state of a thousand
+//! requests in flight and of a thousand that have ended; what it has no room for is listed on another connection.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
 use rescind_feed::{CancelOrder, Changes, Event, OrderOutcome, Outcome, Request, Side, Snapshot};
-use rescind_operator::{Shim, ShimError, ShimEvents};
+use rescind_operator::{ListingQuery, Shim, ShimError, ShimEvents};
 use tokio::{
     sync::mpsc,
-    time::{Instant, timeout_at},
+    time::{Instant, sleep_until, timeout_at},
 };
 
 use super::choice::Chosen;
-use crate::screen::clean;
+use crate::{
+    fleet::{self, Pages},
+    screen::clean,
+};
 
 /// The most requests in one order.
 const ORDER: usize = 1000;
 
+/// How often a session is asked whether the cancel of an outer session has arrived in it.
+const ARRIVAL_INTERVAL: Duration = Duration::from_millis(50);
+
 /// Stands for a wait that the clock cannot represent: a year.
 const FAR: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// Why nothing more is learnt of a session without an end that was reported.
+pub(crate) const GONE: &str = "its shim is gone";
 
 /// How to cancel.
 #[derive(Clone, Debug)]
@@ -44,6 +59,13 @@ pub(crate) enum Reach {
         /// when nothing was heard of it for so long.
         quiet: Duration,
     },
+}
+
+/// Whether an order is to be followed by the events of its session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Following {
+    No,
+    Begins,
 }
 
 /// What became known in a session.
@@ -139,28 +161,63 @@ impl Followed {
 
 impl<T: From<Learnt> + Send> SessionCancel<'_, T> {
     async fn run(&mut self) {
-        // Subscribed before the cancel, so that no event is missed.
-        let mut events = match self.plan.until {
-            Some(_) => self.listen().await,
-            None => None,
-        };
-        if let (Reach::Whole { head_start, .. }, Some(events), Some(until)) =
-            (self.plan.reach, &mut events, self.plan.until)
+        if let (Reach::Whole { head_start, .. }, Some(until)) = (self.plan.reach, self.plan.until)
             && !head_start.is_zero()
         {
-            let until = until.min(Instant::now() + head_start);
-            self.follow(events, until, |one| one.request.cancel.is_none() && one.request.is_open()).await;
+            self.await_outer_cancel(until.min(Instant::now() + head_start)).await;
         }
-        self.order().await;
-        if let (Some(mut events), Some(until)) = (events, self.plan.until) {
-            let reach = self.plan.reach;
-            self.follow(&mut events, until, |one| one.is_open(reach)).await;
+        let Some(until) = self.plan.until else {
+            self.order(Following::No).await;
+            return;
+        };
+        let mut events = self.order(Following::Begins).await;
+        if events.is_none() && self.is_open() {
+            events = self.listen().await;
+        }
+        if let Some(mut events) = events {
+            self.follow(&mut events, until).await;
+        }
+    }
+
+    /// Whether more can be learnt.
+    fn is_open(&self) -> bool {
+        !self.is_over && self.followed.values().any(|one| one.is_open(self.plan.reach))
+    }
+
+    /// Waits until an outer session's cancel has reached everything that is followed, or until `until`.
+    async fn await_outer_cancel(&mut self, until: Instant) {
+        let uncancelled = ListingQuery { cancelled: Some(false), ..ListingQuery::default() };
+        loop {
+            let asked = timeout_at(until, fleet::ask(self.shim, uncancelled.clone(), Pages::All)).await;
+            let Ok(Ok(listing)) = asked else { break };
+            if !listing.requests.iter().any(|request| self.followed.contains_key(&request.key)) {
+                break;
+            }
+            let next = Instant::now() + ARRIVAL_INTERVAL;
+            if next >= until {
+                break;
+            }
+            sleep_until(next).await;
+        }
+        self.list().await;
+    }
+
+    /// Asks for everything that the session remembers.
+    async fn list(&mut self) {
+        let all = ListingQuery { state: Some("all"), ..ListingQuery::default() };
+        // What is not learnt here is not claimed, either.
+        if let Ok(listing) = fleet::ask(self.shim, all, Pages::All).await {
+            self.receive_all(listing.requests).await;
         }
     }
 
     async fn listen(&self) -> Option<ShimEvents> {
         match self.shim.events(None).await {
             Ok(events) => Some(events),
+            Err(ShimError::Gone(_)) => {
+                self.report(Learnt::Unheard(GONE.to_owned())).await;
+                None
+            }
             Err(error) => {
                 self.report(Learnt::Unheard(format!("cannot follow the outcome: {}", clean(&error.to_string())))).await;
                 None
@@ -168,8 +225,9 @@ impl<T: From<Learnt> + Send> SessionCancel<'_, T> {
         }
     }
 
-    /// Orders the cancel of everything that is followed and needs one.
-    async fn order(&mut self) {
+    /// Orders the cancel of everything that is followed and needs one. Returns the events that begin with the first order.
+    async fn order(&mut self, following: Following) -> Option<ShimEvents> {
+        let mut events = None;
         let follows_others = matches!(self.plan.reach, Reach::Whole { .. });
         let mut keys = Vec::new();
         for one in self.followed.values_mut().filter(|one| !one.is_ordered) {
@@ -181,8 +239,15 @@ impl<T: From<Learnt> + Send> SessionCancel<'_, T> {
         // As they are listed: a request before those that it has caused.
         keys.sort();
         for requests in keys.chunks(ORDER).map(|some| some.iter().map(|(_, key)| key.clone()).collect()) {
-            match self.shim.cancel(&CancelOrder { requests, reason: self.plan.reason.clone() }).await {
-                Ok(reply) => {
+            let order = CancelOrder { requests, reason: self.plan.reason.clone() };
+            let begins = following == Following::Begins && events.is_none();
+            let ordered = match begins {
+                true => self.shim.cancel_and_follow(&order).await,
+                false => self.shim.cancel(&order).await.map(|reply| (reply, None)),
+            };
+            match ordered {
+                Ok((reply, begun)) => {
+                    events = events.or(begun);
                     for outcome in reply.requests {
                         self.receive(outcome).await;
                     }
@@ -195,6 +260,7 @@ impl<T: From<Learnt> + Send> SessionCancel<'_, T> {
                 }
             }
         }
+        events
     }
 
     /// Handles the outcome of an order for one request.
@@ -213,10 +279,10 @@ impl<T: From<Learnt> + Send> SessionCancel<'_, T> {
         }
     }
 
-    /// Reports what is learnt, until `until` or until no request is `wanted` any more.
-    async fn follow(&mut self, events: &mut ShimEvents, until: Instant, wanted: impl Fn(&Followed) -> bool) {
-        while !self.is_over && self.followed.values().any(&wanted) {
-            let quiet = self.followed.values().filter(|one| wanted(one));
+    /// Reports what is learnt, until `until` or until nothing more can be.
+    async fn follow(&mut self, events: &mut ShimEvents, until: Instant) {
+        while self.is_open() {
+            let quiet = self.followed.values().filter(|one| one.is_open(self.plan.reach));
             // Wakes for each that becomes quiet.
             let wake = quiet.filter_map(|one| one.quiet_at(self.plan.reach)).min().map_or(until, |at| at.min(until));
             let next = match timeout_at(wake, events.next()).await {
@@ -225,13 +291,12 @@ impl<T: From<Learnt> + Send> SessionCancel<'_, T> {
                 Err(_) => return,
             };
             match next.and_then(|message| message.map(|message| message.event()).transpose()) {
-                Ok(Some(Event::Snapshot(Snapshot { requests, .. }) | Event::Changes(Changes { requests, .. }))) => {
-                    self.receive_all(requests).await;
-                }
+                Ok(Some(Event::Snapshot(snapshot))) => self.receive_snapshot(snapshot).await,
+                Ok(Some(Event::Changes(Changes { requests, .. }))) => self.receive_all(requests).await,
                 Ok(Some(Event::Ended(ended))) => self.end(Learnt::Ended(ended.how)).await,
                 Ok(Some(_)) => {}
                 // What was accepted stays accepted without further reports.
-                Ok(None) | Err(ShimError::Gone(_)) => self.end(Learnt::Unheard("its shim is gone".to_owned())).await,
+                Ok(None) | Err(ShimError::Gone(_)) => self.end(Learnt::Unheard(GONE.to_owned())).await,
                 Err(error) => {
                     let words = clean(&error.to_string());
                     self.end(Learnt::Unheard(format!("cannot follow the outcome any longer: {words}"))).await;
@@ -243,6 +308,20 @@ impl<T: From<Learnt> + Send> SessionCancel<'_, T> {
     async fn end(&mut self, why: Learnt) {
         self.is_over = true;
         self.report(why).await;
+    }
+
+    /// Handles the state of the requests, and asks for those that it has no room for.
+    async fn receive_snapshot(&mut self, Snapshot { requests, in_flight, .. }: Snapshot) {
+        let keys: HashSet<&str> = requests.iter().map(|request| request.key.as_str()).collect();
+        let listed = requests.iter().filter(|request| request.is_open()).count() as u64;
+        let is_missing =
+            |(key, one): (&String, &Followed)| !keys.contains(key.as_str()) && one.is_open(self.plan.reach);
+        let may_miss_children = matches!(self.plan.reach, Reach::Whole { .. }) && listed < in_flight;
+        let is_cut = may_miss_children || self.followed.iter().any(is_missing);
+        self.receive_all(requests).await;
+        if is_cut {
+            self.list().await;
+        }
     }
 
     async fn receive_all(&mut self, requests: Vec<Request>) {
@@ -262,7 +341,7 @@ impl<T: From<Learnt> + Send> SessionCancel<'_, T> {
             }
         }
         if has_children {
-            self.order().await;
+            self.order(Following::No).await;
         }
     }
 

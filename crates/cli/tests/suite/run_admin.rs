@@ -145,6 +145,43 @@ fn a_cancel_of_what_is_over_or_unknown_says_so() {
 
 /// D37.
 /// Whoever waits for the server gets an error that says who ended it, and a server that survives SIGTERM is killed.
+/// The server ends at the cancel, before anybody could subscribe after the reply.
+#[test]
+fn what_comes_of_a_cancel_follows_its_reply_to_the_end_of_the_session() {
+    let (mut rig, admin) = mcp();
+    pass_to_server(&mut rig, &call("1", "slow"));
+    let order = json!({ "requests": [key_of(&admin, "1")], "reason": "it hangs" });
+    let (reply, mut subscriber) = admin.order_and_follow::<rescind_feed::CancelReply>("/v1/cancel", &order);
+    assert!(reply.requests[0].accepted);
+    rig.server.expect(&notification("notifications/cancelled", r#"{"requestId":1,"reason":"it hangs"}"#));
+    rig.server.exit(3);
+    let mut ended = None;
+    while let Some(event) = subscriber.event() {
+        ended = Some(event);
+    }
+    let Some(Event::Ended(ended)) = ended else { panic!("{ended:?}") };
+    assert_eq!(ended.how, End::ExitCode(3));
+    assert!(subscriber.of("1").is_some_and(|request| request.cancel.is_some()));
+}
+
+#[test]
+fn the_end_of_a_server_follows_the_order_to_end_it() {
+    let (rig, admin) = mcp();
+    let started = admin.get::<Session>("/v1/session").started;
+    let another = json!({ "started": started - 1 }).to_string();
+    let head = "POST /v1/end HTTP/1.1\r\nhost: shim\r\nconnection: close\r\naccept: text/event-stream\r\n";
+    admin.say(format!("{head}content-length: {}\r\n\r\n{another}", another.len()).as_bytes()).expect_problem(409);
+    let order = json!({ "started": started });
+    let (reply, mut subscriber) = admin.order_and_follow::<rescind_feed::EndReply>("/v1/end", &order);
+    assert!(reply.accepted);
+    let mut ended = None;
+    while let Some(event) = subscriber.event() {
+        ended = Some(event);
+    }
+    assert!(matches!(ended, Some(Event::Ended(_))), "{ended:?}");
+    drop(rig);
+}
+
 #[test]
 fn an_order_to_end_the_server_ends_it_and_tells_whoever_waits() {
     let (mut rig, admin) = mcp();

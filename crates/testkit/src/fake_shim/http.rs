@@ -11,6 +11,8 @@ pub(super) struct Asked {
     pub(super) method: String,
     pub(super) target: String,
     pub(super) last_event: Option<u64>,
+    /// What comes of an order is to follow its reply.
+    pub(super) follows: bool,
     pub(super) body: Vec<u8>,
 }
 
@@ -38,20 +40,21 @@ pub(super) fn read(stream: &UnixStream) -> io::Result<Asked> {
     let (Some(method), Some(target)) = (words.next(), words.next()) else {
         return Err(io::ErrorKind::InvalidData.into());
     };
-    let (mut length, mut last_event) = (0, None);
+    let (mut length, mut last_event, mut follows) = (0, None, false);
     loop {
         let mut line = String::new();
         reader.read_line(&mut line)?;
         let Some((name, value)) = line.trim_end().split_once(':') else { break };
         match name.to_ascii_lowercase().as_str() {
             "content-length" => length = value.trim().parse().unwrap_or(0),
+            "accept" => follows = value.trim() == "text/event-stream",
             "last-event-id" => last_event = value.trim().parse().ok(),
             _ => {}
         }
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
-    Ok(Asked { method, target, last_event, body })
+    Ok(Asked { method, target, last_event, follows, body })
 }
 
 pub(super) fn write(mut stream: &UnixStream, status: u16, body: &str) -> io::Result<()> {
@@ -61,6 +64,11 @@ pub(super) fn write(mut stream: &UnixStream, status: u16, body: &str) -> io::Res
 
 pub(super) fn write_head(mut stream: &UnixStream, kind: &str) -> io::Result<()> {
     write!(stream, "HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\nconnection: close\r\n\r\n")
+}
+
+/// The reply to an order that is followed.
+pub(super) fn write_ordered(mut stream: &UnixStream, reply: &str) -> io::Result<()> {
+    write!(stream, "event: ordered\ndata: {reply}\n\n")
 }
 
 /// Text of a path or query without its percent signs.

@@ -78,6 +78,21 @@ impl Admin {
         assert!(head.starts_with("HTTP/1.1 200"), "{head}");
         Subscriber { reader, unread: String::new(), session: None, requests: BTreeMap::new(), last: since, brief: 0 }
     }
+
+    /// Orders, and follows what comes of it: the reply, and a subscriber after it.
+    pub(crate) fn order_and_follow<T: DeserializeOwned>(&self, path: &str, order: &Value) -> (T, Subscriber) {
+        let (mut stream, body) = (self.connect(), order.to_string());
+        let head = format!("POST {path} HTTP/1.1\r\nhost: shim\r\naccept: text/event-stream\r\n");
+        write!(stream, "{head}content-length: {}\r\n\r\n{body}", body.len()).unwrap();
+        let mut reader = BufReader::new(stream);
+        let head = self::head(&mut reader);
+        assert!(head.contains("content-type: text/event-stream\r\n"), "{head}");
+        let (unread, requests) = (String::new(), BTreeMap::new());
+        let mut subscriber = Subscriber { reader, unread, session: None, requests, last: None, brief: 0 };
+        let ordered = subscriber.chunk().unwrap();
+        let reply = ordered.strip_prefix("event: ordered\ndata: ").expect("the reply comes first");
+        (serde_json::from_str(reply).unwrap(), subscriber)
+    }
 }
 
 impl Answer {

@@ -31,7 +31,7 @@ use tokio::{
 
 use super::{
     connections::{Activity, Connections},
-    event_buffer::{self, EventBuffer},
+    event_buffer::{self, EventBuffer, Subscriber},
     filter::{RequestFilter, members},
     link_view::LinkView,
     mailbox::Mailbox,
@@ -169,7 +169,7 @@ impl ApiConnection {
             ApiPath::Counters => self.mailbox.ask(|link| link.counters()).await.map(|counters| json(&counters)),
             ApiPath::Requests => self.list(address.query().unwrap_or_default()).await,
             ApiPath::Request(key) => self.show(key).await,
-            ApiPath::Events => self.subscribe(&request).await,
+            ApiPath::Events => self.follow(&request).await,
             ApiPath::Cancel => self.cancel(request).await,
             ApiPath::End => self.end(request).await,
         };
@@ -196,6 +196,7 @@ impl ApiConnection {
     }
 
     async fn cancel(&self, request: Request<Incoming>) -> Option<ApiResponse> {
+        let is_followed = asks_for_events(&request);
         let order: CancelOrder = match order(request, r#"{"requests":["c12.3"],"reason":"why"}"#).await {
             Ok(order) => order,
             Err(reply) => return Some(reply),
@@ -203,26 +204,52 @@ impl ApiConnection {
         if order.requests.len() > MAX_ORDER {
             return Some(problem(StatusCode::BAD_REQUEST, "more than 1000 requests in one order", None));
         }
-        Some(long_json(self.mailbox.ask(move |link| link.cancel(&order)).await?).await)
+        let cancel = move |link: &mut LinkView<'_>| link.cancel(&order);
+        if !is_followed {
+            return Some(long_json(self.mailbox.ask(cancel).await?).await);
+        }
+        Some(match self.subscribe(cancel).await? {
+            Ok((subscriber, reply)) => self.stream(subscriber, None, Some(&reply)),
+            Err(refused) => refused,
+        })
     }
 
     async fn end(&self, request: Request<Incoming>) -> Option<ApiResponse> {
+        let is_followed = asks_for_events(&request);
         let order: EndOrder = match order(request, r#"{"started":1790000000000000}"#).await {
             Ok(order) => order,
             Err(reply) => return Some(reply),
         };
-        let reply = self.mailbox.ask(move |link| link.end(order)).await?;
         let another = || problem(StatusCode::CONFLICT, "this session is another one", Some("list the sessions again"));
-        Some(reply.map_or_else(another, |reply| json(&reply)))
+        let end = move |link: &mut LinkView<'_>| link.end(order);
+        if !is_followed {
+            return Some(self.mailbox.ask(end).await?.map_or_else(another, |reply| json(&reply)));
+        }
+        Some(match self.subscribe(end).await? {
+            Ok((subscriber, Some(reply))) => self.stream(subscriber, None, Some(&reply)),
+            Ok((_, None)) => another(),
+            Err(refused) => refused,
+        })
     }
 
-    async fn subscribe(&self, request: &Request<Incoming>) -> Option<ApiResponse> {
+    async fn follow(&self, request: &Request<Incoming>) -> Option<ApiResponse> {
         let since = match since(request) {
             Ok(since) => since,
             Err(wrong) => return Some(problem(StatusCode::BAD_REQUEST, &wrong, None)),
         };
+        Some(match self.subscribe(|_| ()).await? {
+            Ok((subscriber, ())) => self.stream(subscriber, since, None::<&()>),
+            Err(refused) => refused,
+        })
+    }
+
+    /// Subscribes, and in the same step does `order`, so that nothing that comes of it is missed.
+    async fn subscribe<T: Send + 'static>(
+        &self,
+        order: impl FnOnce(&mut LinkView<'_>) -> T + Send + 'static,
+    ) -> Option<Result<(Subscriber, T), ApiResponse>> {
         let Some(subscriber) = self.events.subscribe() else {
-            return Some(problem(StatusCode::TOO_MANY_REQUESTS, "too many subscribers", None));
+            return Some(Err(problem(StatusCode::TOO_MANY_REQUESTS, "too many subscribers", None)));
         };
         let (mailbox, events) = (Arc::clone(&self.mailbox), Arc::clone(&self.events));
         // Spawned by the drive, which decides: the client may disconnect before the answer.
@@ -230,17 +257,31 @@ impl ApiConnection {
             if link.begin_tracking() {
                 tokio::spawn(report_periodically(mailbox, events, link.state.facts.changes_by_itself()));
             }
+            order(link)
         };
-        self.mailbox.ask(begin).await?;
+        let ordered = self.mailbox.ask(begin).await?;
+        Some(Ok((subscriber, ordered)))
+    }
+
+    /// A subscriber's stream. The reply to its order comes first.
+    fn stream(&self, subscriber: Subscriber, since: Option<u64>, reply: Option<&impl serde::Serialize>) -> ApiResponse {
         self.activity.mark_subscribed();
         let (sender, events) = mpsc::channel(1);
+        if let Some(reply) = reply.and_then(|reply| serde_json::to_string(reply).ok()) {
+            let _ = sender.try_send(format!("event: ordered\ndata: {reply}\n\n").into());
+        }
         tokio::spawn(event_buffer::serve_subscriber(subscriber, Arc::clone(&self.mailbox), since, sender));
         let mut reply = Response::new(Either::Right(EventBody(events)));
         let headers = reply.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        Some(reply)
+        reply
     }
+}
+
+/// Whether what comes of an order is to follow its reply.
+fn asks_for_events(request: &Request<Incoming>) -> bool {
+    request.headers().get(header::ACCEPT).is_some_and(|accepted| accepted == "text/event-stream")
 }
 
 /// Has changes reported as long as there are subscribers.
