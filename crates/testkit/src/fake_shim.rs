@@ -63,6 +63,12 @@ impl FakeShim {
         self.with(|script| script.put(requests));
     }
 
+    /// Replaces requests, and tells it in a snapshot, which has room for a thousand.
+    pub fn replace(&self, requests: impl IntoIterator<Item = Request>) {
+        let requests = requests.into_iter().collect();
+        self.with(|script| script.replace(requests));
+    }
+
     /// Changes the request of that key and tells it.
     ///
     /// # Panics

@@ -77,3 +77,21 @@ impl Stopped {
         Readable { value, text: lines.join("\n") }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mcp::receipt::Receipt;
+
+    #[test]
+    fn the_schemas_name_each_status_that_a_tool_can_return() {
+        let schemas = [schemars::schema_for!(Stopped), schemars::schema_for!(Receipt)];
+        let [stopped, receipt] = schemas.map(|schema| schema.to_value().to_string());
+        for status in WorkStatus::ALL {
+            let name = status.name();
+            // A stop returns when nothing more is awaited.
+            assert_eq!(stopped.contains(&name), status != WorkStatus::Stopping, "{name}: {stopped}");
+            assert!(receipt.contains(&name), "{name}: {receipt}");
+        }
+    }
+}

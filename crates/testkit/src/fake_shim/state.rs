@@ -78,6 +78,12 @@ impl Script {
         self.places.get(key).map(|&place| &self.requests[place])
     }
 
+    /// As `put`, and forgets the events so far, so that a snapshot is told.
+    pub(super) fn replace(&mut self, requests: Vec<Request>) {
+        self.put(requests);
+        self.kept.clear();
+    }
+
     pub(super) fn put(&mut self, requests: Vec<Request>) {
         for request in &requests {
             match self.places.get(&request.key) {

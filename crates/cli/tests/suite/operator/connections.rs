@@ -65,6 +65,36 @@ fn a_cancel_of_many_is_one_connection_to_each_session() {
     assert_eq!(shims.each_ref().map(connections), [1, 1]);
 }
 
+/// A snapshot has no room for them all, and the receipts of the first thousand come before it.
+#[test]
+fn more_requests_than_a_snapshot_holds_are_all_followed() {
+    let sockets = Sockets::new();
+    let shim = sockets.shim("4711");
+    shim.put((0..2500).map(|id| request(id, "tools/call", None, id)));
+    shim.on_cancel(|request, reason| {
+        (request.cancel, request.state) = (Some(asked(0, reason)), State::Ended);
+    });
+    let answers = || {
+        shim.wait_for(|seen| (!seen.subscriptions.is_empty()).then_some(()));
+        shim.wait_for(|seen| (seen.orders.len() == 3).then_some(()));
+        let ended = (0..2500).filter_map(|id| shim.request(&format!("c{id}")));
+        let confirmed: Vec<Request> = ended
+            .map(|mut request| {
+                confirm(&mut request, None);
+                request
+            })
+            .collect();
+        // Not told one by one: only who asks learns of the oldest.
+        shim.replace(confirmed);
+    };
+    let said = std::thread::scope(|scope| {
+        scope.spawn(answers);
+        sockets.say(&["stop"])
+    });
+    assert_eq!((said.code, said.stdout.lines().last()), (0, Some("2500 stopped")), "{}", said.stderr);
+    assert!(connections(&shim) <= 2);
+}
+
 #[test]
 fn a_stop_is_one_connection_to_each_session() {
     let (sockets, shims) = two_sessions();
