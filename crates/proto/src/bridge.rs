@@ -63,7 +63,7 @@ use std::collections::VecDeque;
 pub use config::BridgeConfig;
 
 use crate::{
-    dialect::{Dialect, mcp},
+    dialect::{DISCOVER, Dialect, Discovered, mcp, negotiation::Negotiation},
     error_code,
     frame::{self, Frame, Notification, Request, Response, ResponseBody, ResponseId},
     hash::Seed,
@@ -222,8 +222,8 @@ enum Stage {
 enum Probe {
     /// It was not asked.
     No,
-    /// It was.
-    Asked,
+    /// It was, in this revision.
+    Asked(&'static Dialect),
     /// One was, and ended: it knows sessions, and ends at what does not begin with a handshake. No other is asked.
     Deadly,
 }
@@ -249,7 +249,6 @@ const ENOUGH: usize = 64 * 1024;
 
 const INITIALIZE: &str = "initialize";
 const INITIALIZED: &str = "notifications/initialized";
-const DISCOVER: &str = "server/discover";
 const LISTEN: &str = "subscriptions/listen";
 const SUBSCRIBE: &str = "resources/subscribe";
 const UNSUBSCRIBE: &str = "resources/unsubscribe";
@@ -325,7 +324,7 @@ impl Bridge {
     /// client has asked: another one can take its place, which is greeted and not asked. That is so once at most.
     #[must_use]
     pub const fn ends_of_probe(&self) -> bool {
-        matches!((&self.stage, self.probe), (Stage::Discovering(None) | Stage::Greeting, Probe::Asked))
+        matches!((&self.stage, self.probe), (Stage::Discovering(None) | Stage::Greeting, Probe::Asked(_)))
     }
 
     /// Requests of the client that wait until it is known what the server speaks.
@@ -458,7 +457,7 @@ impl Bridge {
                 self.hold(Some(&request.id), body);
                 match self.probe {
                     Probe::Deadly => self.greet(),
-                    Probe::No | Probe::Asked => self.discover(now, None, envelope.as_ref()),
+                    Probe::No | Probe::Asked(_) => self.discover(now, None, MODERN),
                 }
             }
             Stage::Fresh
@@ -637,10 +636,16 @@ impl Bridge {
     /// An answer to a request of our own.
     fn own_answered(&mut self, now: Instant, own: i64, asked: Asked, body: &ResponseBody<'_>) {
         match (asked, body) {
-            (Asked::Discover, ResponseBody::Result(result)) if greeting::is_modern(result) => {
-                self.is_modern(now, result)
-            }
-            (Asked::Discover, _) => self.is_not_modern(now),
+            (Asked::Discover, _) => match (Discovered::of_answer(body), body) {
+                (Discovered::Stateless(Some(revision)), ResponseBody::Result(result)) => {
+                    self.is_modern(now, revision, result);
+                }
+                (Discovered::Stateless(Some(revision)), ResponseBody::Error(_)) if self.asked_in_newer(revision) => {
+                    let Stage::Discovering(refused) = core::mem::replace(&mut self.stage, Stage::Fresh) else { return };
+                    self.discover(now, refused, revision);
+                }
+                (Discovered::Stateless(_) | Discovered::Sessions, _) => self.is_not_modern(now),
+            },
             (Asked::Initialize, ResponseBody::Result(result)) => self.open_legacy(now, result),
             (Asked::Initialize, ResponseBody::Error(error)) => self.refuse_held(error),
             (Asked::Listen, _) => self.listen_ended(own, body),
@@ -666,7 +671,7 @@ impl Bridge {
         let Stage::Greeted(id, params) = core::mem::replace(&mut self.stage, Stage::Done) else { return };
         match body {
             ResponseBody::Error(_) if refuses => {
-                self.discover(now, Some(Refused { id, params, answer: answer.into() }), None);
+                self.discover(now, Some(Refused { id, params, answer: answer.into() }), MODERN);
             }
             ResponseBody::Result(greeting) if self.config.is_shared && self.config.serves_modern => {
                 self.pass_to_client(answer);
@@ -687,30 +692,36 @@ impl Bridge {
         }
     }
 
-    /// Asks the server whether it speaks a revision without sessions.
-    fn discover(&mut self, now: Instant, refused: Option<Refused>, envelope: Option<&Envelope<'_>>) {
+    /// Whether the server was asked in a newer revision than this.
+    fn asked_in_newer(&self, revision: &Dialect) -> bool {
+        matches!(self.probe, Probe::Asked(asked) if asked.date > revision.date)
+    }
+
+    /// Asks the server, in this revision, whether it speaks one without sessions: in the name of the client that waits, or in
+    /// our own.
+    fn discover(&mut self, now: Instant, refused: Option<Refused>, revision: &'static Dialect) {
         let own = self.calls.ask(Asked::Discover);
-        let envelope = match envelope {
-            Some(envelope) if !self.config.is_shared => envelope.members(),
-            Some(_) | None => {
-                refused.as_ref().map_or_else(envelope::own, |refused| envelope::of_hello(&refused.params, None, false))
-            }
+        let client = self.held.front().filter(|_| !self.config.is_shared);
+        let envelope = match (&refused, client) {
+            (Some(refused), _) => envelope::of_hello(revision, &refused.params, None, false),
+            (None, client) => envelope::in_name_of(client.map(|held| &*held.body), revision),
         };
         self.write_line(|out| {
             message::request(&RequestId::integer(own), DISCOVER, out, |out| rewrite::meta(&envelope, None, &[], out));
         });
         self.due = Some(now + self.config.discover_within);
-        self.probe = Probe::Asked;
+        self.probe = Probe::Asked(revision);
         self.stage = Stage::Discovering(refused);
     }
 
-    /// The server speaks a revision without sessions.
-    fn is_modern(&mut self, now: Instant, discovered: &[u8]) {
+    /// The server speaks this revision without sessions.
+    fn is_modern(&mut self, now: Instant, revision: &'static Dialect, discovered: &[u8]) {
         self.due = None;
         let Stage::Discovering(refused) = core::mem::replace(&mut self.stage, Stage::Done) else { return };
         let hello = refused.as_ref().map(|refused| &*refused.params);
         let capabilities = hello.and_then(|hello| json::member(hello, "capabilities")).filter(|_| self.config.may_ask);
-        let envelope = |takes_tasks| envelope::of_hello(hello.unwrap_or(b"{}"), capabilities, takes_tasks).into();
+        let envelope =
+            |takes_tasks| envelope::of_hello(revision, hello.unwrap_or(b"{}"), capabilities, takes_tasks).into();
         self.stage = Stage::Modern {
             discovered: discovered.into(),
             envelope: envelope(false),
@@ -799,7 +810,7 @@ impl Bridge {
             }
             LISTEN => self.listen(request),
             INITIALIZE | PING | SET_LEVEL | SUBSCRIBE | UNSUBSCRIBE => {
-                self.refuse(id, error_code::METHOD_NOT_FOUND, GONE)
+                self.refuse_method(request);
             }
             method if method.starts_with("tasks/") => self.carry_task_to_legacy(now, request, envelope),
             _ if params.raw.is_some_and(|params| json::member(params, "requestState").is_some()) => {
@@ -906,6 +917,12 @@ impl Bridge {
         }
     }
 
+    /// Refuses a method that the revision without sessions does not have which the request names.
+    fn refuse_method(&mut self, request: &Request<'_>) {
+        let named = Negotiation::named(request.params.meta).filter(|named| named.stateless).unwrap_or(MODERN);
+        self.refuse(&request.id, error_code::METHOD_NOT_FOUND, &format!("{} has no such method", date(named)));
+    }
+
     fn refuse(&mut self, id: &RequestId, code: i32, words: &str) {
         self.say(|out| message::error(Some(id), code, words, None, out));
     }
@@ -935,16 +952,15 @@ fn is_loosely(id: &RequestId, request: &RequestId) -> bool {
 }
 
 const UNREADABLE: &[u8] = br#"{"code":-32603,"message":"the answer could not be read"}"#;
-const GONE: &str = "2026-07-28 has no such method";
 const NO_TASKS: &str = "the server's tasks are of another revision, which this client does not speak";
 const UNKNOWN_STATE: &str =
     "this requestState is unknown, used up or expired, or of another process: send the call again without it";
 const NO_QUESTIONS: &str = "the client speaks a revision in which servers send no requests";
 
-/// The newest revision with a handshake, and the one without, by their dates.
-fn date(dialect: &'static Dialect) -> &'static str {
-    dialect.name.strip_prefix("mcp-").unwrap_or_default()
+fn date(dialect: &Dialect) -> &'static str {
+    dialect.date.unwrap_or_default()
 }
 
+/// The newest revision with a handshake, and the newest without.
 const LEGACY: &Dialect = &mcp::LATEST_LEGACY;
-const MODERN: &Dialect = &mcp::LATEST;
+const MODERN: &Dialect = &mcp::LATEST_STATELESS;

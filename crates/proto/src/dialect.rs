@@ -4,15 +4,21 @@
 //! name of a protocol. One const per revision; a program can write its own.
 
 pub mod acp;
+mod discovered;
 pub mod lsp;
 pub mod mcp;
 pub mod negotiation;
 mod progress;
 mod unknown;
 
-use core::{fmt, time::Duration};
+use core::{
+    fmt,
+    hash::{Hash, Hasher},
+    time::Duration,
+};
 use std::borrow::Cow;
 
+pub use discovered::{DISCOVER, Discovered};
 pub use progress::{ProgressForm, Reading, Report, ReportForm};
 pub use unknown::UNKNOWN;
 
@@ -25,6 +31,10 @@ pub struct Dialect {
     pub name: &'static str,
     /// Which protocol this is a revision of.
     pub family: Family,
+    /// The date by which MCP names it, in a handshake or in the `_meta` of a request.
+    pub date: Option<&'static str>,
+    /// Whether it has no sessions: nothing opens one, and each request says in `_meta` which revision it is of.
+    pub stateless: bool,
     /// Whether nothing is known of it: every message passes as it is, and no cancel can be sent (D57).
     pub opaque: bool,
     /// The notification we send.
@@ -65,7 +75,7 @@ pub struct Dialect {
     pub progress: Option<ProgressForm>,
     /// The turn of an agent's session, cancelled as a whole (D37).
     pub turn: Option<&'static TurnForm>,
-    /// The client's request that opens a session: its params and its answer tell which revision is spoken.
+    /// The client's request that opens a session, if there are any: its params and its answer tell which revision is spoken.
     pub handshake: Option<&'static str>,
     /// A request that either side makes at any time, so that it is part of no other.
     pub ping: Option<&'static str>,
@@ -153,8 +163,6 @@ pub enum Disconnect {
 pub struct HttpForm {
     /// What it means for a request that its client closes the stream of its response (D40).
     pub stream_closed: Disconnect,
-    /// Whether the handshake opens a session, in which cancels are messages (MCP-H02, MCP-H05).
-    pub sessions: bool,
     /// Whether a stream begins with an event without a message, behind which its client can resume (MCP-H07).
     pub primer: bool,
 }
@@ -325,8 +333,8 @@ pub struct TaskForm {
     pub id: &'static [&'static str],
     /// The request that cancels a task.
     pub cancel: &'static str,
-    /// The `_meta` that this request must have, as JSON.
-    pub meta: Option<&'static str>,
+    /// The extension that requests about tasks must declare in `_meta` (TASK-24).
+    pub extension: Option<&'static str>,
 }
 
 impl TaskForm {
@@ -359,6 +367,13 @@ impl Dialect {
     #[must_use]
     pub const fn is_silent(&self) -> bool {
         matches!(self.settlement, CancelReply::Silent)
+    }
+
+    /// Writes the member of `_meta` in which a request names this revision.
+    pub fn write_date_in_meta(&self, out: &mut Vec<u8>) {
+        json::write_string(out, mcp::VERSION_IN_META);
+        out.push(b':');
+        json::write_string(out, self.date.unwrap_or_default());
     }
 
     /// Lists the forms we understand, ours first (D3).
@@ -424,6 +439,12 @@ impl PartialEq for Dialect {
 }
 
 impl Eq for Dialect {}
+
+impl Hash for Dialect {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
 
 impl fmt::Display for Dialect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

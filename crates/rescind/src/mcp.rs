@@ -57,8 +57,8 @@ pub use client_builder::ClientBuilder;
 pub use elicitation::{ElicitAction, ElicitMode, ElicitRequest, ElicitResult, Elicited};
 pub use preparation::Preparation;
 pub use rescind_proto::dialect::mcp::{
-    LATEST, LATEST_LEGACY, REVISION_2024_11_05, REVISION_2025_03_26, REVISION_2025_06_18, REVISION_2025_11_25,
-    REVISION_2026_07_28,
+    LATEST, LATEST_LEGACY, LATEST_STATELESS, REVISION_2024_11_05, REVISION_2025_03_26, REVISION_2025_06_18,
+    REVISION_2025_11_25, REVISION_2026_07_28,
 };
 pub use revision::Revision;
 pub use round_trips::RoundTrips;

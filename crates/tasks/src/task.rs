@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use rescind_proto::cause::Cause;
+use rescind_proto::{cause::Cause, dialect::Dialect};
 
 use crate::{
     error::TaskError, id::TaskId, input::Inputs, json::Json, limits::StoreLimits, outcome::TaskOutcome, owner::Owner,
@@ -17,6 +17,13 @@ pub enum TaskDialect {
     November2025,
     /// The extension `io.modelcontextprotocol/tasks` of 2026: TASK-20 to TASK-27.
     Extension,
+}
+
+impl TaskDialect {
+    /// Returns the dialect of tasks in a revision, if it has any.
+    pub(crate) fn spoken_in(dialect: &Dialect) -> Option<Self> {
+        dialect.tasks.map(|form| if form.asked { Self::November2025 } else { Self::Extension })
+    }
 }
 
 /// The number of changes of one task, for compare-and-set and for waiting.

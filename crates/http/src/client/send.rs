@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::HeaderValue;
 use rescind_proto::{
-    dialect::{Dialect, HttpForm, negotiation::Negotiation},
+    dialect::{Dialect, negotiation::Negotiation},
     error_code,
     frame::{self, Batch, Frame, Malformed, Notification, Request},
     framing::Framing,
@@ -66,12 +66,12 @@ impl HttpClient {
             return self.inbox.push_failure(&failure, &request.id, None, None);
         }
         let dialect = self.negotiation.of_request(Side::Client, Framing::Line, Negotiation::named(request.params.meta));
-        let is_stateless = matches!(dialect.http, Some(HttpForm { sessions: false, .. }));
+        let is_stateless = dialect.stateless;
         if is_stateless && HeaderValue::from_str(&request.method).is_err() {
             let failure = Failure::of_caller(error_code::INVALID_REQUEST, "a header cannot hold the method's name");
             return self.inbox.push_failure(&failure, &request.id, None, None);
         }
-        let is_handshake = dialect.handshake == Some(&*request.method) && !is_stateless;
+        let is_handshake = dialect.handshake == Some(&*request.method);
         let body = Bytes::copy_from_slice(message);
         if is_handshake {
             self.begin_handshake(now, &body, request.params.raw);
@@ -160,8 +160,8 @@ impl HttpClient {
                 None => self.dropped(&notification.method, "it names no request"),
             };
         }
-        let is_stateless = matches!(dialect.http, Some(HttpForm { sessions: false, .. }))
-            || (matches!(self.session.state, SessionState::None) && self.stateless.is_some());
+        let is_stateless =
+            dialect.stateless || (matches!(self.session.state, SessionState::None) && self.stateless.is_some());
         let version = notification.params.meta.filter(|_| is_stateless).and_then(headers::version_in);
         let kind = match &*notification.method {
             INITIALIZED if !is_stateless => OneWayKind::Initialized,

@@ -9,7 +9,7 @@ use http::request::Parts;
 use memchr::memmem;
 use rescind_proto::{frame, json};
 
-use super::{HttpServer, StreamKey, placement::names_latest, posted::Edit};
+use super::{HttpServer, StreamKey, placement::names_stateless, posted::Edit};
 
 /// A machine among several that serve the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ impl PoolMember {
     /// of another pool, or not exist: a client can write any mark.
     #[must_use]
     pub fn that_asked(head: &Parts, body: &[u8]) -> Option<Self> {
-        if !names_latest(head) || !may_have_mark(body) {
+        if !names_stateless(head) || !may_have_mark(body) {
             return None;
         }
         split(json::lookup(body, &["params", STATE])?).map(|(member, _)| member)

@@ -189,8 +189,7 @@ impl HttpServer {
     pub(crate) fn join(&mut self, now: Instant, link: LinkKey, stream: StreamKey, body: &[u8], request: &Request<'_>) {
         let Some((id, _)) = self.enter_request(link, stream, body, request, &Meta::default()) else { return };
         let asked = request.params.raw.and_then(|params| json::member(params, VERSION)).and_then(json::text);
-        let revision = asked.and_then(|asked| Dialect::by_name(&format!("mcp-{asked}")));
-        let revision = revision.filter(|revision| revision.http.is_some_and(|form| form.sessions));
+        let revision = asked.and_then(|asked| mcp::by_date(&asked)).filter(|revision| !revision.stateless);
         let joining = Joining { id, revision };
         match &mut self.joint {
             Joint::Asked { joining: all, .. } => all.push(joining),
@@ -422,5 +421,5 @@ pub(crate) fn is_for_nobody(method: &str) -> bool {
 
 /// The name of a revision on the wire.
 fn version(revision: &'static Dialect) -> &'static str {
-    revision.name.strip_prefix("mcp-").unwrap_or_default()
+    revision.date.unwrap_or_default()
 }

@@ -56,5 +56,5 @@ impl ModernOnly {
 /// Whether a revision, or what else stands in its place, may be one with sessions.
 fn may_have_sessions(revision: &[u8]) -> bool {
     let dialect = json::text(revision).and_then(|revision| mcp::by_version(&revision));
-    dialect.is_none_or(|dialect| dialect.http.is_none_or(|form| form.sessions))
+    dialect.is_none_or(|dialect| !dialect.stateless)
 }

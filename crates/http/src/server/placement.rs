@@ -69,7 +69,7 @@ pub fn place(head: &Parts, candidates: &[Candidate]) -> usize {
     if let Some(at) = has_it.or_else(|| candidates.iter().position(|candidate| candidate.has_asked)) {
         return at;
     }
-    let busy = |load: &Load| match names_latest(head) {
+    let busy = |load: &Load| match names_stateless(head) {
         true => (load.is_resting, load.in_flight, load.sessions),
         false => (load.is_resting, load.sessions, load.in_flight),
     };
@@ -77,9 +77,9 @@ pub fn place(head: &Parts, candidates: &[Candidate]) -> usize {
     least.map_or(0, |(at, _)| at)
 }
 
-/// Whether a request names the revision without sessions.
-pub(crate) fn names_latest(head: &Parts) -> bool {
-    text(&head.headers, &VERSION).is_some_and(|version| mcp::LATEST.name.strip_prefix("mcp-") == Some(version))
+/// Whether a request names a revision without sessions.
+pub(crate) fn names_stateless(head: &Parts) -> bool {
+    text(&head.headers, &VERSION).and_then(mcp::stateless_by_version).is_some()
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &http::HeaderName) -> Option<&'a str> {

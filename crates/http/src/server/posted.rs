@@ -71,8 +71,7 @@ impl<'a> Meta<'a> {
 
     /// The dialect that it names. Whether there is a revision of that name, the server says.
     pub(crate) fn dialect(&self) -> Option<&'static Dialect> {
-        let version = self.version.as_deref()?;
-        Some(mcp::by_version(version).unwrap_or(&mcp::LATEST))
+        self.version.as_deref().map(mcp::named_in_meta)
     }
 
     /// The progress token, also as it stands there.

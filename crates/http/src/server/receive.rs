@@ -52,7 +52,7 @@ impl HttpServer {
             return self.open_session(now, reply, &posted, request);
         }
         let session = self.session(now, head)?;
-        if head.version.is_some_and(|version| Dialect::by_name(&format!("mcp-{version}")).is_none()) {
+        if head.version.is_some_and(|version| mcp::by_date(version).is_none()) {
             let text = "the MCP-Protocol-Version header names no revision that is known here";
             return Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text));
         }
@@ -504,7 +504,7 @@ impl HttpServer {
         match link {
             LinkUse::Session(session) => self.sessions.get(&session).map_or(&mcp::LATEST_LEGACY, Session::dialect),
             LinkUse::Sessions => &mcp::LATEST_LEGACY,
-            LinkUse::Stateless => &mcp::LATEST,
+            LinkUse::Stateless => &mcp::LATEST_STATELESS,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 use rescind_proto::{
-    dialect::mcp,
+    dialect::{Discovered, mcp},
     error_code,
     frame::{self, Frame, Notification, Request, Response, ResponseBody, ResponseId},
     id::RequestId,
@@ -47,9 +47,7 @@ impl HttpServer {
                 let Some(serves) = self.links.get(&link).map(|link| link.serves) else { return };
                 match serves {
                     LinkUse::Session(session) => self.send_unasked(now, session, message),
-                    LinkUse::Sessions | LinkUse::Stateless => {
-                        self.answer_program(link, &request, self.dialect(serves).ping);
-                    }
+                    LinkUse::Sessions | LinkUse::Stateless => self.answer_program(link, &request),
                 }
             }
             Err(_) => self.report(HttpServerEvent::Dropped { link, method: "".into() }),
@@ -57,10 +55,10 @@ impl HttpServer {
     }
 
     /// Answers a request of a program that several clients share. None of them is asked: it could be the wrong person
-    /// (D42).
-    fn answer_program(&mut self, link: LinkKey, request: &Request<'_>, ping: Option<&str>) {
+    /// (D42). Only one with sessions makes requests, also before it was asked which era it speaks.
+    fn answer_program(&mut self, link: LinkKey, request: &Request<'_>) {
         let mut answer = Vec::new();
-        if ping == Some(&*request.method) {
+        if mcp::LATEST_LEGACY.ping == Some(&*request.method) {
             message::result(&request.id, b"{}", &mut answer);
         } else {
             let words = "several clients share this server, and none of them can be asked";
@@ -150,7 +148,7 @@ impl HttpServer {
             if response.body.error_code() == Some(i64::from(error_code::UPSTREAM_GONE)) {
                 return self.era_unsaid(now);
             }
-            let is_modern = speaks_modern(&response.body);
+            let is_modern = matches!(Discovered::of_answer(&response.body), Discovered::Stateless(_));
             if !is_modern {
                 self.lend_to_sessions(now, link_key);
             }
@@ -306,7 +304,7 @@ impl HttpServer {
             self.note_proof(now, stream, None);
             return self.push(now, stream, &splice(message, edits), Part::Progress(token));
         }
-        let joined = Some(&mcp::LATEST).filter(|_| serves == LinkUse::Sessions && self.joins_eras());
+        let joined = Some(&mcp::LATEST_STATELESS).filter(|_| serves == LinkUse::Sessions && self.joins_eras());
         if let Some(form) = joined.unwrap_or(dialect).subscription {
             let named = params.and_then(|params| json::lookup(params, form.path));
             let ends = (method == dialect.cancel.method).then(|| json::member(params?, dialect.cancel.id)).flatten();
@@ -464,19 +462,6 @@ impl HttpServer {
         if let Some(session) = self.sessions.get_mut(&place.session) {
             session.streams.remove(&place.number);
             session.listening.retain(|listening| *listening != key);
-        }
-    }
-}
-
-/// Whether this answer to `server/discover` is that of a server of an era without sessions: a result, or an error that
-/// only they have.
-fn speaks_modern(body: &ResponseBody<'_>) -> bool {
-    const MODERN: [i32; 3] =
-        [error_code::UNSUPPORTED_PROTOCOL_VERSION, error_code::MISSING_CLIENT_CAPABILITY, error_code::HEADER_MISMATCH];
-    match body {
-        ResponseBody::Result(_) => true,
-        ResponseBody::Error(_) => {
-            body.error_code().is_some_and(|code| MODERN.iter().any(|own| i64::from(*own) == code))
         }
     }
 }

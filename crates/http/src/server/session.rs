@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use http::StatusCode;
 use rescind_proto::{
-    dialect::{Dialect, HttpForm, mcp, negotiation::Negotiation},
+    dialect::{Dialect, mcp, negotiation::Negotiation},
     error_code,
     framing::Framing,
     id::RequestId,
@@ -103,7 +103,7 @@ impl Session {
     pub(crate) fn dialect(&self) -> &'static Dialect {
         let agreed = self.negotiation.of(Side::Client, Framing::Line);
         // A handshake that agrees on a revision without sessions has opened one all the same.
-        if agreed.http.is_some_and(|form| form.sessions) { agreed } else { &mcp::LATEST_LEGACY }
+        if agreed.http.is_some() && !agreed.stateless { agreed } else { &mcp::LATEST_LEGACY }
     }
 
     /// Gives a stream its number.
@@ -154,7 +154,7 @@ impl Session {
 impl HttpServer {
     /// A client wants to listen, or to go on where it was.
     pub(crate) fn handle_get(&mut self, now: Instant, reply: ReplyKey, head: &Head<'_>) -> Result<(), Refusal> {
-        if is_stateless(head) {
+        if head.version.and_then(mcp::stateless_by_version).is_some() {
             return Err(not_allowed("this revision has no GET: send subscriptions/listen"));
         }
         let session = self.session(now, head)?;
@@ -259,7 +259,7 @@ impl HttpServer {
 
     /// A client ends its session.
     pub(crate) fn handle_delete(&mut self, now: Instant, reply: ReplyKey, head: &Head<'_>) -> Result<(), Refusal> {
-        if is_stateless(head) {
+        if head.version.and_then(mcp::stateless_by_version).is_some() {
             return Err(not_allowed("this revision has no sessions"));
         }
         let session = self.session(now, head)?;
@@ -431,10 +431,4 @@ impl HttpServer {
             self.change_stream(*key, |stream| forget(stream, excess));
         }
     }
-}
-
-/// Whether a request without a message is one of a revision without sessions.
-fn is_stateless(head: &Head<'_>) -> bool {
-    let named = head.version.and_then(rescind_proto::dialect::mcp::by_version);
-    named.is_some_and(|dialect| matches!(dialect.http, Some(HttpForm { sessions: false, .. })))
 }

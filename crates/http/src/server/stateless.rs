@@ -5,7 +5,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use http::StatusCode;
 use rescind_proto::{
-    dialect::{Dialect, HttpForm, mcp},
+    dialect::{DISCOVER, Dialect, mcp},
     error_code,
     frame::{self, Frame, Request},
     id::RequestId,
@@ -252,7 +252,11 @@ impl HttpServer {
     /// Asks the server which era it speaks.
     pub(crate) fn ask_era(&mut self, now: Instant, asker: &Asker, holder: &Holder) -> Result<(), Refusal> {
         let link = self.stateless_link(now, asker, holder)?;
-        let id = self.ask_program(link, "server/discover", |out| out.extend_from_slice(DISCOVER.as_bytes()));
+        let id = self.ask_program(link, DISCOVER, |out| {
+            out.extend_from_slice(br#""_meta":{"#);
+            mcp::LATEST_STATELESS.write_date_in_meta(out);
+            out.extend_from_slice(CLIENT.as_bytes());
+        });
         if !self.is_resting(link) {
             self.ask.arm(now, link);
         }
@@ -324,19 +328,17 @@ impl HttpServer {
     }
 }
 
-/// The params of our question which era a server speaks.
-const DISCOVER: &str = concat!(
-    r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","#,
-    r#""io.modelcontextprotocol/clientInfo":{"name":"rescind","version":""#,
+/// What our question which era a server speaks says in `_meta` beside its revision.
+const CLIENT: &str = concat!(
+    r#","io.modelcontextprotocol/clientInfo":{"name":"rescind","version":""#,
     env!("CARGO_PKG_VERSION"),
     r#""},"io.modelcontextprotocol/clientCapabilities":{}}"#
 );
 
 /// The dialect of a message that belongs to no session, by what it says of itself; `None` if a session is to be looked for.
 pub(crate) fn dialect_of(head: &Head<'_>, meta: &Meta<'_>) -> Option<&'static Dialect> {
-    let is_stateless = |dialect: &&Dialect| matches!(dialect.http, Some(HttpForm { sessions: false, .. }));
     // Where only one of them says so, the other is a mismatch.
-    meta.dialect().filter(is_stateless).or_else(|| mcp::by_version(head.version?).filter(is_stateless))
+    meta.dialect().filter(|dialect| dialect.stateless).or_else(|| mcp::stateless_by_version(head.version?))
 }
 
 /// Checks that the headers say what the message says (2026-07-28).

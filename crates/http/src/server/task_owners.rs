@@ -135,7 +135,7 @@ impl HttpServer {
         }
         let owner = self.streams.get(&stream).and_then(|stream| stream.owner.as_ref()).filter(|_| has_owners);
         // A program may give tasks of either dialect, whichever it greets in.
-        let forms = [&mcp::LATEST_LEGACY, &mcp::LATEST].into_iter().filter_map(|dialect| dialect.tasks);
+        let forms = [&mcp::LATEST_LEGACY, &mcp::LATEST_STATELESS].into_iter().filter_map(|dialect| dialect.tasks);
         for id in forms.filter_map(|form| form.handle(result)).filter_map(json::text) {
             owner.into_iter().for_each(|owner| self.task_owners.insert(&id, owner));
             self.made_tasks.insert(&id);

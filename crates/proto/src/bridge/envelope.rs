@@ -1,12 +1,16 @@
-//! The description of a request of 2026-07-28 in its `_meta`: its revision, its client, and how much it wants to be logged.
+//! The description of a request without a session in its `_meta`: its revision, its client, and how much it wants to be logged.
 
 use super::{
-    MODERN, date, kind,
+    kind,
     level::Level,
     rewrite,
     task::{self, EXTENSION},
 };
-use crate::{dialect::mcp::VERSION_IN_META, frame::Params, json};
+use crate::{
+    dialect::{Dialect, mcp::VERSION_IN_META},
+    frame::{self, Frame, Params},
+    json,
+};
 
 const INFO: &str = "io.modelcontextprotocol/clientInfo";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
@@ -41,36 +45,38 @@ impl<'a> Envelope<'a> {
         })
     }
 
+    /// Reads that of a whole request.
+    pub(super) fn of_request(body: &'a [u8]) -> Option<Self> {
+        match frame::parse(body) {
+            Ok(Frame::Request(request)) => Self::of(&request.params),
+            Ok(Frame::Notification(_) | Frame::Response(_) | Frame::Batch(_)) | Err(_) => None,
+        }
+    }
+
     /// Whether its client takes tasks (TASK-24).
     pub(super) fn takes_tasks(&self) -> bool {
         self.capabilities.is_some_and(|capabilities| json::lookup(capabilities, &["extensions", EXTENSION]).is_some())
     }
-
-    /// The members of `_meta` for a request of ours in the name of the same client.
-    pub(super) fn members(&self) -> Vec<u8> {
-        members(self.info, None, false)
-    }
 }
 
-/// The members of `_meta` for requests in our own name.
-pub(super) fn own() -> Vec<u8> {
-    members(None, None, false)
+/// The members of `_meta` for a request of this revision in the name of the client whose request `theirs` is, or in our own.
+pub(super) fn in_name_of(theirs: Option<&[u8]>, revision: &Dialect) -> Vec<u8> {
+    members(revision, theirs.and_then(Envelope::of_request).and_then(|envelope| envelope.info), None, false)
 }
 
 /// The members of `_meta` for requests of a client that greeted with these params, and that can be asked what these
 /// capabilities declare, and that take tasks or do not.
-pub(super) fn of_hello(params: &[u8], capabilities: Option<&[u8]>, takes_tasks: bool) -> Vec<u8> {
-    members(json::member(params, "clientInfo"), capabilities, takes_tasks)
+pub(super) fn of_hello(revision: &Dialect, params: &[u8], capabilities: Option<&[u8]>, takes_tasks: bool) -> Vec<u8> {
+    members(revision, json::member(params, "clientInfo"), capabilities, takes_tasks)
 }
 
 /// How we call ourselves where no client is named.
 pub(super) const OWN_INFO: &str = concat!(r#"{"name":"rescind","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
 
 /// Without capabilities, none is declared: a question could reach the wrong person, or could not be passed on (D42).
-fn members(info: Option<&[u8]>, capabilities: Option<&[u8]>, takes_tasks: bool) -> Vec<u8> {
+fn members(revision: &Dialect, info: Option<&[u8]>, capabilities: Option<&[u8]>, takes_tasks: bool) -> Vec<u8> {
     let mut out = Vec::new();
-    rewrite::member(VERSION_IN_META, &mut out);
-    json::write_string(&mut out, date(MODERN));
+    revision.write_date_in_meta(&mut out);
     out.push(b',');
     rewrite::member(INFO, &mut out);
     out.extend_from_slice(info.unwrap_or(OWN_INFO.as_bytes()));

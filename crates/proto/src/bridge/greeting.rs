@@ -1,7 +1,7 @@
 //! The two handshakes: `initialize` and `server/discover`, each made from what the other one said.
 
 use super::{
-    LEGACY, MODERN, date,
+    LEGACY, date,
     envelope::{self, Envelope},
     kind, rewrite,
     task::{EXTENSION, OFFER},
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     dialect::{Dialect, mcp},
-    frame::{self, Frame, Params},
+    frame::Params,
     json,
 };
 
@@ -21,20 +21,10 @@ pub(super) fn is_of_mcp(params: &Params<'_>) -> bool {
     params.raw.and_then(|params| json::member(params, "protocolVersion")).is_some_and(json::is_string)
 }
 
-/// Whether an answer to `server/discover` names the revision without sessions.
-pub(super) fn is_modern(discovered: &[u8]) -> bool {
-    let versions = json::member(discovered, "supportedVersions").and_then(json::elements);
-    let mut versions = versions.into_iter().flatten().map_while(Result::ok);
-    versions.any(|version| json::text(version).as_deref() == Some(date(MODERN)))
-}
-
 /// The members of the params of our `initialize`, in the name of the client whose request this is, or in our own. If that
 /// client cannot be asked, no capability is declared (D42).
 pub(super) fn hello(request: Option<&[u8]>, may_ask: bool, out: &mut Vec<u8>) {
-    let envelope = request.and_then(|request| match frame::parse(request) {
-        Ok(Frame::Request(request)) => Envelope::of(&request.params),
-        Ok(Frame::Notification(_) | Frame::Response(_) | Frame::Batch(_)) | Err(_) => None,
-    });
+    let envelope = request.and_then(Envelope::of_request);
     let named = envelope.and_then(|envelope| envelope.info);
     rewrite::member("protocolVersion", out);
     json::write_string(out, date(LEGACY));
@@ -50,7 +40,12 @@ pub(super) fn to_discovered(greeting: &[u8], out: &mut Vec<u8>) {
     first.push(b',');
     rewrite::member("supportedVersions", &mut first);
     first.push(b'[');
-    json::write_string(&mut first, date(MODERN));
+    for (place, revision) in mcp::stateless().enumerate() {
+        if place > 0 {
+            first.push(b',');
+        }
+        json::write_string(&mut first, date(revision));
+    }
     first.extend_from_slice(br#"],"capabilities":"#);
     let capabilities = json::member(greeting, "capabilities");
     let tasks = if tasks_to_modern::are_offered(greeting) { OFFER } else { b"" };
@@ -74,8 +69,8 @@ pub(super) fn to_discovered(greeting: &[u8], out: &mut Vec<u8>) {
 /// Writes the answer to an `initialize` with these params from the one to `server/discover`.
 pub(super) fn from_discovered(discovered: &[u8], params: &[u8], out: &mut Vec<u8>) {
     let asked = json::member(params, "protocolVersion").and_then(json::text);
-    let has_handshake = |dialect: &&Dialect| dialect.no_server_requests.is_none();
-    let agreed = asked.as_deref().and_then(mcp::by_version).filter(has_handshake).unwrap_or(LEGACY);
+    let has_sessions = |dialect: &&Dialect| !dialect.stateless;
+    let agreed = asked.as_deref().and_then(mcp::by_version).filter(has_sessions).unwrap_or(LEGACY);
     let mut first = Vec::new();
     rewrite::member("protocolVersion", &mut first);
     json::write_string(&mut first, date(agreed));

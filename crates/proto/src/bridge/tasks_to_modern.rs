@@ -7,7 +7,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use super::{
-    Asked, Bridge, GONE, NO_TASKS, Stage, Style,
+    Asked, Bridge, NO_TASKS, Stage, Style,
     asking::{self, Question},
     calls::{Asks, Call, Form},
     envelope::Envelope,
@@ -195,7 +195,7 @@ impl Bridge {
             return self.refuse(id, error_code::METHOD_NOT_FOUND, NO_TASKS);
         }
         if !matches!(method, GET | CANCEL | UPDATE) {
-            return self.refuse(id, error_code::METHOD_NOT_FOUND, GONE);
+            return self.refuse_method(request);
         }
         if !envelope.takes_tasks() {
             let code = error_code::MISSING_CLIENT_CAPABILITY;

@@ -39,7 +39,8 @@ impl Connection {
         // Seen of one that is refused, too.
         let (peer, framing) = (self.link.peer(), self.link.config.framing);
         let dialect = self.link.negotiation.saw_revision(peer, framing, Negotiation::named(params.meta));
-        let part = Part::of(dialect, peer, method, params.session_id.is_some());
+        let is_handshake = self.link.negotiation.is_handshake(peer, framing, method);
+        let part = Part::of(dialect, peer, method, is_handshake, params.session_id.is_some());
         let earlier = self.incoming.by_id(id).and_then(|key| Some((key, self.incoming.get(key)?.response)));
         let holder = self.link.attachment.as_ref().and_then(Attachment::holder);
         if let Some((why, code, text)) = self.objection(id, earlier, part, dialect, holder, batch) {

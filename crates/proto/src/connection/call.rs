@@ -101,7 +101,8 @@ impl Connection {
         if token.iter().flatten().any(|token| outgoing.by_token(token, |_| true).is_some()) {
             return Err(Misuse::TokenInUse);
         }
-        let part = Part::of(dialect, link.role(), method, params.session_id.is_some());
+        let is_handshake = link.negotiation.is_handshake(link.role(), link.config.framing, method);
+        let part = Part::of(dialect, link.role(), method, is_handshake, params.session_id.is_some());
         let dialect = link.observe_request(link.role(), method, &params);
 
         let id = outgoing.next_id;

@@ -20,12 +20,12 @@ pub(super) enum Part {
 impl Part {
     /// Finds the part of a request that `from` makes; one of a turn names its session.
     #[inline]
-    pub(super) fn of(dialect: &Dialect, from: Side, method: &str, names_session: bool) -> Self {
+    pub(super) fn of(dialect: &Dialect, from: Side, method: &str, is_handshake: bool, names_session: bool) -> Self {
         let turn = dialect.turn.filter(|_| names_session);
         match from {
             Side::Client if turn.is_some_and(|turn| turn.prompt == method) => Self::Prompt,
             Side::Server if turn.is_some() && dialect.clocks.is_question(method) => Self::Card,
-            Side::Client if dialect.handshake == Some(method) => Self::Handshake,
+            Side::Client if is_handshake => Self::Handshake,
             Side::Client if dialect.subscription.is_some_and(|form| form.method == method) => Self::Subscription,
             Side::Client | Side::Server => Self::Plain,
         }

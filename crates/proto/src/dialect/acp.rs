@@ -17,6 +17,8 @@ const MIXED: CancelForm = CancelForm { method: "$/cancel_request", id: "id", rea
 pub const V1: Dialect = Dialect {
     name: "acp-v1",
     family: Family::Acp,
+    date: None,
+    stateless: false,
     opaque: false,
     cancel: CURRENT,
     aliases: &[KOTLIN, PROPOSED, MIXED],          // D3

@@ -10,6 +10,8 @@ use crate::{error_code, rule::Rule};
 pub const LSP: Dialect = Dialect {
     name: "lsp",
     family: Family::Lsp,
+    date: None,
+    stateless: false,
     opaque: false,
     cancel: CancelForm { method: "$/cancelRequest", id: "id", reason: None },
     aliases: &[],

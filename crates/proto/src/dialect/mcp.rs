@@ -14,13 +14,16 @@ pub const LATEST: Dialect = REVISION_2026_07_28;
 /// The newest revision with an `initialize` handshake.
 pub const LATEST_LEGACY: Dialect = REVISION_2025_11_25;
 
+/// The newest revision without sessions.
+pub const LATEST_STATELESS: Dialect = REVISION_2026_07_28;
+
 /// In the `_meta` of a result that asks for input: a client that will not call again can say so with a notification
 /// [`ABANDONED`] that names the `requestState`. The server waits for other clients until their time is up.
 pub const ABANDONABLE: &str = "dev.rescind/abandonable";
 /// See [`ABANDONABLE`].
 pub const ABANDONED: &str = "notifications/dev.rescind/abandoned";
 
-/// Where a request names its revision (2026-07-28); it beats the handshake (D2).
+/// Where a request names its revision, if that has no sessions; it beats the handshake (D2).
 pub const VERSION_IN_META: &str = "io.modelcontextprotocol/protocolVersion";
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -31,6 +34,8 @@ const CANCEL: CancelForm = CancelForm { method: "notifications/cancelled", id: "
 pub const REVISION_2024_11_05: Dialect = Dialect {
     name: "mcp-2024-11-05",
     family: Family::Mcp,
+    date: Some("2024-11-05"),
+    stateless: false,
     opaque: false,
     cancel: CANCEL,
     aliases: &[],
@@ -74,30 +79,35 @@ pub const REVISION_2024_11_05: Dialect = Dialect {
 };
 
 /// HTTP in sessions: a closed stream can be resumed.
-const WITH_SESSIONS: HttpForm = HttpForm { stream_closed: Disconnect::Detaches, sessions: true, primer: false }; // MCP-H01
+const WITH_SESSIONS: HttpForm = HttpForm { stream_closed: Disconnect::Detaches, primer: false }; // MCP-H01, MCP-H02
 
 /// Revision 2025-03-26: the only one with batches.
 pub const REVISION_2025_03_26: Dialect = Dialect {
     name: "mcp-2025-03-26",
+    date: Some("2025-03-26"),
     batches: true, // MCP-B01
     ..REVISION_2024_11_05
 };
 
 /// Revision 2025-06-18.
-pub const REVISION_2025_06_18: Dialect = Dialect { name: "mcp-2025-06-18", ..REVISION_2024_11_05 };
+pub const REVISION_2025_06_18: Dialect =
+    Dialect { name: "mcp-2025-06-18", date: Some("2025-06-18"), ..REVISION_2024_11_05 };
 
 /// Revision 2025-11-25: tasks, and errors without an id.
 pub const REVISION_2025_11_25: Dialect = Dialect {
     name: "mcp-2025-11-25",
+    date: Some("2025-11-25"),
     tasks: Some(TASKS), // MCP-C13, TASK-11
     stray_error: StrayError::NoId,
     http: Some(HttpForm { primer: true, ..WITH_SESSIONS }), // MCP-H07
     ..REVISION_2024_11_05
 };
 
-/// Revision 2026-07-28: no handshake, no requests from the server, subscriptions.
+/// Revision 2026-07-28: no sessions, no requests from the server, subscriptions.
 pub const REVISION_2026_07_28: Dialect = Dialect {
     name: "mcp-2026-07-28",
+    date: Some("2026-07-28"),
+    stateless: true,
     cancellers: Cancellers::Client, // MCP-M01
     no_server_requests: Some(Rule::McpM03),
     uncancellable: &[],
@@ -108,13 +118,15 @@ pub const REVISION_2026_07_28: Dialect = Dialect {
         method: "subscriptions/listen", // MCP-M02
         path: &["_meta", "io.modelcontextprotocol/subscriptionId"],
     }),
-    http: Some(HttpForm { stream_closed: Disconnect::Cancels, sessions: false, primer: false }), // MCP-H03
+    handshake: None,
+    ping: None,
+    http: Some(HttpForm { stream_closed: Disconnect::Cancels, primer: false }), // MCP-H03, MCP-H05
     ..REVISION_2024_11_05
 };
 
 /// Tasks of 2025-11-25.
 const TASKS: TaskForm =
-    TaskForm { asked: true, mark: None, id: &["task", "taskId"], cancel: "tasks/cancel", meta: None };
+    TaskForm { asked: true, mark: None, id: &["task", "taskId"], cancel: "tasks/cancel", extension: None };
 
 /// Tasks of the extension `io.modelcontextprotocol/tasks`: a request that does not declare it gets -32021 (TASK-24).
 const TASKS_EXTENSION: TaskForm = TaskForm {
@@ -122,27 +134,68 @@ const TASKS_EXTENSION: TaskForm = TaskForm {
     mark: Some(("resultType", "task")),
     id: &["taskId"],
     cancel: "tasks/cancel",
-    meta: Some(concat!(
-        r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","#,
-        r#""io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}"#,
-    )),
+    extension: Some("io.modelcontextprotocol/tasks"),
 };
 
 /// A person dismissed the dialog.
 const ELICITATION: CancelResult =
     CancelResult { method: "elicitation/create", path: &["action"], value: "cancel", json: r#"{"action":"cancel"}"# };
 
+/// The revision of exactly this date.
+#[must_use]
+pub fn by_date(date: &str) -> Option<&'static Dialect> {
+    Dialect::ALL.into_iter().find(|dialect| dialect.date == Some(date))
+}
+
 /// The dialect of a `protocolVersion`; an unknown date is read as the nearest older revision we know.
 #[must_use]
 pub fn by_version(version: &str) -> Option<&'static Dialect> {
     let is_date = version.len() >= 10 && version.as_bytes()[4] == b'-' && version.as_bytes()[7] == b'-';
-    let is_older = |dialect: &&Dialect| dialect.name.strip_prefix("mcp-").is_some_and(|date| date <= version);
+    let is_older = |dialect: &&Dialect| dialect.date.is_some_and(|date| date <= version);
     is_date.then(|| Dialect::ALL.into_iter().rfind(is_older).unwrap_or(&REVISION_2024_11_05))
+}
+
+/// The dialect of this `protocolVersion`, as [`by_version`] reads it, if it has no sessions.
+#[must_use]
+pub fn stateless_by_version(version: &str) -> Option<&'static Dialect> {
+    by_version(version).filter(|dialect| dialect.stateless)
+}
+
+/// The dialect of a request that names this `protocolVersion` in `_meta`. No earlier revision has names there, so one that
+/// is not a date is read as the newest that has.
+#[must_use]
+pub fn named_in_meta(version: &str) -> &'static Dialect {
+    by_version(version).unwrap_or(&LATEST_STATELESS)
+}
+
+/// The revisions without sessions, the newest first.
+pub fn stateless() -> impl Iterator<Item = &'static Dialect> {
+    Dialect::ALL.into_iter().rev().filter(|dialect| dialect.stateless)
+}
+
+/// The newest revision without sessions that is among these dates.
+#[must_use]
+pub fn newest_stateless<D: AsRef<str>>(dates: impl IntoIterator<Item = D>) -> Option<&'static Dialect> {
+    let known = dates.into_iter().filter_map(|date| by_date(date.as_ref())).filter(|dialect| dialect.stateless);
+    known.max_by_key(|dialect| dialect.date)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_newest_of_each_era_are_the_last_in_the_list_and_each_is_named_after_its_date() {
+        let all = || Dialect::ALL.into_iter().filter(|dialect| dialect.family == Family::Mcp);
+        assert_eq!(all().next_back(), Some(&LATEST));
+        assert_eq!(all().rfind(|dialect| dialect.stateless), Some(&LATEST_STATELESS));
+        assert_eq!(all().rfind(|dialect| !dialect.stateless), Some(&LATEST_LEGACY));
+        assert!(all().map(|dialect| dialect.date).is_sorted());
+        for dialect in all() {
+            assert_eq!(dialect.name, format!("mcp-{}", dialect.date.unwrap()));
+            assert_eq!(dialect.stateless, dialect.handshake.is_none(), "{dialect}");
+        }
+    }
 
     #[test]
     fn an_unknown_date_is_read_as_the_nearest_older_revision() {

@@ -199,11 +199,13 @@ impl Negotiation {
         dialect
     }
 
-    /// Whether a request of this method from `from` opens the session.
+    /// Whether a request of this method from `from` opens the session. A client may have tried a revision without before.
     #[inline]
     #[must_use]
     pub fn is_handshake(&self, from: Side, framing: Framing, method: &str) -> bool {
-        from == Side::Client && self.of(from, framing).handshake.is_some_and(|handshake| is_same(handshake, method))
+        let spoken = self.of(from, framing);
+        let spoken = if spoken.stateless { &mcp::LATEST_LEGACY } else { spoken };
+        from == Side::Client && spoken.handshake.is_some_and(|handshake| is_same(handshake, method))
     }
 
     /// Notes that the client sent the last request of its session.
@@ -300,12 +302,11 @@ impl Negotiation {
     }
 }
 
-/// Finds the dialect that the `_meta` of a request names. Only requests of 2026-07-28 and later name one, so a name that
-/// is no date is read as the latest that we know.
+/// Finds the dialect that the `_meta` of a request names.
 #[inline(never)]
 fn by_meta(meta: &[u8]) -> Option<&'static Dialect> {
     let version = json::text(json::member(meta, mcp::VERSION_IN_META)?)?;
-    Some(mcp::by_version(&version).unwrap_or(&mcp::LATEST))
+    Some(mcp::named_in_meta(&version))
 }
 
 /// Whether this is a message of a protocol that is known here; `None` if it does not tell.

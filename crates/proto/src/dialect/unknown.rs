@@ -12,6 +12,8 @@ use crate::error_code;
 pub const UNKNOWN: Dialect = Dialect {
     name: "unknown",
     family: Family::Custom,
+    date: None,
+    stateless: false,
     opaque: true,
     // Never written and never read.
     cancel: CancelForm { method: "", id: "", reason: None },

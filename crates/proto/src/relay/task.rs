@@ -90,9 +90,12 @@ impl Relay {
                 message::request(&id, form.cancel, out, |out| {
                     out.extend_from_slice(br#""taskId":"#);
                     out.extend_from_slice(&task);
-                    if let Some(meta) = form.meta {
-                        out.extend_from_slice(br#","_meta":"#);
-                        out.extend_from_slice(meta.as_bytes());
+                    if let Some(extension) = form.extension {
+                        out.extend_from_slice(br#","_meta":{"#);
+                        upstream_dialect.write_date_in_meta(out);
+                        out.extend_from_slice(br#","io.modelcontextprotocol/clientCapabilities":{"extensions":{"#);
+                        json::write_string(out, extension);
+                        out.extend_from_slice(b":{}}}}");
                     }
                 });
             };

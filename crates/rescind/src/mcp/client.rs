@@ -6,7 +6,13 @@ use std::{
     time::Duration,
 };
 
-use rescind_proto::{dialect::mcp::VERSION_IN_META, error_code};
+use rescind_proto::{
+    dialect::{
+        DISCOVER,
+        mcp::{VERSION_IN_META, newest_stateless},
+    },
+    error_code,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -237,7 +243,7 @@ impl Client {
         });
         let greeting: InitializeResult = self.peer.request("initialize", &params).await?;
         let InitializeResult { protocol_version, capabilities, server_info, instructions } = greeting;
-        let revision = Revision::by_date(&protocol_version).filter(|revision| !revision.is_modern());
+        let revision = Revision::by_date(&protocol_version).filter(|revision| !revision.is_stateless());
         let revision = revision.ok_or(ConnectError::Version(protocol_version))?;
         let Implementation { name, version } = server_info;
         let server = self.agree(ServerInfo { revision, name, version, capabilities, instructions });
@@ -245,26 +251,39 @@ impl Client {
         Ok(server)
     }
 
-    /// Opens the session as in 2026-07-28, with `server/discover`; from then on every request names that revision.
+    /// Opens the session with the handshake of 2026-07-28 and later, `server/discover`; from then on every request names the
+    /// newest of these revisions that both sides speak.
     ///
     /// # Errors
     ///
-    /// The call failed (an older server answers -32601), or the server does not speak 2026-07-28.
+    /// The call failed (an older server answers -32601), or the server speaks none of these revisions.
     pub async fn discover(&self) -> Result<ServerInfo, ConnectError> {
         self.ask(None).await
     }
 
     async fn ask(&self, limit: Option<Duration>) -> Result<ServerInfo, ConnectError> {
-        let params = json!({ "_meta": self.meta(Revision::V2026_07_28) });
-        let call = self.peer.request::<DiscoverResult>("server/discover", &params);
-        let call = if let Some(limit) = limit { call.response_timeout(limit) } else { call };
-        let DiscoverResult { supported_versions, capabilities, instructions, meta } = call.await?;
-        let modern = Revision::V2026_07_28;
-        if !supported_versions.iter().any(|version| version == modern.date()) {
-            return Err(ConnectError::Version(supported_versions.join(", ")));
+        let mut asked = Revision::LATEST_STATELESS;
+        loop {
+            let params = json!({ "_meta": self.meta(asked) });
+            let call = self.peer.request::<DiscoverResult>(DISCOVER, &params);
+            let call = if let Some(limit) = limit { call.response_timeout(limit) } else { call };
+            match call.await {
+                Ok(discovered) => return self.discovered(discovered),
+                Err(CallError::Peer(error)) if let Some(older) = supported(&error).filter(|older| *older < asked) => {
+                    asked = older;
+                }
+                Err(error) => return Err(error.into()),
+            }
         }
+    }
+
+    fn discovered(&self, discovered: DiscoverResult) -> Result<ServerInfo, ConnectError> {
+        let DiscoverResult { supported_versions, capabilities, instructions, meta } = discovered;
+        let Some(revision) = newest_stateless(&supported_versions).map(Revision::of) else {
+            return Err(ConnectError::Version(supported_versions.join(", ")));
+        };
         let Implementation { name, version } = serde_json::from_value(meta[SERVER_INFO].clone()).unwrap_or_default();
-        Ok(self.agree(ServerInfo { revision: modern, name, version, capabilities, instructions }))
+        Ok(self.agree(ServerInfo { revision, name, version, capabilities, instructions }))
     }
 
     /// Keeps the first description: the revision of a session does not change.
@@ -275,7 +294,7 @@ impl Client {
 
     /// The revision of the session, if that is one in which every request names it.
     fn modern(&self) -> Option<Revision> {
-        self.server.get().map(|server| server.revision).filter(|revision| revision.is_modern())
+        self.server.get().map(|server| server.revision).filter(|revision| revision.is_stateless())
     }
 
     /// Lists all tools of the server, page by page.
@@ -373,4 +392,15 @@ impl Client {
             CLIENT_CAPABILITIES: self.capabilities,
         })
     }
+}
+
+/// The newest revision without sessions that a server speaks, as it says when it refuses one that it does not.
+fn supported(error: &ErrorObject) -> Option<Revision> {
+    #[derive(Deserialize)]
+    struct Unsupported {
+        supported: Vec<String>,
+    }
+    let data = error.data.as_ref().filter(|_| error.code == error_code::UNSUPPORTED_PROTOCOL_VERSION)?;
+    let Unsupported { supported } = serde_json::from_str(data.get()).ok()?;
+    newest_stateless(&supported).map(Revision::of)
 }

@@ -2,7 +2,10 @@
 
 use std::{fmt, future::ready, io, sync::Arc, time::Duration};
 
-use rescind_proto::{dialect::mcp::VERSION_IN_META, error_code, json};
+use rescind_proto::{
+    dialect::{DISCOVER, Dialect, mcp::VERSION_IN_META},
+    error_code, json,
+};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -174,8 +177,9 @@ impl Server {
             )
             .on_notification("notifications/initialized", || ())
             .on_request(
-                "server/discover",
-                route(move || ready(Ok::<_, ErrorObject>(herald.introduction()))).never_blocks(),
+                DISCOVER,
+                route(move |cx: Context| ready(Ok::<_, ErrorObject>(herald.introduction(Revision::of(cx.dialect())))))
+                    .never_blocks(),
             )
             .on_request(
                 "tools/list",
@@ -221,11 +225,12 @@ impl Face {
     }
 
     /// Answers `server/discover`. The answer may not be cached: the next process may have other tools.
-    fn introduction(&self) -> Value {
+    fn introduction(&self, named: Revision) -> Value {
+        let revision = if named.is_stateless() { named } else { Revision::LATEST_STATELESS };
         let mut introduction = json!({
             "resultType": "complete",
             "supportedVersions": self.dates(),
-            "capabilities": self.capabilities(Revision::V2026_07_28),
+            "capabilities": self.capabilities(revision),
             "ttlMs": 0,
             "cacheScope": "private",
             "_meta": { SERVER_INFO: self.info },
@@ -257,7 +262,9 @@ impl Face {
         let asked = json::text(named).unwrap_or_default();
         let spoken = Revision::by_date(&asked).filter(|revision| self.revisions.contains(revision));
         let revision = spoken.ok_or_else(|| self.unsupported(&asked))?;
-        let is_gone = revision.is_modern() && ["initialize", "ping"].contains(&request.method());
+        let (dialect, method) = (revision.dialect(), Some(request.method()));
+        let is_of = |dialect: &Dialect| method == dialect.handshake || method == dialect.ping;
+        let is_gone = is_of(Revision::LATEST_LEGACY.dialect()) && !is_of(dialect);
         if is_gone { Err(ErrorObject::method_not_found(request.method())) } else { Ok(()) }
     }
 
@@ -303,7 +310,7 @@ fn list(declarations: &[Value], page: Option<ListToolsParams>, revision: Revisio
     if page.is_some_and(|page| page.cursor.is_some()) {
         return Err(ErrorObject::invalid_params("no such cursor: there is one page"));
     }
-    Ok(if revision.is_modern() {
+    Ok(if revision.is_stateless() {
         json!({ "resultType": "complete", "tools": declarations, "ttlMs": 0, "cacheScope": "private" })
     } else {
         json!({ "tools": declarations })

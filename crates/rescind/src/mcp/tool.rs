@@ -54,7 +54,7 @@ impl Tool {
         if let Some(schema) = H::Output::schema() {
             let has_a_place = |revision: &Revision| match schema["type"] == "object" {
                 true => *revision >= Revision::V2025_06_18,
-                false => revision.is_modern(),
+                false => revision.is_stateless(),
             };
             let revisions = Revision::ALL.into_iter().filter(has_a_place);
             declared_in.extend(revisions.map(|revision| (revision, "outputSchema".to_owned(), schema.clone())));
@@ -290,7 +290,7 @@ pub(super) fn outcome<R: ToolOutput, E: Into<ErrorObject>>(result: Result<R, E>,
         Err(error) if error.is_foreign => ToolResult::failed(error.message),
         Err(error) => return HandlerOutput::Error(error),
     };
-    if revision.is_modern() {
+    if revision.is_stateless() {
         result.result_type.get_or_insert_with(|| "complete".into());
     }
     match serde_json::to_vec(&result) {

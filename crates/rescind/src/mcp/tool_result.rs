@@ -144,7 +144,7 @@ impl<T: Serialize + schemars::JsonSchema + Send + 'static> ToolOutput for Struct
 
     fn into_result(self, revision: Revision) -> Result<ToolResult, ErrorObject> {
         let mut result = ToolResult::structured(&self.0)?;
-        let has_a_place = |value: &Value| revision.is_modern() || value.is_object();
+        let has_a_place = |value: &Value| revision.is_stateless() || value.is_object();
         result.structured_content = result.structured_content.filter(has_a_place);
         Ok(result)
     }

@@ -129,7 +129,7 @@ impl SpanNames {
     }
 
     fn revision(&self) -> Option<&'static str> {
-        self.dialect.name.strip_prefix("mcp-")
+        self.dialect.date
     }
 
     fn target_of(&self, method: &str) -> Option<&str> {

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use rescind::{
-    mcp::{Client, REVISION_2025_11_25, REVISION_2026_07_28, Revision, ToolInfo, ToolResult},
-    peer::{Call, CallError, Dialect, Peer},
+    mcp::{Client, REVISION_2025_11_25, REVISION_2026_07_28, ToolInfo, ToolResult},
+    peer::{Call, CallError, Peer},
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json, value::RawValue};
@@ -16,11 +16,6 @@ const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
 impl TaskDialect {
-    /// Returns the dialect of tasks on a connection, if it has any.
-    fn spoken_in(dialect: &Dialect) -> Option<Self> {
-        dialect.tasks.map(|form| if form.asked { Self::November2025 } else { Self::Extension })
-    }
-
     /// Returns the task, if this answer is the handle of one.
     pub(super) fn handle(self, answer: &RawValue) -> Result<Option<TaskState>, serde_json::Error> {
         #[derive(Deserialize)]
@@ -162,7 +157,7 @@ impl TaskClient {
         };
         if meta.is_null() {
             let version = rescind::peer::dialect::mcp::VERSION_IN_META;
-            meta = json!({ version: Revision::V2026_07_28.date(), CLIENT_CAPABILITIES: {} });
+            meta = json!({ version: self.peer.dialect().date, CLIENT_CAPABILITIES: {} });
         }
         meta[CLIENT_CAPABILITIES]["extensions"][EXTENSION] = json!({});
         meta

@@ -19,20 +19,19 @@ pub(super) enum ClientSupport {
     /// None: its revision has no tasks.
     None,
     November2025,
-    /// Those of the extension, which this request of 2026-07-28 declares.
+    /// Those of the extension, which this request declares.
     Extension,
-    /// None: a request of 2026-07-28 that does not declare the extension.
+    /// None: a request without a session that does not declare the extension.
     Undeclared,
 }
 
 impl ClientSupport {
     pub(super) fn of(cx: &Context, params: Option<&[u8]>) -> Self {
-        let revision = Revision::of(cx.dialect());
-        match (revision.is_modern(), revision == Revision::V2025_11_25) {
-            (true, _) if declares(params) => Self::Extension,
-            (true, _) => Self::Undeclared,
-            (false, true) => Self::November2025,
-            (false, false) => Self::None,
+        match TaskDialect::spoken_in(Revision::of(cx.dialect()).dialect()) {
+            Some(TaskDialect::Extension) if declares(params) => Self::Extension,
+            Some(TaskDialect::Extension) => Self::Undeclared,
+            Some(TaskDialect::November2025) => Self::November2025,
+            None => Self::None,
         }
     }
 

@@ -1,7 +1,7 @@
 //! The `tasks/*` methods, and the calls that become tasks.
 
 use rescind::{
-    mcp::Server,
+    mcp::{Revision, Server},
     peer::{
         Cause, CauseCode, Context, ErrorObject, RawParams,
         extract::{OnRequest, Scope},
@@ -78,22 +78,23 @@ impl Tasks {
             offered["list"] = serde_json::json!({});
         }
         let [get, result, list, cancel, update] = std::array::from_fn(|_| self.clone());
-        server
-            .guard(guard)
-            .capability_in(rescind::mcp::Revision::V2025_11_25, "tasks", offered)
-            .capability_in(
-                rescind::mcp::Revision::V2026_07_28,
-                "extensions",
-                serde_json::json!({ wire::EXTENSION: {} }),
-            )
-            .with(move |builder| {
-                builder
-                    .on_request("tasks/get", move |RawParams(params), cx| get.clone().get(cx, params))
-                    .on_request("tasks/result", move |RawParams(params), cx| result.clone().result(cx, params))
-                    .on_request("tasks/list", move |RawParams(params), cx| list.clone().list(cx, params))
-                    .on_request("tasks/cancel", move |RawParams(params), cx| cancel.clone().cancel(cx, params))
-                    .on_request("tasks/update", move |RawParams(params), cx| update.clone().update(cx, params))
-            })
+        for revision in Revision::ALL {
+            server = match TaskDialect::spoken_in(revision.dialect()) {
+                Some(TaskDialect::November2025) => server.capability_in(revision, "tasks", offered.clone()),
+                Some(TaskDialect::Extension) => {
+                    server.capability_in(revision, "extensions", serde_json::json!({ wire::EXTENSION: {} }))
+                }
+                None => server,
+            };
+        }
+        server.guard(guard).with(move |builder| {
+            builder
+                .on_request("tasks/get", move |RawParams(params), cx| get.clone().get(cx, params))
+                .on_request("tasks/result", move |RawParams(params), cx| result.clone().result(cx, params))
+                .on_request("tasks/list", move |RawParams(params), cx| list.clone().list(cx, params))
+                .on_request("tasks/cancel", move |RawParams(params), cx| cancel.clone().cancel(cx, params))
+                .on_request("tasks/update", move |RawParams(params), cx| update.clone().update(cx, params))
+        })
     }
 
     /// As [`intercept`](Self::intercept), for a call that is to be prepared. In 2025-11-25 a call that asks for a task
