@@ -112,7 +112,7 @@ fn client_of_wire() -> (Wire, Client) {
 }
 
 fn legacy() -> impl Iterator<Item = Revision> {
-    Revision::ALL.into_iter().filter(|revision| !revision.is_modern())
+    Revision::ALL.into_iter().filter(|revision| !revision.is_stateless())
 }
 
 #[tokio::test(start_paused = true)]
@@ -226,7 +226,7 @@ async fn tools_are_listed_with_the_schema_of_their_arguments() {
 async fn unknown_tools_and_arguments_that_do_not_fit_are_answered_as_the_revision_has_it() {
     for revision in Revision::ALL {
         let (mut watch, witness) = watch();
-        let (mut wire, dress): (_, fn(Value) -> Value) = if revision.is_modern() {
+        let (mut wire, dress): (_, fn(Value) -> Value) = if revision.is_stateless() {
             (serve(computer(&witness)), |params| modern(params, "2026-07-28"))
         } else {
             (greeted(computer(&witness), revision).await, |params| params)
@@ -255,7 +255,7 @@ async fn unknown_tools_and_arguments_that_do_not_fit_are_answered_as_the_revisio
 async fn a_cancelled_tool_stops_between_two_iterations_and_nothing_is_answered() {
     for revision in Revision::ALL {
         let (mut watch, witness) = watch();
-        let (mut wire, dress): (_, fn(Value) -> Value) = if revision.is_modern() {
+        let (mut wire, dress): (_, fn(Value) -> Value) = if revision.is_stateless() {
             (serve(computer(&witness)), |params| modern(params, "2026-07-28"))
         } else {
             (greeted(computer(&witness), revision).await, |params| params)
@@ -305,7 +305,7 @@ async fn a_dropped_call_stops_the_tool_at_the_other_side() {
         let server = computer(&witness).with(|peer| peer.on_cancelled(move |notice| log.add(notice.reason.clone())));
         let client = pair(server);
         let info = if is_modern { client.open().await.unwrap() } else { client.initialize().await.unwrap() };
-        assert_eq!((info.revision.is_modern(), &*info.name), (is_modern, "computer"));
+        assert_eq!((info.revision.is_stateless(), &*info.name), (is_modern, "computer"));
         let many = Iterations { iterations: 1000 };
         let computing = client.call_tool("long_computation", &many).send();
         started(&mut watch).await;

@@ -174,13 +174,13 @@ async fn a_structured_result_has_the_schema_of_its_type_where_the_revision_has_a
             assert_eq!(schema["type"], "object");
             assert_eq!(schema["properties"]["temperature"]["description"], "Degrees Celsius");
         }
-        assert_eq!(tools[1].output_schema().is_some(), revision.is_modern(), "{revision}");
+        assert_eq!(tools[1].output_schema().is_some(), revision.is_stateless(), "{revision}");
 
         let now = client.call_tool("weather", &()).await.unwrap();
         assert_eq!(now.structured_content, Some(json!({ "temperature": 21.5 })));
         assert_eq!(now.text(), r#"{"temperature":21.5}"#);
         let soon = client.call_tool("forecast", &()).await.unwrap();
-        assert_eq!(soon.structured_content, revision.is_modern().then(|| json!([1, 2])), "{revision}");
+        assert_eq!(soon.structured_content, revision.is_stateless().then(|| json!([1, 2])), "{revision}");
         assert_eq!(soon.text(), "[1,2]");
     }
 }

@@ -141,7 +141,12 @@ pub fn handle(id: &str, generation: usize) -> String {
 #[must_use]
 pub fn task_cancel(dialect: &Dialect, id: &str, generation: usize) -> Option<String> {
     let form = dialect.tasks?;
-    let meta = form.meta.map_or_else(String::new, |meta| format!(r#","_meta":{meta}"#));
+    let meta = form.extension.map_or_else(String::new, |extension| {
+        let version = dialect.date.unwrap_or_default();
+        let capabilities =
+            format!(r#""io.modelcontextprotocol/clientCapabilities":{{"extensions":{{"{extension}":{{}}}}}}"#);
+        format!(r#","_meta":{{"io.modelcontextprotocol/protocolVersion":"{version}",{capabilities}}}"#)
+    });
     let params = format!(r#"{{"taskId":"k{generation}"{meta}}}"#);
     Some(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{}","params":{params}}}"#, form.cancel))
 }
