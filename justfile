@@ -42,6 +42,10 @@ explore:
 seeded-bugs:
     scripts/seeded-bugs
 
+# A revision of MCP that does not exist, added to a copy: the bridge, the HTTP machine and the library must know it.
+new-revision:
+    scripts/new-revision
+
 # Mutants of the engine that no test notices, of one shard of all; needs cargo-mutants. Missed by the tests that take seconds, they meet all tests.
 mutants SHARD="0/100":
     cargo mutants --jobs 1 --package rescind-proto --package rescind-parts --package rescind-wire --output target --sharding round-robin --shard {{SHARD}} -- -- --skip explore:: --skip random_walks:: --skip monitor_walks:: --skip floods:: || [ $? = 2 ]

@@ -917,7 +917,7 @@ impl Bridge {
         }
     }
 
-    /// Refuses a method that the revision without sessions does not have which the request names.
+    /// Refuses a method that the revision of its request does not have.
     fn refuse_method(&mut self, request: &Request<'_>) {
         let named = Negotiation::named(request.params.meta).filter(|named| named.stateless).unwrap_or(MODERN);
         self.refuse(&request.id, error_code::METHOD_NOT_FOUND, &format!("{} has no such method", date(named)));

@@ -5,12 +5,16 @@
 //! runs these tests there: nothing may know the one by its date. They are a binary of their own so that little is compiled
 //! for that.
 
+#![expect(clippy::unwrap_used, reason = "what a helper does not find is a failure of the test")]
+
 mod bridging;
 mod library;
 mod placing;
 #[path = "../suite/rig.rs"]
 #[expect(dead_code, reason = "the suite needs more of it")]
 mod rig;
+
+use std::fmt;
 
 use rescind::mcp::Revision;
 use rescind_proto::{
@@ -49,11 +53,17 @@ fn named(request: &Value) -> &str {
 }
 
 /// A server that speaks one revision without sessions.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 struct Server {
     revision: &'static Dialect,
     /// It says what it speaks whatever it is asked in.
     is_lenient: bool,
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a server of {}{}", self.revision, if self.is_lenient { ", lenient" } else { "" })
+    }
 }
 
 impl Server {

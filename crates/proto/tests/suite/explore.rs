@@ -74,7 +74,7 @@ fn no_state_of_tasks_between_two_eras_breaks_a_rule() {
 fn every_pair_of_revisions_whose_policies_differ_meets_at_a_bridge() {
     let policies = |dialect: &Dialect| Dialect { name: "", ..*dialect };
     let revisions = Dialect::ALL.into_iter().filter(|dialect| dialect.family == Family::Mcp);
-    let sessions = revisions.filter(|dialect| dialect.no_server_requests.is_none());
+    let sessions = revisions.filter(|dialect| !dialect.stateless);
     for dialect in sessions {
         // Two sides with sessions agree on one revision.
         for (client_has_session, server_has_sessions) in [(true, true), (true, false), (false, true)] {
