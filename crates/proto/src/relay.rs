@@ -26,6 +26,7 @@ mod bridged;
 mod cancel;
 mod clocks;
 mod config;
+mod departing;
 mod end;
 mod event;
 mod exchange;
@@ -230,7 +231,7 @@ impl Relay {
     #[must_use]
     pub fn new(config: RelayConfig) -> Self {
         let seed = Seed::new(config.seed);
-        Self {
+        let mut relay = Self {
             tables: Sides::from_fn(|_| Exchanges::new(seed, config.remembered, config.remember)),
             early_cancels: Sides::from_fn(|side| EarlyCancels::new(config.early_cancels[side], seed)),
             tombstones_due: TimerKey::NOT,
@@ -255,7 +256,9 @@ impl Relay {
                 ended_by: None,
                 config,
             },
-        }
+        };
+        relay.set_departs();
+        relay
     }
 
     /// Stops waiting for `side` to read what waits for it. Emits [`RelayEvent::GivenUp`].

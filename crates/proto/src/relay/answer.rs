@@ -45,7 +45,7 @@ impl Relay {
         if table.has_spent(&integer) || table.has_spent(&string) {
             return None;
         }
-        let open = |id| table.by_upstream(id).filter(|key| table.get(*key).is_some_and(|ex| ex.up == Up::Sent));
+        let open = |id| table.by_upstream(id).filter(|key| table.get(*key).is_some_and(|ex| ex.up.may_be_answered()));
         open(&integer).xor(open(&string)).map(|key| (name(key), false))
     }
 }
@@ -57,7 +57,7 @@ impl Step<'_> {
         if self.exchange.task().is_some() && self.ends_own_request(body) {
             return None;
         }
-        if self.exchange.up != Up::Sent {
+        if !self.exchange.up.may_be_answered() {
             self.report_late(self.exchange.upstream().clone(), Answer::from(body).into());
             return None;
         }

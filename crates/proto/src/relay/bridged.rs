@@ -56,7 +56,7 @@ impl Relay {
         let Some(mut bridge) = self.bridge.take() else { return };
         if self.core.framing != Framing::Line {
             // No protocol with such a frame has two eras.
-            return;
+            return self.set_departs();
         }
         loop {
             let mut moved = false;
@@ -80,9 +80,10 @@ impl Relay {
                 break;
             }
         }
-        if !bridge.is_done() {
-            self.bridge = Some(bridge);
+        if bridge.is_done() {
+            return self.set_departs();
         }
+        self.bridge = Some(bridge);
     }
 
     /// Gives the bridge a message of the server.

@@ -110,7 +110,7 @@ impl Relay {
     fn ends_subscription(&mut self, now: Instant, from: Side, dialect: &'static Dialect, cancel: &Cancel<'_>) -> bool {
         let Some(form) = dialect.subscription.filter(|_| from == Side::Server) else { return false };
         let (table, methods) = (&self.tables.client, &self.core.methods);
-        let is_subscription = |ex: &&Exchange| ex.up == Up::Sent && methods.name(ex.method) == form.method;
+        let is_subscription = |ex: &&Exchange| ex.up.may_be_answered() && methods.name(ex.method) == form.method;
         let found = table.by_upstream(&cancel.id).and_then(|key| Some((key, table.get(key).filter(is_subscription)?)));
         let Some((key, exchange)) = found else { return false };
         let (request, is_waiting) = (RequestKey { from: Side::Client, key }, exchange.is_waiting());
@@ -232,7 +232,7 @@ impl Step<'_> {
         let is_withdrawn = match self.exchange.up {
             Up::Assembling => true,
             Up::Queued(Some(ticket)) => self.core.links[to].outbox.withdraw(ticket).is_some(),
-            Up::Queued(None) | Up::Sent | Up::Answered | Up::Never | Up::Lost => false,
+            Up::Queued(None) | Up::Taken | Up::Sent | Up::Answered | Up::Never | Up::Lost => false,
         };
         if is_withdrawn {
             self.exchange.up = Up::Never;
@@ -241,9 +241,11 @@ impl Step<'_> {
             Up::Never => Outcome::NeverSent,
             Up::Answered => Outcome::CompletedFirst,
             Up::Lost => Outcome::Unknown,
-            Up::Assembling | Up::Queued(_) | Up::Sent if self.core.links[to].write_closed => Outcome::Unknown,
-            Up::Assembling | Up::Queued(_) | Up::Sent if self.is_unsendable() => Outcome::NotSendable,
-            Up::Assembling | Up::Queued(_) | Up::Sent => Outcome::Asked,
+            Up::Assembling | Up::Queued(_) | Up::Taken | Up::Sent if self.core.links[to].write_closed => {
+                Outcome::Unknown
+            }
+            Up::Assembling | Up::Queued(_) | Up::Taken | Up::Sent if self.is_unsendable() => Outcome::NotSendable,
+            Up::Assembling | Up::Queued(_) | Up::Taken | Up::Sent => Outcome::Asked,
         };
         let frame = (outcome == Outcome::Asked).then(|| self.send_cancel(&cause));
         self.begin_cancel(cause, outcome, frame);

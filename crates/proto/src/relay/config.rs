@@ -53,6 +53,9 @@ pub struct RelayConfig {
     /// Joins the two eras of MCP, where the client is of one and the server of the other; without, each is left to find
     /// that out.
     pub bridge: Option<BridgeConfig>,
+    /// Whether what was written to the server has not left by that: its driver says later what became of it
+    /// ([`handle_departure`](super::Relay::handle_departure)).
+    pub server_departs: bool,
     /// Which events are emitted.
     pub emit: Emit,
     /// How errors name the settings that they come from.
@@ -129,6 +132,7 @@ impl Default for RelayConfig {
             remembered: 4096,
             remember: (Duration::from_secs(5), Duration::from_secs(600)),
             bridge: None,
+            server_departs: false,
             emit: Emit::default(),
             setting_names: SettingNames::default(),
             seed: 0,

@@ -56,6 +56,8 @@ pub(super) enum Up {
     Assembling,
     /// It waits to be written: alone in its frame, under a ticket, or in an array, and so cannot be withdrawn.
     Queued(Option<Ticket>),
+    /// Whoever stands between here and the other side has taken it, and says later what became of it (D51).
+    Taken,
     /// It has been written whole.
     Sent,
     /// It has been answered.
@@ -64,6 +66,13 @@ pub(super) enum Up {
     Never,
     /// The other side ended.
     Lost,
+}
+
+impl Up {
+    /// Whether an answer may come that is the other side's own.
+    pub(super) const fn may_be_answered(self) -> bool {
+        matches!(self, Self::Taken | Self::Sent)
+    }
 }
 
 /// What the requester has been given.
@@ -320,7 +329,7 @@ impl Exchange {
 
     /// Whether the other side still owes something that could come late.
     pub(super) const fn is_open_upstream(&self) -> bool {
-        matches!(self.up, Up::Assembling | Up::Queued(_) | Up::Sent)
+        matches!(self.up, Up::Assembling | Up::Queued(_) | Up::Taken | Up::Sent)
     }
 
     /// Whether its id on the other side must not be that of another request there: it may still be answered, or its cancel

@@ -3,7 +3,7 @@
 use core::{hint::cold_path, ops::Range};
 
 use super::{
-    Core, Followup, KEPT_RECORDS, Relay, RelayConfig, Settled, Step, Timer,
+    Core, KEPT_RECORDS, Relay, RelayConfig, Settled, Step, Timer,
     exchange::{Down, Up},
 };
 use crate::{
@@ -34,6 +34,8 @@ pub(super) struct Link {
     pub(super) write_closed: bool,
     /// When it is given up unless it reads something.
     pub(super) stalled: TimerKey,
+    /// What is written to it is taken, and leaves later (D51).
+    pub(super) departs: bool,
 }
 
 /// What a frame is about.
@@ -128,6 +130,8 @@ pub(super) struct Passed {
 /// What has become of a frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum FrameState {
+    /// It has been taken whole, and leaves or is taken back later.
+    Taken,
     /// It has been written whole.
     Left,
     /// It will never be.
@@ -147,6 +151,7 @@ impl Link {
             ended: false,
             write_closed: false,
             stalled: TimerKey::NOT,
+            departs: false,
         }
     }
 }
@@ -210,6 +215,7 @@ impl Relay {
             return;
         }
         timers.stop(&mut links[side].stalled);
+        let state = if links[side].departs { FrameState::Taken } else { FrameState::Left };
         // Mostly one frame leaves at a time.
         let mut first = None;
         links[side].outbox.written(bytes, |tag, bytes| {
@@ -224,13 +230,13 @@ impl Relay {
             }
         });
         if let Some((tag, len)) = first {
-            self.frame_gone(now, side, tag.read(), len, FrameState::Left);
+            self.frame_gone(now, side, tag.read(), len, state);
         }
         if !self.left.is_empty() {
             cold_path();
             let mut left = core::mem::take(&mut self.left);
             for (tag, len) in left.drain(..) {
-                self.frame_gone(now, side, tag.read(), len, FrameState::Left);
+                self.frame_gone(now, side, tag.read(), len, state);
             }
             left.shrink_to(KEPT_RECORDS);
             self.left = left;
@@ -250,8 +256,9 @@ impl Relay {
         for tag in lost {
             self.frame_gone(now, side, tag, 0, FrameState::Lost);
         }
-        if let (Some(bridge), Side::Server) = (&mut self.bridge, side) {
-            bridge.handle_write_closed();
+        if side == Side::Server {
+            self.lose_taken_cancels(now);
+            self.bridge.iter_mut().for_each(|bridge| bridge.handle_write_closed());
         }
         self.finish(now);
     }
@@ -305,6 +312,7 @@ impl Relay {
         if framing == Framing::Headers {
             // No protocol with such frames has two eras.
             self.bridge = None;
+            self.set_departs();
         }
         for side in Side::BOTH {
             let decoder = &mut self.core.links[side].decoder;
@@ -319,22 +327,19 @@ impl Step<'_> {
     /// Notes what has become of a frame about the request.
     fn frame_is(&mut self, part: Part, state: FrameState) {
         match (part, state) {
-            (Part::Request, _) => {
-                self.exchange.up = if let FrameState::Left = state { Up::Sent } else { Up::Lost };
-                self.mark_changed();
-                if let (FrameState::Left, true, Some(session)) = (state, self.is_turn(), self.exchange.session()) {
-                    self.core.followups.push(Followup::TurnBegun(session.into(), self.request.key));
-                }
-            }
-            (Part::Answer, FrameState::Left) => {
+            (Part::Request, FrameState::Taken) => self.request_is(Up::Taken),
+            (Part::Request, FrameState::Left) => self.request_left(),
+            (Part::Request, FrameState::Lost) => self.request_is(Up::Lost),
+            (Part::Answer, FrameState::Taken | FrameState::Left) => {
                 if let Down::Answering(_, how) = self.exchange.down {
                     self.settle(how);
                 }
             }
             (Part::Answer, FrameState::Lost) => self.settle(Settled::Gone),
+            (Part::Cancel, FrameState::Taken) => {}
             (Part::Cancel, FrameState::Left) => self.cancel_written(),
             (Part::Cancel, FrameState::Lost) => self.learn(Outcome::Unknown),
-            (Part::Notice, FrameState::Left) => self.exchange.rare().notice_left(),
+            (Part::Notice, FrameState::Taken | FrameState::Left) => self.exchange.rare().notice_left(),
             (Part::Notice, FrameState::Lost) => self.exchange.rare().notices.clear(),
         }
     }

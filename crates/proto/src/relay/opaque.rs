@@ -2,7 +2,7 @@
 
 use super::{
     Core, Relay, Step,
-    exchange::{Exchange, Rare, Up},
+    exchange::{Exchange, Rare},
     link::{Part, Passed, Tag},
 };
 use crate::{
@@ -80,7 +80,7 @@ impl Relay {
     fn opaque_answer(&mut self, now: Instant, from: Side, response: &Response<'_>) -> Option<Passed> {
         let (request, is_exact) = self.find_answered(from.other(), response.id.as_ref())?;
         let exchange = self.tables[request.from].get_mut(request.key)?;
-        if !is_exact || exchange.up != Up::Sent || !exchange.is_waiting() {
+        if !is_exact || !exchange.up.may_be_answered() || !exchange.is_waiting() {
             return None;
         }
         if let Some(rare) = exchange.rare.as_deref_mut()

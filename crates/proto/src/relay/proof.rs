@@ -24,7 +24,8 @@ impl Relay {
                         "invariant 2: a cancel goes out for {request:?}, which was withdrawn"
                     );
                     assert!(
-                        cancel.receipt.written.is_none() || !matches!(exchange.up, Up::Queued(_) | Up::Assembling),
+                        cancel.receipt.written.is_none()
+                            || !matches!(exchange.up, Up::Assembling | Up::Queued(_) | Up::Taken),
                         "invariant 1: the cancel of {request:?} left before the request"
                     );
                 }
@@ -137,7 +138,7 @@ impl Relay {
                 }
                 match ex.up {
                     Up::Queued(Some(ticket)) => self.core.links[side.other()].outbox.place(ticket).hash(state),
-                    Up::Assembling | Up::Queued(None) | Up::Sent | Up::Answered | Up::Never | Up::Lost => {
+                    Up::Assembling | Up::Queued(None) | Up::Taken | Up::Sent | Up::Answered | Up::Never | Up::Lost => {
                         core::mem::discriminant(&ex.up).hash(state);
                     }
                 }

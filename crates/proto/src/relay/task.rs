@@ -37,7 +37,7 @@ impl Step<'_> {
     /// Whether this is the answer to a request of ours: then it goes no further.
     pub(super) fn ends_own_request(&mut self, body: &ResponseBody<'_>) -> bool {
         let Some(TaskPart::Cancels(request, task)) = self.exchange.task().cloned() else { return false };
-        if self.exchange.up != Up::Sent {
+        if !self.exchange.up.may_be_answered() {
             return false;
         }
         self.exchange.up = Up::Answered;

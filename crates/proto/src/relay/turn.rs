@@ -2,7 +2,7 @@
 
 use super::{
     Followup, Relay, Step, Timer,
-    exchange::{Exchange, Up},
+    exchange::Exchange,
     link::{Part, Passed, Tag},
 };
 use crate::{
@@ -74,7 +74,7 @@ impl Relay {
     pub(super) fn turn_begun(&mut self, session: &[u8], begun: Key) {
         let client = &mut self.tables.client;
         for key in self.core.turns.of(session).filter(|key| *key != begun) {
-            if let Some(earlier) = client.get_mut(key).filter(|exchange| exchange.up == Up::Sent) {
+            if let Some(earlier) = client.get_mut(key).filter(|exchange| exchange.up.may_be_answered()) {
                 earlier.rare().is_followed = true;
             }
         }
@@ -164,7 +164,7 @@ impl Step<'_> {
         self.begin_cancel(Cause::new(CauseCode::Caller), Outcome::Asked, None);
         self.start_grace(self.grace());
         self.report_decided();
-        let urgent = self.exchange.up == Up::Sent;
+        let urgent = self.exchange.up.may_be_answered();
         Passed { tag: Tag::Of(self.request, Part::Cancel), urgent, splice: None }
     }
 

@@ -1,0 +1,102 @@
+//! What has become of messages for the server that whoever stands before it had taken, and could still take back (D51).
+
+use super::{
+    Followup, Relay, Step,
+    exchange::{Cancelling, Up},
+};
+use crate::{
+    link::{Departure, RequestKey},
+    receipt::Outcome,
+    side::Side,
+    time::Instant,
+};
+
+impl Relay {
+    /// Records what has become of a message for `side` that was taken and had not left, where its driver has to say so
+    /// ([`RelayConfig::server_departs`](super::RelayConfig::server_departs)). Departures are told in the order in which they
+    /// came to be, and before the answer that followed. One of a request that is not known, or has left, changes nothing.
+    pub fn handle_departure(&mut self, now: Instant, side: Side, departure: &Departure) {
+        match &mut self.bridge {
+            Some(_) if side == Side::Server => {}
+            Some(_) | None => self.departed(now, side, departure),
+        }
+        self.finish(now);
+    }
+
+    /// The same, of a message by the id that the relay has given it.
+    pub(super) fn departed(&mut self, now: Instant, to: Side, departure: &Departure) {
+        let from = to.other();
+        let (Departure::Request(id) | Departure::Cancel(id) | Departure::Withdrawn(id)) = departure;
+        let Some(key) = self.tables[from].by_upstream(id) else { return };
+        self.step(now, RequestKey { from, key }, |step| match departure {
+            Departure::Request(_) => step.taken_left(),
+            Departure::Cancel(_) => {
+                step.taken_left();
+                step.taken_cancel_left();
+            }
+            Departure::Withdrawn(_) => step.taken_back(),
+        });
+    }
+
+    /// Nothing can be written to the server any more: whether a cancel that was taken has left is not known.
+    pub(super) fn lose_taken_cancels(&mut self, now: Instant) {
+        let is_asked = |cancel: &Cancelling| cancel.receipt.outcome == Outcome::Asked;
+        for key in self.tables.client.by_age(|ex| ex.cancel.as_deref().is_some_and(is_asked)) {
+            self.step(now, RequestKey { from: Side::Client, key }, |step| step.learn(Outcome::Unknown));
+        }
+    }
+
+    /// Whether what is written to the server leaves later, from now on.
+    pub(super) fn set_departs(&mut self) {
+        self.core.links[Side::Server].departs = self.bridge.is_none() && self.core.config.server_departs;
+    }
+}
+
+impl Step<'_> {
+    fn taken_left(&mut self) {
+        if self.exchange.up == Up::Taken {
+            self.request_left();
+        }
+    }
+
+    fn taken_cancel_left(&mut self) {
+        let outbox = &self.core.links[self.request.from.other()].outbox;
+        let Some(cancel) = &self.exchange.cancel else { return };
+        let waits_here = cancel.frame.is_some_and(|frame| outbox.holds(frame));
+        let is_none = matches!(cancel.receipt.outcome, Outcome::NeverSent | Outcome::NotSendable);
+        if !waits_here && !is_none && cancel.receipt.written.is_none() {
+            self.cancel_written();
+        }
+    }
+
+    /// Nothing more of the request goes to the other side, and no cancel.
+    fn taken_back(&mut self) {
+        let Some(cancel) = self.exchange.cancel.as_deref_mut() else { return };
+        cancel.frame = None;
+        let (up, outcome) = match self.exchange.up {
+            Up::Taken => (Up::Never, Outcome::NeverSent),
+            // What it was given of the request it has answered.
+            Up::Sent => (Up::Answered, Outcome::CompletedFirst),
+            Up::Assembling | Up::Queued(_) | Up::Answered | Up::Never | Up::Lost => return,
+        };
+        self.exchange.up = up;
+        self.stop_grace();
+        self.learn(outcome);
+        if !self.exchange.dialect.is_silent() {
+            self.answer_cancelled();
+        }
+    }
+
+    /// The request has left whole.
+    pub(super) fn request_left(&mut self) {
+        self.request_is(Up::Sent);
+        if let (true, Some(session)) = (self.is_turn(), self.exchange.session()) {
+            self.core.followups.push(Followup::TurnBegun(session.into(), self.request.key));
+        }
+    }
+
+    pub(super) fn request_is(&mut self, up: Up) {
+        self.exchange.up = up;
+        self.mark_changed();
+    }
+}
