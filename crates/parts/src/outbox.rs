@@ -211,7 +211,8 @@ impl<T> Outbox<T> {
         }
     }
 
-    fn is_urgent_next(&self) -> bool {
+    /// Whether the next bytes are of a frame that passes others.
+    pub fn is_urgent_next(&self) -> bool {
         if self.begun > 0 { self.begun_urgent } else { !self.urgent.is_empty() }
     }
 

@@ -43,13 +43,13 @@
 mod asking;
 mod calls;
 mod config;
+mod departing;
 mod envelope;
 mod following;
 mod fulfilling;
 mod greeting;
 mod kind;
 mod level;
-mod lines;
 mod listening;
 mod moment;
 mod proof;
@@ -68,18 +68,21 @@ use crate::{
     frame::{self, Frame, Notification, Request, Response, ResponseBody, ResponseId},
     hash::Seed,
     id::RequestId,
-    json, message,
+    json,
+    link::Departure,
+    message,
+    outbox::Outbox,
     side::Side,
     time::Instant,
 };
 use asking::Asking;
 use calls::{Asked, Asks, Call, Calls, Cancelled, Form, Style};
+use departing::{Departs, cancelled_by};
 use envelope::Envelope;
 use following::Following;
 use fulfilling::Fulfilling;
 use kind::Kinds;
 use level::Level;
-use lines::Lines;
 use listening::Listening;
 use task::{Step, TASK};
 use tasks_to_legacy::TasksToLegacy;
@@ -167,8 +170,12 @@ pub struct Bridge {
     probe: Probe,
     /// When a server that says nothing counts as one with sessions.
     due: Option<Instant>,
-    /// What waits to be written to the server.
-    lines: Lines,
+    /// What waits to be written to the server: cancels before all else.
+    outbox: Outbox<Departs>,
+    /// Nobody reads that any more.
+    is_write_closed: bool,
+    /// Who writes it says later what has left ([`handle_departure`](Self::handle_departure)).
+    server_departs: bool,
     /// Messages for the relay, as from the server.
     said: VecDeque<Carried>,
 }
@@ -181,6 +188,8 @@ pub enum Carried {
     Message(Vec<u8>),
     /// A response of the server to no request that it has: it is for nobody.
     Unasked(Vec<u8>),
+    /// What has become of a message of the relay's.
+    Departed(Departure),
 }
 
 impl Carried {
@@ -188,6 +197,7 @@ impl Carried {
     fn held(&self) -> usize {
         match self {
             Self::Message(bytes) | Self::Unasked(bytes) => bytes.capacity(),
+            Self::Departed(_) => 0,
         }
     }
 }
@@ -280,40 +290,50 @@ impl Bridge {
             tasks_to_legacy: TasksToLegacy::new(Seed::new(seed)),
             probe: Probe::No,
             due: None,
-            lines: Lines::default(),
+            outbox: Outbox::new(),
+            is_write_closed: false,
+            server_departs: false,
             said: VecDeque::new(),
         }
+    }
+
+    /// The same, where who writes to the server says later what has left ([`handle_departure`](Self::handle_departure)).
+    #[must_use]
+    pub const fn with_server_departs(mut self, departs: bool) -> Self {
+        self.server_departs = departs;
+        self
     }
 
     /// Whether nothing has to be carried from one era to the other, and nothing of ours is under way: the driver can do
     /// without this bridge.
     #[must_use]
     pub fn is_done(&self) -> bool {
-        self.stage == Stage::Done && self.pending().is_empty() && self.said.is_empty()
+        self.stage == Stage::Done && self.outbox.is_empty() && self.said.is_empty()
     }
 
     /// Whether it takes messages of the client now.
     #[must_use]
     pub fn wants_input(&self) -> bool {
-        self.stage != Stage::Done && self.pending().len() < ENOUGH && self.held_bytes < self.config.max_held
+        self.stage != Stage::Done && self.outbox.unsent() < ENOUGH && self.held_bytes < self.config.max_held
+    }
+
+    /// Whether it takes cancels all the same: they wait for nothing here.
+    #[must_use]
+    pub fn wants_cancels(&self) -> bool {
+        self.stage != Stage::Done
     }
 
     /// The next bytes for the server: whole lines, but for what has left of the first.
     #[must_use]
     pub fn pending(&self) -> &[u8] {
-        self.lines.pending()
-    }
-
-    /// Records that so many bytes of [`pending`](Self::pending) have left.
-    pub fn handle_written(&mut self, now: Instant, bytes: usize) {
-        self.lines.written(bytes);
-        self.cancel_written(now);
+        self.outbox.pending()
     }
 
     /// Records that nothing can be written to the server any more. It may still answer what it has.
     pub fn handle_write_closed(&mut self) {
         self.due = None;
-        self.lines.close();
+        self.is_write_closed = true;
+        self.outbox.clear(|_| ());
         self.held.clear();
         self.held_bytes = 0;
         self.end_rounds();
@@ -338,7 +358,7 @@ impl Bridge {
         for asked in [Asked::Discover, Asked::Initialize] {
             self.calls.remove_asked(asked);
         }
-        (self.lines, self.due, self.probe) = (Lines::default(), None, Probe::Deadly);
+        (self.outbox, self.due, self.probe) = (Outbox::new(), None, Probe::Deadly);
         self.greet();
     }
 
@@ -385,10 +405,10 @@ impl Bridge {
             (Side::Client, Frame::Response(response)) => {
                 let id = response.id.as_ref().and_then(ResponseId::as_exact);
                 if !id.is_some_and(|id| self.handle_input(now, id, &response.body)) {
-                    self.pass_to_server(body);
+                    self.pass_to_server(None, body);
                 }
             }
-            (Side::Client, Frame::Batch(_)) => self.pass_to_server(body),
+            (Side::Client, Frame::Batch(batch)) => self.pass_to_server(&batch, body),
             (Side::Server, Frame::Response(response)) => self.handle_response(now, body, &response),
             (Side::Server, Frame::Notification(notification)) => self.handle_said(body, &notification),
             (Side::Server, Frame::Request(request)) => self.handle_question(now, body, &request),
@@ -450,6 +470,7 @@ impl Bridge {
     /// A request of a client.
     fn handle_request(&mut self, now: Instant, body: &[u8], request: &Request<'_>) {
         self.id_is_taken(&request.id);
+        let departs = || Some(Departure::Request(request.id.clone()));
         let envelope = Envelope::of(&request.params);
         let is_carried = envelope.is_some() && self.config.serves_modern;
         match &self.stage {
@@ -465,14 +486,14 @@ impl Bridge {
             {
                 let params = request.params.raw.unwrap_or(b"{}");
                 self.stage = Stage::Greeted(request.id.clone(), params.into());
-                self.pass_to_server(body);
+                self.pass_to_server(departs(), body);
             }
-            Stage::Fresh if envelope.is_none() && request.method == PING => self.pass_to_server(body),
+            Stage::Fresh if envelope.is_none() && request.method == PING => self.pass_to_server(departs(), body),
             Stage::Fresh | Stage::Done => {
                 self.stage = Stage::Done;
-                self.pass_to_server(body);
+                self.pass_to_server(departs(), body);
             }
-            Stage::Greeted(..) if !is_carried => self.pass_to_server(body),
+            Stage::Greeted(..) if !is_carried => self.pass_to_server(departs(), body),
             Stage::Greeted(..) | Stage::Discovering(_) | Stage::Greeting => self.hold(Some(&request.id), body),
             Stage::Legacy { .. } => match &envelope {
                 Some(envelope) => self.carry_to_legacy(now, request, envelope),
@@ -489,8 +510,7 @@ impl Bridge {
     fn handle_notification(&mut self, now: Instant, body: &[u8], notification: &Notification<'_>) {
         let method = &*notification.method;
         if method == CANCELLED && !matches!(self.stage, Stage::Fresh | Stage::Done) {
-            let id = notification.params.raw.and_then(|params| json::member(params, "requestId"));
-            if let Some(id) = id.and_then(RequestId::from_json) {
+            if let Some(id) = cancelled_by(notification) {
                 self.cancel(now, body, &id, notification.params.raw.unwrap_or_default());
             }
             return;
@@ -503,7 +523,7 @@ impl Bridge {
                 self.handle_abandoned(now, notification.params.raw);
             }
             (Stage::Fresh | Stage::Greeted(..) | Stage::Legacy { .. } | Stage::Modern { .. } | Stage::Done, _) => {
-                self.pass_to_server(body);
+                self.pass_to_server(cancelled_by(notification).map(Departure::Cancel), body);
             }
         }
     }
@@ -512,17 +532,19 @@ impl Bridge {
     fn cancel(&mut self, now: Instant, body: &[u8], id: &RequestId, params: &[u8]) {
         if let Some(at) = self.held.iter().position(|held| held.id.as_ref() == Some(id)) {
             self.held_bytes -= self.held.remove(at).map_or(0, |held| held.body.len());
-            return;
+            return self.departs(Departure::Withdrawn(id.clone()));
         }
         match self.calls.cancel(now, id) {
+            Some(Cancelled { own, .. }) if self.close_listener(own) => {
+                self.calls.answered(own);
+                self.departs(Departure::Cancel(id.clone()));
+            }
             // The server has never seen it, or sees no more of it.
-            Some(Cancelled { own, .. })
-                if self.close_listener(own)
-                    || self.end_round(own)
-                    || self.stop_waiting(own)
-                    || self.lines.withdraw(own) =>
+            Some(Cancelled { own, line, .. })
+                if self.end_round(own) || self.stop_waiting(own) || self.withdraw(line) =>
             {
                 self.calls.answered(own);
+                self.departs(Departure::Withdrawn(id.clone()));
             }
             // MCP-C13: once the server says which task it is, whoever passes that on cancels it (D38).
             Some(cancelled) if self.is_to_be_task(cancelled.own) => self.asker_cancelled(now, cancelled),
@@ -532,22 +554,11 @@ impl Bridge {
                 self.asker_cancelled(now, cancelled);
             }
             // What was passed on before the server's era was known has its own id there.
-            None if matches!(self.stage, Stage::Greeted(..)) => self.pass_to_server(body),
+            None if matches!(self.stage, Stage::Greeted(..)) => {
+                self.pass_to_server(Some(Departure::Cancel(id.clone())), body);
+            }
             None => {}
         }
-    }
-
-    fn write_cancel(&mut self, own: i64, reason: Option<&[u8]>) {
-        self.write_line(|out| {
-            message::notification(CANCELLED, out, |out| {
-                out.extend_from_slice(br#""requestId":"#);
-                json::write_integer(out, own);
-                if let Some(reason) = reason {
-                    out.extend_from_slice(br#","reason":"#);
-                    out.extend_from_slice(reason);
-                }
-            });
-        });
     }
 
     /// An answer of the server.
@@ -571,6 +582,8 @@ impl Bridge {
             // One too many. A client may have a request in flight that it knows by this very id.
             return self.said.push_back(Carried::Unasked(body.into()));
         };
+        // An answer that comes before the cancel has left disarms it (D15).
+        let disarmed = call.client_id.clone().filter(|_| call.is_cancelled && self.withdraw(call.line));
         match call {
             Call { asked: Some(asked), own, .. } => self.own_answered(now, own, asked, &response.body),
             call if call.client_id.is_none() => self.keep_answer(call, &response.body),
@@ -584,6 +597,7 @@ impl Bridge {
                 }
             }
         }
+        disarmed.into_iter().for_each(|id| self.departs(Departure::Withdrawn(id)));
     }
 
     /// The answer to a client's request is no question.
@@ -680,7 +694,7 @@ impl Bridge {
             ResponseBody::Result(_) => {
                 self.pass_to_client(answer);
                 for held in core::mem::take(&mut self.held) {
-                    self.pass_to_server(&held.body);
+                    self.pass_to_server(held.id.map(Departure::Request), &held.body);
                 }
                 self.held_bytes = 0;
             }
@@ -866,7 +880,7 @@ impl Bridge {
                 } else {
                     self.calls.open(request, Style::InSession, None, asks)
                 };
-                self.lines.push(Some(own), |out| {
+                self.send(own, |out| {
                     rewrite::request(own, &request.method, out, |out| out.extend_from_slice(&written));
                 });
             }
@@ -883,7 +897,7 @@ impl Bridge {
         params: impl FnOnce(&mut Vec<u8>),
     ) {
         let own = self.calls.open(request, style, level, asks);
-        self.lines.push(Some(own), |out| rewrite::request(own, &request.method, out, params));
+        self.send(own, |out| rewrite::request(own, &request.method, out, params));
     }
 
     /// A notification of the server.
@@ -927,16 +941,8 @@ impl Bridge {
         self.say(|out| message::error(Some(id), code, words, None, out));
     }
 
-    fn pass_to_server(&mut self, body: &[u8]) {
-        self.write_line(|out| out.extend_from_slice(body));
-    }
-
     fn pass_to_client(&mut self, body: &[u8]) {
         self.say(|out| out.extend_from_slice(body));
-    }
-
-    fn write_line(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
-        self.lines.push(None, write);
     }
 
     fn say(&mut self, write: impl FnOnce(&mut Vec<u8>)) {

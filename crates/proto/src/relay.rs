@@ -237,7 +237,9 @@ impl Relay {
             tombstones_due: TimerKey::NOT,
             left: Vec::new(),
             bundles: Slab::new(),
-            bridge: config.bridge.as_ref().map(|bridge| Box::new(Bridge::new(bridge.clone(), config.seed))),
+            bridge: config.bridge.as_ref().map(|bridge| {
+                Box::new(Bridge::new(bridge.clone(), config.seed).with_server_departs(config.server_departs))
+            }),
             core: Core {
                 negotiation: config.negotiation(),
                 framing: config.framing.unwrap_or(Framing::Line),

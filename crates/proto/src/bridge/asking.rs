@@ -21,7 +21,9 @@ use crate::{
     frame::{self, Notification, Request, ResponseBody},
     hash::Seed,
     id::RequestId,
-    json, message,
+    json,
+    link::Departure,
+    message,
     time::Instant,
 };
 
@@ -225,7 +227,7 @@ impl Bridge {
             return Err(NOBODY);
         }
         let call = self.calls.only_asker().ok_or(AMBIGUOUS)?;
-        if self.lines.wait_with(call.own) {
+        if self.waits(call.own) {
             // The server cannot have read it.
             return Err(NOBODY);
         }
@@ -302,6 +304,8 @@ impl Bridge {
         }
         (asker.pause, asker.token) = (None, token_of(request));
         self.calls.resume(asker.own, request.id.clone(), envelope.level, Kinds::of(envelope.capabilities));
+        // The server has the call, and a cancel of it goes there.
+        self.departs(Departure::Request(request.id.clone()));
         self.set_level(envelope.level);
         self.give_answers(json::member(params, "inputResponses").unwrap_or(b"{}"));
         if self.asking.asker.as_ref().is_some_and(|asker| !asker.questions.is_empty()) {
@@ -313,14 +317,9 @@ impl Bridge {
     /// Gives the server the client's answers. What came meanwhile, or was not answered, is asked again.
     fn give_answers(&mut self, answers: &[u8]) {
         let Some(asker) = &mut self.asking.asker else { return };
-        for question in core::mem::take(&mut asker.questions) {
-            match json::member(answers, &question.key).filter(|answer| answer.first() == Some(&b'{')) {
-                Some(answer) => {
-                    self.asking.bytes -= question.held();
-                    self.lines.push(None, |out| message::result(&question.id, answer, out));
-                }
-                None => asker.questions.push_back(question),
-            }
+        for (question, answer) in take_answered(&mut asker.questions, answers) {
+            self.asking.bytes -= question.held();
+            self.write_line(|out| message::result(&question.id, answer, out));
         }
     }
 
@@ -462,6 +461,18 @@ impl Bridge {
     pub(super) fn refuse_question(&mut self, id: &RequestId, words: &str) {
         self.write_line(|out| message::error(Some(id), error_code::METHOD_NOT_FOUND, words, None, out));
     }
+}
+
+/// Takes out the questions that are answered, with their answers.
+pub(super) fn take_answered<'a>(questions: &mut VecDeque<Question>, answers: &'a [u8]) -> Vec<(Question, &'a [u8])> {
+    let mut answered = Vec::new();
+    for question in core::mem::take(questions) {
+        match json::member(answers, &question.key).filter(|answer| answer.first() == Some(&b'{')) {
+            Some(answer) => answered.push((question, answer)),
+            None => questions.push_back(question),
+        }
+    }
+    answered
 }
 
 fn token_of(request: &Request<'_>) -> Option<RequestId> {

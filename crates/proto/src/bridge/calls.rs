@@ -7,6 +7,7 @@ use crate::{
     frame::Request,
     hash::Seed,
     id::RequestId,
+    outbox::Ticket,
     slab::Key,
     table::{Bounds, Entry, Ring, Table},
     time::Instant,
@@ -81,6 +82,8 @@ pub(super) struct Call {
     /// What is kept of a call that the server may ask something for.
     pub(super) asks: Option<Box<Asks>>,
     pub(super) is_cancelled: bool,
+    /// Its line for the server, or that of its cancel, as long as it waits.
+    pub(super) line: Option<Ticket>,
 }
 
 /// What is kept of a call that the server may ask something for.
@@ -103,6 +106,8 @@ pub(super) struct Asks {
 pub(super) struct Cancelled {
     /// The id that the server knows.
     pub(super) own: i64,
+    /// Its line, which may still wait.
+    pub(super) line: Option<Ticket>,
     /// The server may have asked something for it.
     pub(super) may_ask: bool,
 }
@@ -233,7 +238,7 @@ impl Calls {
         asks: Option<Box<Asks>>,
     ) -> i64 {
         let client_id = Some(request.id.clone());
-        self.insert(Call { own: 0, client_id, style, asked: None, form, level, asks, is_cancelled: false })
+        self.insert(Call { own: 0, client_id, style, asked: None, form, level, asks, is_cancelled: false, line: None })
     }
 
     /// Notes another round of a call that the server has answered, and returns the id that it is to have.
@@ -305,6 +310,7 @@ impl Calls {
             level: None,
             asks: None,
             is_cancelled: false,
+            line: None,
         })
     }
 
@@ -385,14 +391,21 @@ impl Calls {
         let call = self.table.get_mut(key).filter(|call| !call.is_cancelled)?;
         call.is_cancelled = true;
         self.unheard += usize::from(call.is_unheard());
-        let (own, level, asks, of_form) = (call.own, call.level, call.asks.take(), call.form.held());
+        let (own, line, level, asks, of_form) = (call.own, call.line, call.level, call.asks.take(), call.form.held());
         if of_form > 0 {
             // It goes no further.
             call.form = Form::Plain;
         }
         self.uncount(own, level, asks.as_deref(), of_form);
         self.table.retire(key, now, Ring::Abandoned);
-        Some(Cancelled { own, may_ask: asks.is_some() })
+        Some(Cancelled { own, line, may_ask: asks.is_some() })
+    }
+
+    /// Notes that a line of the call waits to be written.
+    pub(super) fn put_line(&mut self, own: i64, line: Option<Ticket>) {
+        if let Some(call) = self.table.by_id(&own).and_then(|key| self.table.get_mut(key)) {
+            call.line = line;
+        }
     }
 
     /// Whether this is a `subscriptions/listen`.

@@ -238,12 +238,10 @@ impl Bridge {
             rewrite::member("requestState", &mut first);
             first.extend_from_slice(state);
         }
-        let params = asks.params.as_deref();
-        self.lines.push(Some(own), |out| {
-            rewrite::request(own, asks.method, out, |out| {
-                rewrite::object(&first, params, &["inputResponses", "requestState"], out);
-            });
-        });
+        let mut params = Vec::new();
+        rewrite::object(&first, asks.params.as_deref(), &["inputResponses", "requestState"], &mut params);
+        let method = asks.method;
+        self.send(own, |out| rewrite::request(own, method, out, |out| out.extend_from_slice(&params)));
     }
 
     /// The client has cancelled the call of this round: `false` if it waits for no client.

@@ -13,7 +13,9 @@ use crate::{
     error_code,
     frame::{Notification, Request},
     id::RequestId,
-    json, message,
+    json,
+    link::Departure,
+    message,
 };
 
 /// The open subscriptions.
@@ -149,6 +151,8 @@ impl Bridge {
                 self.ask_about(SUBSCRIBE, uri);
             }
         }
+        // There is nothing else to be done for it.
+        self.departs(Departure::Request(request.id.clone()));
         self.say(|out| {
             message::notification(ACKNOWLEDGED, out, |out| {
                 rewrite::meta(&subscription(&listener.id), None, &[], out);

@@ -43,14 +43,19 @@ impl Bridge {
         let asked = self.asking.held() + self.fulfilling.held();
         let tasks = self.tasks_to_modern.held() + self.tasks_to_legacy.held();
         let listened = self.listening.held() + self.following.held();
-        self.lines.held() + said + self.held_bytes + self.calls.held() + listened + asked + tasks
+        self.outbox.held() + said + self.held_bytes + self.calls.held() + listened + asked + tasks
     }
 
     /// Entries of every collection: zero once nothing is in flight, listened to or remembered (invariant 6).
     #[must_use]
     pub fn residue(&self) -> usize {
         let asked = self.asking.len() + self.fulfilling.len() + self.tasks_to_modern.len() + self.tasks_to_legacy.len();
-        self.calls.residue() + self.held.len() + self.listening.len() + self.said.len() + self.lines.len() + asked
+        self.calls.residue()
+            + self.held.len()
+            + self.listening.len()
+            + self.said.len()
+            + usize::from(!self.outbox.is_empty())
+            + asked
     }
 
     /// Feeds everything that decides the machine's future into a hasher: times relative to `now`, and no id that only
@@ -62,6 +67,7 @@ impl Bridge {
         self.fulfilling.hash_state(now, state);
         self.tasks_to_modern.hash_state(now, state);
         self.tasks_to_legacy.hash_state(now, state);
-        (self.due.map(|due| due.since(now)), self.pending(), &self.said).hash(state);
+        (self.due.map(|due| due.since(now)), self.is_write_closed, &self.said).hash(state);
+        self.outbox.hash_state(state);
     }
 }

@@ -321,11 +321,11 @@ impl Bridge {
     /// Sends a request about a task, with more members of its params.
     fn ask_modern_about(&mut self, own: i64, method: &'static str, task: &[u8], more: &[u8]) {
         let Stage::Modern { envelope_of_tasks, .. } = &self.stage else { return };
-        self.lines.push(Some(own), |out| {
-            message::request(&RequestId::integer(own), method, out, |out| {
-                task::write_params(task, Some(envelope_of_tasks), out);
-                out.extend_from_slice(more);
-            });
+        let mut params = Vec::new();
+        task::write_params(task, Some(envelope_of_tasks), &mut params);
+        params.extend_from_slice(more);
+        self.send(own, |out| {
+            message::request(&RequestId::integer(own), method, out, |out| out.extend_from_slice(&params));
         });
     }
 
@@ -419,7 +419,7 @@ impl Bridge {
 
     /// A request that the server has answered is followed by another: its id, unless nothing can be sent any more.
     pub(super) fn go_on(&mut self, call: Call) -> Option<i64> {
-        if self.lines.is_closed() {
+        if self.is_write_closed {
             let id = call.client_id?;
             self.refuse(&id, error_code::UPSTREAM_GONE, GONE);
             return None;

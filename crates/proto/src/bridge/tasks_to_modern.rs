@@ -161,7 +161,7 @@ impl Bridge {
         let mut wanted = Vec::new();
         rewrite::member(TASK, &mut wanted);
         wanted.extend_from_slice(b"{}");
-        self.lines.push(Some(own), |out| {
+        self.send(own, |out| {
             rewrite::request(own, CALL, out, |out| {
                 let write_meta =
                     |out: &mut Vec<u8>| rewrite::object(b"", meta, super::envelope::RESERVED_OR_TOKEN, out);
@@ -381,14 +381,10 @@ impl Bridge {
     fn answer_task(&mut self, task: &[u8], answers: &[u8]) {
         let TasksToModern { asking, bytes, .. } = &mut self.tasks_to_modern;
         let Some(asking) = asking.iter_mut().find(|asking| *asking.task == *task) else { return };
-        for question in core::mem::take(&mut asking.questions) {
-            match json::member(answers, &question.key).filter(|answer| answer.first() == Some(&b'{')) {
-                Some(answer) => {
-                    *bytes -= question.held();
-                    self.lines.push(None, |out| message::result(&question.id, answer, out));
-                }
-                None => asking.questions.push_back(question),
-            }
+        let answered = asking::take_answered(&mut asking.questions, answers);
+        *bytes -= answered.iter().map(|(question, _)| question.held()).sum::<usize>();
+        for (question, answer) in answered {
+            self.write_line(|out| message::result(&question.id, answer, out));
         }
     }
 
@@ -420,8 +416,10 @@ impl Bridge {
         for question in questions {
             self.refuse_question(&question.id, asking::GIVEN_UP);
         }
-        let Some(own) = fetch.filter(|own| self.calls.cancel_own(now, *own).is_some()) else { return };
-        if self.lines.withdraw(own) {
+        let Some((own, cancelled)) = fetch.and_then(|own| Some((own, self.calls.cancel_own(now, own)?))) else {
+            return;
+        };
+        if self.withdraw(cancelled.line) {
             self.calls.answered(own);
         } else {
             self.write_cancel(own, None);
@@ -438,7 +436,7 @@ impl Bridge {
 
     /// Sends a request about a task.
     pub(super) fn write_about(&mut self, own: i64, method: &'static str, task: &[u8], meta: Option<&[u8]>) {
-        self.lines.push(Some(own), |out| {
+        self.send(own, |out| {
             message::request(&RequestId::integer(own), method, out, |out| task::write_params(task, meta, out));
         });
     }

@@ -2,7 +2,8 @@
 //! [`Bridge`](crate::bridge::Bridge).
 //!
 //! Everything here is of the client's era, recordings included; what the server itself is sent and says is the bridge's.
-//! A frame that the bridge has taken has left: a cancel then goes after it.
+//! A frame that the bridge has taken has not left by that, and a cancel of it goes to the bridge, which takes it back or
+//! passes the cancel on, and says which (D51).
 
 use super::{Hop, Relay, RelayEvent};
 use crate::{
@@ -44,15 +45,20 @@ impl Relay {
     /// Ends a call into the machine.
     #[inline]
     pub(super) fn finish(&mut self, now: Instant) {
-        if self.bridge.is_some() {
-            self.cross(now);
-        }
+        self.cross(now);
         self.check();
     }
 
     /// Hands the bridge what is for the server, and takes in what it says, until neither has anything for the other.
+    #[inline]
+    pub(super) fn cross(&mut self, now: Instant) {
+        if self.bridge.is_some() {
+            self.cross_bridge(now);
+        }
+    }
+
     #[cold]
-    fn cross(&mut self, now: Instant) {
+    fn cross_bridge(&mut self, now: Instant) {
         let Some(mut bridge) = self.bridge.take() else { return };
         if self.core.framing != Framing::Line {
             // No protocol with such a frame has two eras.
@@ -60,7 +66,8 @@ impl Relay {
         }
         loop {
             let mut moved = false;
-            while bridge.wants_input()
+            while (bridge.wants_input()
+                || bridge.wants_cancels() && self.core.links[Side::Server].outbox.is_urgent_next())
                 && let pending = self.core.links[Side::Server].outbox.pending()
                 && let Some(end) = pending.iter().position(|byte| *byte == b'\n')
             {
@@ -72,6 +79,7 @@ impl Relay {
             while let Some(said) = bridge.poll_said() {
                 match said {
                     Carried::Message(body) => self.take_in(now, &body),
+                    Carried::Departed(departure) => self.departed(now, Side::Server, &departure),
                     Carried::Unasked(body) => self.core.reject(Side::Server, Rejected::UnknownResponse, &body),
                 }
                 moved = true;

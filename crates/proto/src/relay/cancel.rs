@@ -146,6 +146,8 @@ impl Relay {
             Some(was_cancelled)
         });
         let was_cancelled = was_cancelled.flatten();
+        // What is answered says what has become of it.
+        self.cross(now);
         if let Some(was_cancelled) = was_cancelled {
             self.step(now, request, |step| step.answer_stopped(was_cancelled));
         }

@@ -17,7 +17,7 @@ impl Relay {
     /// came to be, and before the answer that followed. One of a request that is not known, or has left, changes nothing.
     pub fn handle_departure(&mut self, now: Instant, side: Side, departure: &Departure) {
         match &mut self.bridge {
-            Some(_) if side == Side::Server => {}
+            Some(bridge) if side == Side::Server => bridge.handle_departure(departure),
             Some(_) | None => self.departed(now, side, departure),
         }
         self.finish(now);
@@ -48,7 +48,7 @@ impl Relay {
 
     /// Whether what is written to the server leaves later, from now on.
     pub(super) fn set_departs(&mut self) {
-        self.core.links[Side::Server].departs = self.bridge.is_none() && self.core.config.server_departs;
+        self.core.links[Side::Server].departs = self.bridge.is_some() || self.core.config.server_departs;
     }
 }
 

@@ -5,7 +5,7 @@ use core::time::Duration;
 use rescind_proto::{
     bridge::BridgeConfig,
     receipt::Outcome,
-    relay::{End, RelayConfig},
+    relay::{End, RelayConfig, RequestState},
     side::Side,
 };
 use rescind_testkit::relay_rig::RelayRig;
@@ -703,7 +703,73 @@ fn what_waits_to_be_written_is_taken_back() {
     rig.from_client(&cancel(2));
     let seen = rig.at_server();
     let begun = plain(OWN[3], "tools/call", r#""name":"a""#);
-    assert_eq!(seen, [begun, plain(OWN[5], "tools/call", r#""name":"b""#), cancel(OWN[3])]);
+    assert_eq!(seen, [begun, cancel(OWN[3]), plain(OWN[5], "tools/call", r#""name":"b""#)]);
+    assert_eq!((rig.outcome("3"), rig.outcome("2")), (Some(Outcome::NeverSent), Some(Outcome::Sent)));
+    assert_eq!(rig.receipt(Side::Client, "3").unwrap().written, None);
+}
+
+/// The server does not even say what it speaks: of a call that waits for that, and is cancelled, it gets nothing.
+#[test]
+fn a_call_that_waits_for_a_silent_server_is_never_sent() {
+    let mut rig = serving_modern();
+    for id in 1..=2 {
+        rig.from_client(&request(id, "tools/call", r#""name":"slow""#));
+    }
+    assert_eq!(rig.at_server().len(), 1, "the question of what it speaks");
+    let view = rig.relay.view(rig.key(Side::Client, "1").unwrap()).unwrap();
+    assert_eq!(view.state, RequestState::Queued);
+    rig.from_client(&cancel(1));
+    let receipt = rig.receipt(Side::Client, "1").unwrap();
+    assert_eq!((receipt.outcome, receipt.written), (Outcome::NeverSent, None));
+    let key = rig.key(Side::Client, "2").unwrap();
+    assert!(rig.relay.stop(rig.now, key, Some("late")));
+    let told = rig.at_client();
+    assert!(told[0].contains(r#""outcome":"never_sent""#), "{told:?}");
+    rig.from_server(&error(OWN[0], NO_METHOD));
+    rig.from_server(&result(OWN[1], GREETING));
+    let seen = rig.at_server();
+    assert!(seen.iter().all(|line| !line.contains("tools/call") && !line.contains("cancelled")), "{seen:?}");
+    assert!(is_nothing_left(&mut rig));
+}
+
+/// Calls of 1 kB fill the pipe of a server that has stopped reading; the client cancels the first: how many lines the
+/// server reads before it reads that.
+fn lines_before_the_cancel(rig: &mut RelayRig, call: impl Fn(i64) -> String) -> usize {
+    const PIPE: usize = 64 << 10;
+    (11..411).for_each(|id| rig.from_client(&call(id)));
+    rig.write(Side::Server, PIPE);
+    rig.from_client(&cancel(11));
+    rig.at_server().iter().position(|line| line.contains("notifications/cancelled")).expect("it is told")
+}
+
+#[test]
+fn behind_a_bridge_a_cancel_is_hardly_later_than_without() {
+    let padding = format!(r#""name":"{}""#, "x".repeat(1000));
+    let call = |id| plain(id, "tools/call", &padding);
+    let mut plainly = RelayRig::new(RelayConfig::default());
+    plainly.from_client(HELLO);
+    plainly.at_server();
+    plainly.from_server(&result(0, GREETING));
+    plainly.at_client();
+    let without = lines_before_the_cancel(&mut plainly, call);
+    let to_legacy = lines_before_the_cancel(&mut modern_before_legacy(), |id| request(id, "tools/call", &padding));
+    assert!(to_legacy <= without + 5, "{to_legacy} lines, and {without} without a bridge");
+    let to_modern = lines_before_the_cancel(&mut following(), call);
+    assert!(to_modern <= without + 5, "{to_modern} lines, and {without} without a bridge");
+}
+
+/// What a server without sessions was given of a call it has answered: of the rest it gets nothing, and no cancel.
+#[test]
+fn an_answer_that_crosses_a_waiting_cancel_takes_it_back() {
+    let mut rig = modern_before_legacy();
+    rig.from_client(&request(2, "tools/call", r#""name":"b""#));
+    rig.write(Side::Server, 10);
+    rig.from_client(&cancel(1));
+    assert_eq!(rig.outcome("1"), Some(Outcome::Asked));
+    rig.from_server(&result(OWN[2], r#"{"content":[]}"#));
+    let receipt = rig.receipt(Side::Client, "1").unwrap();
+    assert_eq!((receipt.outcome, receipt.written), (Outcome::CompletedFirst, None));
+    assert_eq!(rig.at_server(), [plain(OWN[3], "tools/call", r#""name":"b""#)]);
 }
 
 #[test]
