@@ -1,5 +1,6 @@
 //! `--bridge` before servers that end on what does not begin with a handshake, as those on rmcp before 3 do.
 
+use rescind_feed::{Outcome, State};
 use rescind_testkit::puppet::{Rig, Server, Service};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -7,8 +8,10 @@ use serde_json::Value;
 use crate::{
     serve::{MIRRORS, MODERN},
     shim::{
-        PROGRAM, error_of,
-        words::{request_with, result},
+        PROGRAM,
+        admin::Admin,
+        error_of,
+        words::{cancelled, greet_mcp, request_with, result},
     },
 };
 
@@ -220,6 +223,57 @@ fn a_cancelled_request_that_waited_is_not_sent_to_the_next_server() {
     next.expect_end();
     next.exit(0);
     rig.client.expect_end();
+}
+
+/// A server that never says what it speaks got neither a call nor its cancel, and the receipt says so.
+#[test]
+fn a_cancel_of_what_a_silent_server_never_got_says_never_sent() {
+    let mut rig = bridge();
+    let admin = Admin::of(&rig);
+    let mut subscriber = admin.subscribe(None);
+    rig.client.send(&request_with("5", "tools/list", MODERN));
+    assert!(rig.server.receive().contains("server/discover"));
+    subscriber.until(|known| known.of("5").is_some_and(|request| request.state == State::Queued));
+    rig.client.send(&cancelled("5"));
+    subscriber.until(|known| known.of("5").is_some_and(|request| request.state == State::Ended));
+    let recent = admin.requests("state=recent");
+    let cancel = recent[0].cancel.as_ref().unwrap();
+    assert_eq!((cancel.outcome, cancel.written), (Outcome::NeverSent, None));
+    rig.client.close_output();
+    rig.server.expect_end();
+    rig.server.exit(0);
+    rig.client.expect_end();
+}
+
+/// How many lines a server that had stopped reading reads before it reads the cancel of the first of 400 calls.
+fn lines_before_the_cancel(mut rig: Rig, call: impl Fn(usize) -> String) -> usize {
+    let mut subscriber = Admin::of(&rig).subscribe(None);
+    (11..411).for_each(|id| rig.client.send(&call(id)));
+    rig.client.send(&cancelled("11"));
+    subscriber.until(|known| known.of("11").is_some_and(|request| request.state == State::Ended));
+    let read = (0..).find(|_| rig.server.receive().contains("notifications/cancelled"));
+    rig.shim.kill(Signal::KILL);
+    read.unwrap()
+}
+
+#[test]
+fn behind_a_bridge_a_cancel_is_hardly_later_than_without() {
+    let padding = "x".repeat(1000);
+    let name = format!(r#"{{"name":"{padding}","#);
+    let mut plainly = Rig::builder(PROGRAM).start();
+    greet_mcp(&mut plainly, "2025-11-25");
+    let without = lines_before_the_cancel(plainly, |id| {
+        request_with(&id.to_string(), "tools/call", &format!(r#"{name}"a":1}}"#))
+    });
+    let mut bridged = bridge();
+    bridged.client.send(&request_with("5", "tools/list", MODERN));
+    let probe = called(&mut bridged.server, "server/discover");
+    bridged.server.send(&format!(r#"{{"jsonrpc":"2.0","id":{probe},"error":{{"code":-32601,"message":"no"}}}}"#));
+    greet(&mut bridged.server, "tools/list");
+    let with = lines_before_the_cancel(bridged, |id| {
+        request_with(&id.to_string(), "tools/call", &MODERN.replacen('{', &name, 1))
+    });
+    assert!(with <= without + 5, "{with} lines, and {without} without a bridge");
 }
 
 #[test]

@@ -34,7 +34,8 @@ fn departs(rig: &mut RelayRig, departure: &Departure) {
 }
 
 fn state(rig: &RelayRig, id: &str) -> RequestState {
-    rig.relay.view(rig.key(Side::Client, id).unwrap()).unwrap().state
+    let request = rig.key(Side::Client, id).expect("it was made");
+    rig.relay.view(request).expect("it is known").state
 }
 
 #[test]

@@ -3,13 +3,19 @@
 //! The client does what its era lets it do; the server answers whatever it has, in any order, cancelled or not, asks for
 //! what it has, and may die, or end of our question and be started again. Each frame that either sees is judged: is it of the reader's own era, may it come now, is it
 //! anybody's, and is a question shown with the call that it is for. In the end nothing goes on that was stopped.
+//!
+//! Each receipt is judged by what the server was handed: of what it was not handed whole none says "sent" or when that was
+//! written, and what was never sent it never gets. Where the meeting says so, somebody stands before the server who takes
+//! what is written, and hands it on later, or gives it back.
 
 use core::{hash::Hash, time::Duration};
 
 use rescind_proto::{
     bridge::BridgeConfig,
     framing::Framing,
-    relay::{End, Relay, RelayConfig},
+    link::RequestKey,
+    receipt::{Outcome, Receipt},
+    relay::{End, Relay, RelayConfig, RelayEvent},
     side::Side,
     time::Instant,
 };
@@ -19,6 +25,7 @@ use super::{
     digest::Digest,
     hop::{Cut, Hop},
     meeting::Meeting,
+    post::Post,
     world::{Broken, World},
 };
 
@@ -31,6 +38,8 @@ pub enum Action {
     Cancel(u8),
     /// Some of what waits for a side is written, and read.
     Write(Side, Cut),
+    /// The first that was taken for the server is handed on.
+    Depart,
     /// The server answers what lies at this place before it.
     Answer(u8),
     /// The server refuses that.
@@ -77,6 +86,16 @@ struct Ask {
     root: usize,
     /// What the client is asked for it, and has not given.
     wanted: Option<Wanted>,
+    /// What was said last of its cancel.
+    told: Option<Told>,
+}
+
+/// What a receipt says that more is to come of, or nothing at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Told {
+    Asked,
+    NeverSent,
+    More,
 }
 
 /// What a client is asked.
@@ -133,6 +152,13 @@ pub struct BridgeWorld {
     work: Vec<Work>,
     /// Ids that the server has seen.
     seen: Vec<i64>,
+    /// Calls that it was handed, by their id and first request, and those of which it was handed a cancel.
+    handed: Vec<(i64, usize)>,
+    cancels_handed: Vec<usize>,
+    /// Which requests of the client, by place, the relay has said something of.
+    cancelled_asks: Vec<(RequestKey, usize)>,
+    /// What was taken for the server and has not left.
+    post: Post,
     /// How often the server has wanted to know something.
     wants: u8,
     /// Calls that the client has stopped, by their first request.
@@ -176,8 +202,13 @@ impl BridgeWorld {
             may_ask: !meeting.is_mixed,
             ..BridgeConfig::default()
         };
-        let config =
-            RelayConfig { bridge: Some(bridge), framing: Some(Framing::Line), remembered: 8, ..RelayConfig::default() };
+        let config = RelayConfig {
+            bridge: Some(bridge),
+            framing: Some(Framing::Line),
+            remembered: 8,
+            server_departs: meeting.departs,
+            ..RelayConfig::default()
+        };
         let mut world = Self {
             meeting,
             relay: Relay::new(config),
@@ -188,6 +219,10 @@ impl BridgeWorld {
             has_session: false,
             work: Vec::new(),
             seen: Vec::new(),
+            handed: Vec::new(),
+            cancels_handed: Vec::new(),
+            cancelled_asks: Vec::new(),
+            post: Post::default(),
             wants: 0,
             stopped: Vec::new(),
             left: Vec::new(),
@@ -215,6 +250,7 @@ impl BridgeWorld {
             for side in Side::BOTH {
                 self.write(side, Cut::All).expect("a handshake");
             }
+            self.hand_on_all().expect("a handshake");
             if let Some(at) = self.work.iter().position(|work| work.kind.call().is_none()) {
                 self.answer(at, false);
             }
@@ -222,7 +258,7 @@ impl BridgeWorld {
                 self.ask(IDS[0], era, 0, &json!({}));
             }
         }
-        self.watch();
+        self.watch().expect("a handshake");
     }
 
     fn say(&mut self, from: Side, frame: &Value) {
@@ -246,17 +282,26 @@ impl BridgeWorld {
         let bytes = self.relay.pending(to)[..len].to_vec();
         self.relay.handle_written(self.now, to, len);
         for frame in self.hops[to as usize].take(&bytes) {
-            if let Some(transcript) = &mut self.transcript {
-                transcript.push(format!("          {frame} -> {}", to.as_str()));
+            if to == Side::Server && self.meeting.departs {
+                self.take(frame);
+                continue;
             }
-            let frame: Value = serde_json::from_str(&frame).map_err(|error| Broken(format!("{error}: {frame}")))?;
-            let array = frame.as_array().filter(|_| self.meeting.has_batches(to)).cloned();
-            let members = array.unwrap_or_else(|| vec![frame]);
-            for frame in members {
-                match to {
-                    Side::Client => self.client_reads(&frame)?,
-                    Side::Server => self.server_reads(&frame)?,
-                }
+            self.read(to, &frame)?;
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, to: Side, frame: &str) -> Result<(), Broken> {
+        if let Some(transcript) = &mut self.transcript {
+            transcript.push(format!("          {frame} -> {}", to.as_str()));
+        }
+        let frame: Value = serde_json::from_str(frame).map_err(|error| Broken(format!("{error}: {frame}")))?;
+        let array = frame.as_array().filter(|_| self.meeting.has_batches(to)).cloned();
+        let members = array.unwrap_or_else(|| vec![frame]);
+        for frame in members {
+            match to {
+                Side::Client => self.client_reads(&frame)?,
+                Side::Server => self.server_reads(&frame)?,
             }
         }
         Ok(())
@@ -363,6 +408,8 @@ impl BridgeWorld {
             }
             Some("notifications/cancelled") => {
                 let named = params["requestId"].as_i64();
+                let handed = self.handed.iter().filter(|(id, _)| Some(*id) == named);
+                self.cancels_handed.extend(handed.map(|(_, root)| *root));
                 let Some(work) = self.work.iter_mut().find(|work| Some(work.id) == named) else {
                     // It may have been answered meanwhile.
                     return if named.is_some_and(|id| self.seen.contains(&id)) {
@@ -410,9 +457,10 @@ impl BridgeWorld {
                 if answers.any(|(key, given)| *key != ask.to_string() || given["content"]["for"] != ask) {
                     return broken("an answer for another call");
                 }
-                if self.asks[ask].is_cancelled && !self.asks[ask].reached {
+                if (self.asks[ask].is_cancelled && !self.asks[ask].reached) || self.is_never_sent(ask) {
                     return broken("a request that was withdrawn");
                 }
+                self.handed.push((id, ask));
                 Kind::Call(ask)
             }
         };
@@ -465,8 +513,17 @@ impl BridgeWorld {
     }
 
     fn ask(&mut self, id: u8, era: Era, root: usize, more: &Value) {
-        let ask =
-            Ask { id, era, is_cancelled: false, answers: 0, reached: false, is_member: false, root, wanted: None };
+        let ask = Ask {
+            id,
+            era,
+            is_cancelled: false,
+            answers: 0,
+            reached: false,
+            is_member: false,
+            root,
+            wanted: None,
+            told: None,
+        };
         self.asks.push(ask);
         let mut params = match era {
             Era::Legacy => json!({"ask": root}),
@@ -505,9 +562,76 @@ impl BridgeWorld {
         self.say(Side::Server, &json!({"jsonrpc": "2.0", "id": id, name: body}));
     }
 
-    fn watch(&mut self) {
-        while self.relay.poll_event().is_some() {}
+    fn watch(&mut self) -> Result<(), Broken> {
+        while let Some(event) = self.relay.poll_event() {
+            if let RelayEvent::Receipt { request, id, receipt, .. } = event {
+                self.receipt_came(request, &id.to_string(), receipt)?;
+            }
+        }
         self.relay.check_invariants();
+        Ok(())
+    }
+
+    /// Judges what is said of the cancel of a request.
+    fn receipt_came(&mut self, request: RequestKey, id: &str, receipt: Receipt) -> Result<(), Broken> {
+        if request.from == Side::Server {
+            return Ok(());
+        }
+        let known = self.cancelled_asks.iter().find(|(known, _)| *known == request).map(|(_, at)| *at);
+        let is_it = |ask: &Ask| ask.id.to_string() == id && ask.told.is_none();
+        let Some(at) = known.or_else(|| self.asks.iter().rposition(is_it)) else {
+            return Err(Broken(format!("a receipt for nothing: {id} {receipt:?}")));
+        };
+        if known.is_none() {
+            self.cancelled_asks.push((request, at));
+        }
+        let ask = &mut self.asks[at];
+        let claims = receipt.written.is_some()
+            || matches!(receipt.outcome, Outcome::Sent | Outcome::Confirmed { .. } | Outcome::AnsweredAfter { .. });
+        if claims && !self.cancels_handed.contains(&ask.root) {
+            return Err(Broken(format!("the server was handed no such cancel: {id} {receipt:?}")));
+        }
+        if receipt.outcome == Outcome::NeverSent
+            && at == ask.root
+            && self.handed.iter().any(|(_, root)| *root == ask.root)
+        {
+            return Err(Broken(format!("the server has it: {id} {receipt:?}")));
+        }
+        ask.told = Some(match receipt.outcome {
+            Outcome::Asked => Told::Asked,
+            Outcome::NeverSent => Told::NeverSent,
+            _ => Told::More,
+        });
+        Ok(())
+    }
+
+    /// Whether the server must never be handed this call.
+    fn is_never_sent(&self, root: usize) -> bool {
+        self.asks[root].told == Some(Told::NeverSent)
+    }
+
+    /// Whoever stands before the server takes a message, and gives back what a cancel names and has not left.
+    fn take(&mut self, frame: String) {
+        if let Some(departure) = self.post.take(frame) {
+            self.relay.handle_departure(self.now, Side::Server, &departure);
+        }
+    }
+
+    /// The first of what was taken is handed on.
+    fn hand_on(&mut self) -> Result<(), Broken> {
+        let Some((frame, departures)) = self.post.hand_on() else { return Ok(()) };
+        self.read(Side::Server, &frame)?;
+        for departure in departures {
+            self.relay.handle_departure(self.now, Side::Server, &departure);
+        }
+        Ok(())
+    }
+
+    fn hand_on_all(&mut self) -> Result<(), Broken> {
+        while !self.post.is_empty() {
+            self.hand_on()?;
+        }
+        Ok(())
     }
 
     fn act(&mut self, action: Action) -> Result<(), Broken> {
@@ -520,6 +644,7 @@ impl BridgeWorld {
                 self.say(Side::Client, &cancel(id));
             }
             Action::Write(to, cut) => self.write(to, cut)?,
+            Action::Depart => self.hand_on()?,
             Action::Want(at) => self.want(usize::from(at)),
             Action::Give(at) => self.give(usize::from(at), true),
             Action::Deny(at) => self.give(usize::from(at), false),
@@ -552,13 +677,14 @@ impl BridgeWorld {
             Action::Die => {
                 self.is_dead = true;
                 self.work.clear();
+                self.post = Post::default();
                 self.gathered[Side::Server as usize] = Gathered::Sent;
                 self.relay.handle_eof(self.now, Side::Server, &End::Closed);
                 self.hops[Side::Server as usize].clear();
             }
             Action::Restart => self.restart()?,
         }
-        self.watch();
+        self.watch()?;
         if self.is_successor && self.relay.may_replace_server() {
             return Err(Broken("the server may be replaced for the second time".into()));
         }
@@ -571,6 +697,7 @@ impl BridgeWorld {
             return Err(Broken(format!("{work:?} is lost with the server")));
         }
         self.work.clear();
+        self.post = Post::default();
         self.shook_hands = false;
         self.hops[Side::Server as usize].clear();
         self.relay.handle_input(self.now, Side::Server, HALF);
@@ -591,8 +718,10 @@ impl BridgeWorld {
         let named = format!("\"ask\":{root}");
         let begun = |side: Side| self.hops[side as usize].begun(self.relay.pending(side));
         let is_work = self.work.iter().any(|work| work.kind == Kind::Call(root));
-        let reached =
-            is_work || self.asks[at].is_member || begun(Side::Server).is_some_and(|frame| frame.contains(&named));
+        let reached = is_work
+            || self.asks[at].is_member
+            || self.post.holds(&named)
+            || begun(Side::Server).is_some_and(|frame| frame.contains(&named));
         // An answer that has begun to leave still comes, and so does one in an array, which is not taken apart.
         let answer = format!("\"id\":{id},");
         let waiting = String::from_utf8_lossy(self.relay.pending(Side::Client));
@@ -646,6 +775,9 @@ impl World for BridgeWorld {
             if !self.relay.pending(side).is_empty() {
                 out.extend([Cut::Frame, Cut::Half].map(|cut| Action::Write(side, cut)));
             }
+        }
+        if !self.post.is_empty() {
+            out.push(Action::Depart);
         }
         for (at, work) in (0_u8..).zip(&self.work) {
             out.extend([Action::Answer(at), Action::Refuse(at)]);
@@ -707,6 +839,10 @@ impl World for BridgeWorld {
                     moved = true;
                 }
             }
+            while !world.post.is_empty() {
+                world.act(Action::Depart)?;
+                moved = true;
+            }
             // What waits for the person waits until he has answered or has stopped it; the client may never call again.
             let asked = |ask: &Ask| matches!(ask.wanted, Some(Wanted::Question(_))) && ask.answers == 0;
             if let Some(at) = world.asks.iter().position(asked) {
@@ -747,6 +883,7 @@ impl World for BridgeWorld {
             self.seen.len(),
             self.wants,
             (&self.stopped, &self.left),
+            (&self.handed, &self.cancels_handed, &self.post),
             self.shook_hands,
             (self.is_dead, self.is_successor),
             &self.gathered,
@@ -768,6 +905,13 @@ impl BridgeWorld {
     fn check_settled(&mut self) -> Result<(), Broken> {
         if let Some(ask) = self.asks.iter().find(|ask| !ask.is_cancelled && ask.answers != 1) {
             return Err(Broken(format!("{ask:?} waits for ever")));
+        }
+        // One that is forgotten is told of no more.
+        let is_open = |(key, at): &&(RequestKey, usize)| {
+            self.asks[*at].told == Some(Told::Asked) && self.relay.view(*key).is_some()
+        };
+        if let Some(ask) = self.cancelled_asks.iter().find(is_open).map(|(_, at)| &self.asks[*at]) {
+            return Err(Broken(format!("what became of it is never said: {ask:?}")));
         }
         if let Some(work) = self.work.iter().find(|work| !work.is_cancelled && !self.is_dead) {
             return Err(Broken(format!("{work:?} goes on")));

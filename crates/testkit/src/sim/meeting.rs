@@ -22,10 +22,12 @@ pub struct Meeting {
     pub session: &'static Dialect,
     /// It begins when the server has the client's first call.
     pub(super) is_open: bool,
+    /// Somebody takes what is written to the server, and hands it on later.
+    pub departs: bool,
 }
 
 /// Every pair of policies that can meet; 2025-06-18 has those of 2024-11-05.
-pub const MEETINGS: [Meeting; 14] = [
+pub const MEETINGS: [Meeting; 19] = [
     Meeting { name: "modern, legacy", ..MODERN_BEFORE_LEGACY },
     LEGACY_BEFORE_MODERN,
     Meeting { name: "modern, modern", server_has_sessions: false, server_is_modern: true, ..MODERN_BEFORE_LEGACY },
@@ -40,6 +42,17 @@ pub const MEETINGS: [Meeting; 14] = [
     Meeting { name: "2025-03-26, 2025-03-26", session: BATCHES, ..LEGACY_BEFORE_LEGACY },
     Meeting { name: "modern, legacy, met", is_open: true, ..MODERN_BEFORE_LEGACY },
     Meeting { name: "legacy, modern, met", is_open: true, ..LEGACY_BEFORE_MODERN },
+    Meeting { name: "modern, legacy, met, departing", is_open: true, departs: true, ..MODERN_BEFORE_LEGACY },
+    Meeting { name: "legacy, modern, met, departing", is_open: true, departs: true, ..LEGACY_BEFORE_MODERN },
+    Meeting { name: "modern, legacy, departing", departs: true, ..MODERN_BEFORE_LEGACY },
+    Meeting { name: "legacy, legacy, met, departing", is_open: true, departs: true, ..LEGACY_BEFORE_LEGACY },
+    Meeting {
+        name: "2025-03-26, 2025-03-26, met, departing",
+        is_open: true,
+        departs: true,
+        session: BATCHES,
+        ..LEGACY_BEFORE_LEGACY
+    },
 ];
 
 const OLDEST: &Dialect = &mcp::REVISION_2024_11_05;
@@ -66,6 +79,7 @@ const MODERN_BEFORE_LEGACY: Meeting = Meeting {
     server_is_modern: false,
     session: &mcp::LATEST_LEGACY,
     is_open: false,
+    departs: false,
 };
 
 impl Meeting {

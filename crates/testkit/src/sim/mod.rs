@@ -18,6 +18,7 @@ pub mod handshake;
 pub mod hop;
 pub mod meeting;
 pub mod pair_world;
+pub mod post;
 pub mod relay_model;
 pub mod relay_world;
 pub mod scene;
