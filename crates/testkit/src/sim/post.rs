@@ -29,12 +29,8 @@ impl Post {
     /// The first of what was taken leaves: what that was, and what the relay is to be told.
     pub fn hand_on(&mut self) -> Option<(String, Vec<Departure>)> {
         let message = self.taken.pop_front()?;
-        let whole = value(&message);
-        let members = whole.as_array().cloned().unwrap_or_else(|| vec![whole]);
-        let departures = members.iter().filter_map(|member| {
-            request(member).map(Departure::Request).or_else(|| cancelled(member).map(Departure::Cancel))
-        });
-        Some((message, departures.collect()))
+        let departures = departures(&message);
+        Some((message, departures))
     }
 
     /// Whether a message with this text has not left.
@@ -48,6 +44,16 @@ impl Post {
     pub fn is_empty(&self) -> bool {
         self.taken.is_empty()
     }
+}
+
+/// What departs with a message.
+#[must_use]
+pub fn departures(message: &str) -> Vec<Departure> {
+    let whole = value(message);
+    let members = whole.as_array().cloned().unwrap_or_else(|| vec![whole]);
+    let departure =
+        |member| request(member).map(Departure::Request).or_else(|| cancelled(member).map(Departure::Cancel));
+    members.iter().filter_map(departure).collect()
 }
 
 fn value(message: &str) -> Value {

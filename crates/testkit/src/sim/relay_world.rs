@@ -3,12 +3,18 @@
 //! The parties do whatever their wire lets them do, right or wrong: they cancel
 //! what they never asked, answer twice, use an id again. Each direction keeps its
 //! order; how the four directions interleave, and where a pipe cuts a frame, is
-//! chosen.
+//! chosen. Where the scene says so, the relay is told later that what was written to the server has left (D51).
 
 use core::{hash::Hash, time::Duration};
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
 
 use rescind_proto::{
+    id::RequestId,
+    link::{Departure, RequestKey},
+    receipt::{Outcome, Receipt},
     relay::{End, Relay, RelayEvent},
     side::{Side, Sides},
     time::Instant,
@@ -18,6 +24,7 @@ use super::{
     digest::Digest,
     handshake,
     hop::{Cut, Hop, PIECES},
+    post,
     relay_model::RelayModel,
     scene::Scene,
     text::{self, Heard},
@@ -35,6 +42,8 @@ pub enum Action {
     Cancel(Side, u8),
     /// Some of what waits for a side is written and read.
     Write(Side, Cut),
+    /// The relay is told that the first message that the server has and it does not know of has left.
+    Depart,
     /// The other side answers a request with a result.
     Answer(u8),
     /// The other side answers a request with a result that is not UTF-8.
@@ -96,6 +105,11 @@ pub struct RelayWorld {
     cancels: Sides<[u8; 8]>,
     /// Follows from what has passed, and so is no part of the state.
     witness: Option<Box<Witness>>,
+    /// What has left, and the relay was not told.
+    departures: VecDeque<Departure>,
+    /// The ids of requests at the server, and those whose cancel has left as far as the relay knows.
+    upstream: BTreeMap<RequestKey, RequestId>,
+    cancels_left: Vec<RequestId>,
     watcher: Option<Watcher>,
     transcript: Option<Vec<String>>,
 }
@@ -123,6 +137,9 @@ impl RelayWorld {
             flight: Sides::from_fn(|_| VecDeque::new()),
             cancels: Sides::from_fn(|_| [0; 8]),
             witness,
+            departures: VecDeque::new(),
+            upstream: BTreeMap::new(),
+            cancels_left: Vec::new(),
             watcher,
             transcript: None,
         }
@@ -143,6 +160,10 @@ impl RelayWorld {
             bytes.extend_from_slice(message);
         }
         bytes.truncate(cut.len(&bytes));
+        if from == Side::Server {
+            // Nothing is answered that has not left.
+            self.depart_all();
+        }
         let mut left = bytes.len();
         while let Some((said, message)) = self.flight[from].front_mut() {
             if message.len() > left {
@@ -202,6 +223,9 @@ impl RelayWorld {
         for frame in frames {
             self.note(|| format!("          {frame} -> {}", to.as_str()));
             self.model.heard(self.now, to, &frame)?;
+            if to == Side::Server && self.scene.config.server_departs {
+                self.departures.extend(post::departures(&frame));
+            }
             if let Some(Heard::TaskCancel { id, .. }) = text::read(&frame)
                 && self.may_say(to)
             {
@@ -218,6 +242,34 @@ impl RelayWorld {
             while !self.relay.pending(side).is_empty() {
                 self.write(side, Cut::All)?;
             }
+        }
+        self.depart_all();
+        Ok(())
+    }
+
+    fn depart(&mut self) {
+        let Some(departure) = self.departures.pop_front() else { return };
+        if let Departure::Cancel(id) = &departure {
+            self.cancels_left.push(id.clone());
+        }
+        self.relay.handle_departure(self.now, Side::Server, &departure);
+    }
+
+    fn depart_all(&mut self) {
+        while !self.departures.is_empty() {
+            self.depart();
+        }
+    }
+
+    /// Judges what is said of a cancel by what the relay was told of it.
+    fn judge(&self, request: RequestKey, receipt: &Receipt) -> Result<(), Broken> {
+        if request.from == Side::Server || !self.scene.config.server_departs {
+            return Ok(());
+        }
+        let has_left = self.upstream.get(&request).is_some_and(|id| self.cancels_left.contains(id));
+        let says_so = receipt.written.is_some() || receipt.outcome == Outcome::Sent;
+        if says_so && !has_left {
+            return Err(Broken(format!("the cancel of {request:?} has not left: {receipt:?}")));
         }
         Ok(())
     }
@@ -273,7 +325,11 @@ impl RelayWorld {
             if let Some(witness) = &mut self.witness {
                 witness.see(self.now, &event);
             }
-            if let RelayEvent::Opened { request, id, .. } = &event {
+            if let RelayEvent::Receipt { request, receipt, .. } = &event {
+                self.judge(*request, receipt)?;
+            }
+            if let RelayEvent::Opened { request, id, upstream, .. } = &event {
+                self.upstream.insert(*request, upstream.clone());
                 let id = id.to_string();
                 let mut asks = self.model.asks.iter_mut();
                 let ask =
@@ -343,6 +399,7 @@ impl RelayWorld {
                 self.advance(until)?;
             }
             Action::Write(to, cut) => self.write(to, cut)?,
+            Action::Depart => self.depart(),
             Action::Timeout => {
                 self.pass()?;
             }
@@ -484,6 +541,9 @@ impl World for RelayWorld {
         if scene.turn && self.may_say(Side::Server) && (self.model.updates < 2 || scene.adversarial) {
             out.push(Action::Update);
         }
+        if !self.departures.is_empty() {
+            out.push(Action::Depart);
+        }
         if self.relay.poll_timeout().is_some() {
             out.push(Action::Timeout);
         }
@@ -540,11 +600,11 @@ impl World for RelayWorld {
     }
 
     fn digest(&self) -> u128 {
-        let Self { scene: _, relay, now, hops, flight, model, cancels, witness: _, watcher: _, transcript: _ } = self;
+        let Self { relay, now, hops, flight, model, cancels, departures, cancels_left, .. } = self;
         let mut digest = Digest::new();
         relay.hash_state(*now, &mut digest);
         model.hash_state(*now, &mut digest);
-        (hops, flight, cancels).hash(&mut digest);
+        (hops, flight, cancels, departures, cancels_left).hash(&mut digest);
         digest.finish_wide()
     }
 

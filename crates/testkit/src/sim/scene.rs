@@ -133,9 +133,18 @@ impl Scene {
         }
     }
 
+    /// The same scene, in which the relay is told later what has left for the server.
+    #[must_use]
+    pub fn departing(mut self) -> Self {
+        self.config.server_departs = true;
+        self
+    }
+
     /// The same scene with a monitor on each link of the relay.
     #[must_use]
-    pub fn witnessed(self) -> Self {
+    pub fn witnessed(mut self) -> Self {
+        // It sees what was written, and not what has left.
+        self.config.server_departs = false;
         Self { witnessed: true, ..self }
     }
 

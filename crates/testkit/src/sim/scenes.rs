@@ -73,6 +73,8 @@ pub fn relay() -> Vec<Scene> {
             plains: 0,
             ..Scene::new(TIMED_TURNS, &acp::V1, &acp::V1)
         },
+        Scene { operator: true, ..Scene::new("silent, silent, departing (MCP legacy)", legacy, legacy) }.departing(),
+        Scene::new("answered, silent, departing (LSP, MCP legacy)", &lsp::LSP, legacy).departing(),
     ]
 }
 
