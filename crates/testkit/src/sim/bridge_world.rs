@@ -597,10 +597,12 @@ impl BridgeWorld {
         {
             return Err(Broken(format!("the server has it: {id} {receipt:?}")));
         }
-        ask.told = Some(match receipt.outcome {
-            Outcome::Asked => Told::Asked,
-            Outcome::NeverSent => Told::NeverSent,
-            _ => Told::More,
+        ask.told = Some(if receipt.outcome == Outcome::Asked {
+            Told::Asked
+        } else if receipt.outcome == Outcome::NeverSent {
+            Told::NeverSent
+        } else {
+            Told::More
         });
         Ok(())
     }

@@ -10,7 +10,10 @@ use core::{hash::Hash, time::Duration};
 use rescind_proto::{
     bridge::BridgeConfig,
     framing::Framing,
-    relay::{End, Relay, RelayConfig},
+    id::RequestId,
+    link::RequestKey,
+    receipt::{Outcome, Receipt},
+    relay::{End, Relay, RelayConfig, RelayEvent},
     side::Side,
     time::Instant,
 };
@@ -224,6 +227,11 @@ pub struct TaskWorld {
     has_wanted: bool,
     is_deaf: bool,
     is_dead: bool,
+    /// Calls that the server was handed, and how many cancels.
+    handed: Vec<usize>,
+    cancels_handed: usize,
+    /// Requests of the client of whose cancel it was said that the server was handed it.
+    said_sent: Vec<RequestKey>,
     transcript: Option<Vec<String>>,
 }
 
@@ -292,6 +300,9 @@ impl TaskWorld {
             work: Vec::new(),
             tasks: Vec::new(),
             seen: Vec::new(),
+            handed: Vec::new(),
+            cancels_handed: 0,
+            said_sent: Vec::new(),
             has_wanted: false,
             is_deaf: false,
             is_dead: false,
@@ -324,7 +335,7 @@ impl TaskWorld {
         if self.scene.client_has_session {
             self.say(Side::Client, &json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
         }
-        self.watch();
+        self.watch().expect("a handshake");
         if self.scene.is_made {
             let way = [
                 Action::Call,
@@ -632,6 +643,7 @@ impl TaskWorld {
             "tools/call" => {
                 let call = params["call"].as_u64().and_then(|call| usize::try_from(call).ok());
                 let call = call.filter(|call| *call < self.calls.len()).ok_or("a call of nobody")?;
+                self.handed.push(call);
                 Duty::Call(self.may_be_called(call, params)?)
             }
             "tasks/get" => Duty::About(About::Look, task()),
@@ -697,6 +709,7 @@ impl TaskWorld {
 
     /// A cancel of what the server has.
     fn is_cancelled(&mut self, named: &Value) -> Result<(), &'static str> {
+        self.cancels_handed += 1;
         let Some(work) = self.work.iter_mut().find(|work| work.id == *named) else {
             // It may have been answered meanwhile.
             return if self.seen.contains(named) { Ok(()) } else { Err("a cancel of nothing") };
@@ -876,9 +889,38 @@ impl TaskWorld {
         self.say(Side::Server, &json!({"jsonrpc": "2.0", "id": id, "result": handle}));
     }
 
-    fn watch(&mut self) {
-        while self.relay.poll_event().is_some() {}
+    fn watch(&mut self) -> Result<(), Broken> {
+        while let Some(event) = self.relay.poll_event() {
+            if let RelayEvent::Receipt { request, id, receipt, .. } = event
+                && request.from == Side::Client
+            {
+                self.judge(request, &id, &receipt)?;
+            }
+        }
         self.relay.check_invariants();
+        Ok(())
+    }
+
+    /// Judges what is said of the cancel of a request by what the server was handed.
+    fn judge(&mut self, request: RequestKey, id: &RequestId, receipt: &Receipt) -> Result<(), Broken> {
+        let is_sent = receipt.written.is_some()
+            || matches!(receipt.outcome, Outcome::Sent | Outcome::Confirmed { .. } | Outcome::AnsweredAfter { .. });
+        if is_sent && !self.said_sent.contains(&request) {
+            self.said_sent.push(request);
+        }
+        if self.said_sent.len() > self.cancels_handed {
+            return Err(Broken(format!("the server was handed no such cancel: {id} {receipt:?}")));
+        }
+        let named =
+            self.requests.iter().rfind(|request| id.as_integer() == Some(request.id)).map(|request| request.what);
+        let is_first = |what| self.requests.iter().filter(|request| request.what == what).count() == 1;
+        if let (Some(what @ What::Call(call)), Outcome::NeverSent) = (named, receipt.outcome)
+            && is_first(what)
+            && self.handed.contains(&call)
+        {
+            return Err(Broken(format!("the server has it: {id} {receipt:?}")));
+        }
+        Ok(())
     }
 
     fn act(&mut self, action: Action) -> Result<(), Broken> {
@@ -951,8 +993,7 @@ impl TaskWorld {
                 self.hops[Side::Server as usize].clear();
             }
         }
-        self.watch();
-        Ok(())
+        self.watch()
     }
 
     fn cancel(&mut self, at: usize) {
@@ -1206,6 +1247,7 @@ impl World for TaskWorld {
         }
         (&self.hops, &self.requests, &self.calls, &self.work, &self.tasks).hash(&mut digest);
         (self.has_wanted, self.is_deaf, self.is_dead).hash(&mut digest);
+        (&self.handed, self.cancels_handed, self.said_sent.len()).hash(&mut digest);
         digest.finish_wide()
     }
 
