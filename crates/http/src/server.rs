@@ -26,36 +26,29 @@
 //! - *The end of a program that several clients share is not theirs.* The next one has its link at once, where what comes
 //!   meanwhile waits as for a program that takes nothing.
 
-mod access;
 mod asked_by;
 mod back_off;
-mod bearers;
-mod caller;
 mod config;
 pub(crate) mod connections;
 mod credentials;
 mod discovery;
+pub(crate) mod door;
+mod entrance;
 mod fate;
-mod head;
-mod holder;
-mod hosts;
 pub(crate) mod incoming;
 mod input;
-mod issuer;
 mod joint;
 mod lane;
 mod link;
 mod look_alike;
 mod made_tasks;
 mod modern_only;
-mod owner;
 mod passed_status;
 mod placement;
 mod places;
 mod posted;
 mod proof;
 mod receive;
-pub(crate) mod refusal;
 mod renamed;
 mod reply;
 mod restart;
@@ -63,8 +56,8 @@ mod route;
 mod session;
 mod stateless;
 mod stream;
-mod strict;
 mod task_owners;
+mod unauthorized;
 mod unread;
 mod withdrawal;
 
@@ -74,7 +67,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use bytes::Bytes;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use http::{HeaderName, HeaderValue, Response, StatusCode, request::Parts};
+use http::{HeaderName, HeaderValue, Response, StatusCode};
 use rescind_proto::{
     dialect::Disconnect,
     error_code,
@@ -84,35 +77,35 @@ use rescind_proto::{
     time::Instant,
 };
 
-pub use access::{Access, TokenDigest};
 pub use asked_by::PoolMember;
-pub use bearers::{Bearers, BearersError, LineFault};
-pub use caller::{Caller, Extension};
 pub use config::{HttpServerConfig, Sessions, Stateless};
 pub use discovery::MAX_PAGE;
-pub use holder::{ClientAddress, ClientConnection};
-pub use hosts::{Hosts, LocalAddress};
-pub use issuer::{
-    Issuer, IssuerError,
-    key_set::{KeySet, KeySetError},
+pub use door::{
+    access::Access,
+    bearers::{Bearers, BearersError, LineFault},
+    caller::{Caller, Extension},
+    holder::{ClientAddress, ClientConnection},
+    hosts::{Hosts, LocalAddress},
+    issuer::{
+        Issuer, IssuerError,
+        key_set::{KeySet, KeySetError},
+    },
+    owner::Owner,
+    token::TokenDigest,
 };
 pub use link::LinkInput;
-pub use owner::Owner;
 pub use placement::{Candidate, Load, place};
 pub use reply::{BodyChunk, ReplyBody};
 
 use back_off::BackOff;
-use head::{Head, SESSION};
-use holder::Shares;
+use door::{asker::Asker, head::SESSION, holder::Shares, issuer::keyring::Keyring, refusal::Refusal};
+use entrance::Unjudged;
 use incoming::Body;
-use issuer::keyring::Keyring;
 use joint::Joint;
 use lane::Lane;
 use link::{Link, LinkUse};
 use made_tasks::MadeTasks;
 use modern_only::ModernOnly;
-use owner::Asker;
-use refusal::Refusal;
 use reply::Reply;
 use session::Session;
 use stateless::Shared;
@@ -271,6 +264,8 @@ pub struct HttpServer {
     made_tasks: MadeTasks,
     /// What is known of the keys by which tokens are judged.
     keyring: Keyring,
+    /// Requests that wait for such keys.
+    unjudged: Vec<Unjudged>,
     /// When the program of several clients may be started.
     back_off: BackOff,
     /// Links whose program may not be started yet, by when it may.
@@ -330,6 +325,7 @@ impl HttpServer {
                 config.seed,
             ),
             keyring: Keyring::new(),
+            unjudged: Vec::new(),
             back_off: BackOff::default(),
             resting: BTreeSet::new(),
             cancels: HashMap::with_hasher(FixedState::with_seed(config.seed)),
@@ -420,60 +416,6 @@ impl HttpServer {
         let away = session.streams.values().filter_map(|stream| self.streams.get(stream));
         census.kept += away.filter(|stream| stream.reply.is_none() && stream.kept() > 0).count();
         census.kept_bytes += session.kept;
-    }
-
-    /// Takes in an HTTP request whose body is at hand, and names its response. `body` is empty for what has none. One whose
-    /// body must be waited for begins with [`handle_head`](Self::handle_head).
-    pub fn handle_request(&mut self, now: Instant, head: &Parts, body: &[u8]) -> ReplyKey {
-        self.compact_timers();
-        let key = ReplyKey(self.allocate_key());
-        match self.waits_for_keys(now, key, head, Some(body)) {
-            Ok(true) => _ = self.replies.insert(key, Reply::new(false, None)),
-            Ok(false) => self.take_in(now, key, head, body),
-            Err(refusal) => {
-                self.replies.insert(key, Reply::new(false, None));
-                self.refuse(key, refusal);
-            }
-        }
-        key
-    }
-
-    /// Takes in a request of which can be judged who asks.
-    fn take_in(&mut self, now: Instant, key: ReplyKey, parts: &Parts, body: &[u8]) {
-        let head = Head::read(parts, &self.config, &self.keyring);
-        let origin = head.as_ref().ok().and_then(|head| head.origin.cloned());
-        let takes_events = head.as_ref().is_ok_and(|head| head.takes_events);
-        let mut reply = Reply::new(takes_events, origin);
-        if let Ok(head) = &head {
-            reply.holder = head.holder.clone();
-            reply.client = head.client.clone();
-        }
-        reply.caller = head.as_ref().ok().and_then(|head| Caller::read(parts, head.asker.owner.as_ref()));
-        self.replies.insert(key, reply);
-        let done = head.and_then(|head| {
-            if self.replies.len() > self.config.max_replies {
-                return Err(self.overloaded("too many HTTP requests at once"));
-            }
-            match head.verb {
-                head::Verb::Post => self.handle_post(now, key, &head, body),
-                head::Verb::Get => self.handle_get(now, key, &head),
-                head::Verb::Delete => self.handle_delete(now, key, &head),
-                head::Verb::Options => {
-                    self.allow_page(key);
-                    Ok(())
-                }
-                head::Verb::Discover(path) => self.want_page(key, path),
-                head::Verb::Describe => {
-                    self.describe(key);
-                    Ok(())
-                }
-            }
-        });
-        if let Err(refusal) = done {
-            self.refuse(key, refusal);
-        }
-        self.report_reply(key);
-        self.bound_unread(now);
     }
 
     /// Takes the head of a response, once it is decided. With a [whole](ReplyBody::Whole) body that is all of it, and the
@@ -602,7 +544,7 @@ impl HttpServer {
             self.ask.next(),
             self.fates.next(),
             self.body_patience.next(),
-            self.keyring.due.next(),
+            self.keyring.due(),
             self.resting.first().map(|(at, _)| *at),
         ];
         lanes.into_iter().flatten().min()
@@ -637,8 +579,8 @@ impl HttpServer {
         while let Some(key) = self.body_patience.pop(now) {
             self.look_at_body(now, key);
         }
-        while let Some(asked_at) = self.keyring.due.pop(now) {
-            self.give_up_keys(now, asked_at);
+        if self.keyring.due().is_some_and(|due| due <= now) {
+            self.handle_keys(now, None);
         }
         while let Some(key) = self.link_upkeep.pop(now) {
             self.keep_up_link(now, key);

@@ -21,7 +21,10 @@ const SCHEMAS_BY_NAME: [&str; 5] = ["properties", "patternProperties", "$defs", 
 const VALUES: [&str; 4] = ["default", "const", "enum", "examples"];
 
 /// The most bytes that the names of a tool and of its arguments may have; one with longer names is not remembered.
-pub(crate) const MAX_NAMES: usize = 4096;
+const MAX_NAMES: usize = 4096;
+
+/// More than a tool takes that wants arguments in headers.
+pub(crate) const TOOL: usize = 4 * MAX_NAMES;
 
 /// The tools that want arguments in headers, the last to be listed last.
 #[derive(Clone, Debug, Hash)]

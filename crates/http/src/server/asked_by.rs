@@ -92,7 +92,7 @@ impl HttpServer {
 mod tests {
     use http::Request;
 
-    use super::{super::head::VERSION, *};
+    use super::{super::door::head::VERSION, *};
 
     const POOL: u64 = 0xab;
 

@@ -3,21 +3,20 @@
 use std::time::Duration;
 
 use super::{
-    access::Access,
     asked_by::PoolMember,
-    credentials::MAX_CREDENTIALS,
     discovery::{MAX_PAGE, MAX_PAGES},
-    hosts::Hosts,
-    issuer::keyring::MAX_KEYRING,
+    door::{
+        Door, access::Access, credentials::MAX_CREDENTIALS, hosts::Hosts, issuer::keyring::MAX_KEYRING,
+        owner::MAX_OWNER,
+    },
     joint::MAX_SUBSCRIBED,
     modern_only::MAX_LIST,
-    owner::MAX_OWNER,
     posted::MAX_NAME,
     session::{MAX_ENDED, MAX_LISTENING},
     stream::CHUNK,
     task_owners::{MAX_TASK_ID, MAX_TASKS},
 };
-use crate::mirror::tools::MAX_NAMES;
+use crate::mirror::tools::TOOL;
 
 /// Settings of an [`HttpServer`](super::HttpServer).
 #[derive(Clone, Debug)]
@@ -127,6 +126,18 @@ impl HttpServerConfig {
         self.passes_authorization && matches!(self.access, Access::Open) && matches!(self.sessions, Sessions::OwnLink)
     }
 
+    /// Whom the server admits.
+    pub(crate) fn door(&self) -> Door<'_> {
+        Door {
+            path: self.path.as_deref(),
+            hosts: &self.hosts,
+            origins: &self.origins,
+            access: &self.access,
+            passes_credentials: self.passes_credentials(),
+            parts_addresses: self.parts_addresses,
+        }
+    }
+
     /// Whether requests outside a session share a link only with those of the same person.
     pub(crate) const fn parts_people(&self) -> bool {
         self.passes_credentials() || self.access.has_owners()
@@ -184,9 +195,6 @@ impl HttpServerConfig {
 
 /// More than a request in flight takes beside its message and its stream: several copies of its id and of its token.
 const REQUEST: usize = 8 * (MAX_NAME + 64);
-
-/// More than a tool takes that wants arguments in headers.
-pub(crate) const TOOL: usize = 4 * MAX_NAMES;
 
 /// More than a stream or a response takes without its messages.
 const STREAM: usize = 1024;

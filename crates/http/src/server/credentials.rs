@@ -6,79 +6,16 @@
 //! `LinkInput::Credentials`, then the messages under it. The relay between has a queue of its own: its drive reads nothing
 //! more of the client until the server's stream has taken all that was before, and only then hands the change over.
 
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
-use rescind_proto::{error_code, frame::ResponseBody, json, time::Instant};
+use http::StatusCode;
+use rescind_proto::time::Instant;
 
 use super::{
-    HttpServer, LinkInput, LinkKey, Sessions, Stateless, StreamKey, holder::Holder, is_undecided, link::LinkUse,
-    owner::Asker, refusal::Refusal,
+    HttpServer, LinkInput, LinkKey, Sessions, Stateless, StreamKey,
+    door::{asker::Asker, credentials::Credentials, holder::Holder, refusal::Refusal},
+    is_undecided,
+    link::LinkUse,
+    unauthorized::Unauthorized,
 };
-
-/// The header `Authorization` of a request, or that it has none.
-pub(crate) type Credentials = Option<HeaderValue>;
-
-/// The longest, in bytes: each link keeps some.
-pub(crate) const MAX_CREDENTIALS: usize = 16 << 10;
-
-/// Reads them. Those of a scheme that signs in a connection count as none: others would travel on it.
-pub(crate) fn read(headers: &HeaderMap) -> Result<Credentials, Refusal> {
-    const OF_CONNECTIONS: [&[u8]; 2] = [b"negotiate", b"ntlm"];
-
-    let refused = |status, text: &str| Err(Refusal::new(status, error_code::INVALID_REQUEST, text));
-    let mut values = headers.get_all(header::AUTHORIZATION).iter();
-    let Some(value) = values.next() else { return Ok(None) };
-    if values.next().is_some() {
-        return refused(StatusCode::BAD_REQUEST, "the header Authorization is given twice");
-    }
-    if value.len() > MAX_CREDENTIALS {
-        return refused(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "the header Authorization is too long");
-    }
-    let scheme = value.as_bytes().split(|byte| *byte == b' ').next().unwrap_or_default();
-    if OF_CONNECTIONS.iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
-        return Ok(None);
-    }
-    // A copy, since the head that it stands in is not kept.
-    Ok(HeaderValue::from_bytes(value.as_bytes()).ok().map(|mut value| {
-        value.set_sensitive(true);
-        value
-    }))
-}
-
-/// What the server behind said of a request in place of an answer: that it wants to know who asks, or that he may not.
-#[derive(Debug)]
-pub(crate) struct Unauthorized {
-    pub(crate) status: StatusCode,
-    challenge: Option<HeaderValue>,
-}
-
-impl Unauthorized {
-    /// Reads it from the error that stands for it (`Failure::answer` of the client's side).
-    pub(crate) fn read(body: &ResponseBody<'_>) -> Option<Self> {
-        let ResponseBody::Error(error) = body else { return None };
-        if body.error_code() != Some(i64::from(error_code::UPSTREAM_GONE)) {
-            return None;
-        }
-        let data = json::member(error, "data")?;
-        let status = json::member(data, "httpStatus").and_then(json::integer)?;
-        let status = StatusCode::from_u16(status.try_into().ok()?).ok()?;
-        let challenge = json::member(data, "wwwAuthenticate").and_then(json::text);
-        let challenge = challenge.and_then(|challenge| HeaderValue::from_str(&challenge).ok());
-        matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN).then_some(Self { status, challenge })
-    }
-
-    /// What is said to a request that was not passed on for it.
-    pub(crate) fn refusal(&self) -> Refusal {
-        let refusal = Refusal::new(self.status, error_code::UPSTREAM_GONE, "the server wants to know who asks");
-        match self.header() {
-            Some((name, value)) => refusal.with_header(name, value),
-            None => refusal,
-        }
-    }
-
-    pub(crate) fn header(&self) -> Option<(HeaderName, HeaderValue)> {
-        self.challenge.clone().map(|challenge| (header::WWW_AUTHENTICATE, challenge))
-    }
-}
 
 impl HttpServer {
     /// The link of this person's requests outside a session; opened if there is none.

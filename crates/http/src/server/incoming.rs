@@ -7,9 +7,11 @@ use rescind_proto::{error_code, time::Instant};
 
 use super::{
     HttpServer, ReplyKey,
-    head::{Head, Verb},
-    holder::Holder,
-    refusal::Refusal,
+    door::{
+        head::{Head, Verb},
+        holder::Holder,
+        refusal::Refusal,
+    },
     reply::Reply,
 };
 
@@ -50,23 +52,6 @@ impl Body {
 }
 
 impl HttpServer {
-    /// Judges the head of a request before its body is read, and names its response. If
-    /// [`poll_head`](Self::poll_head) has a response, the request is refused, and the body need not be read; otherwise
-    /// [`wants_body`](Self::wants_body) says whether it is to be read now.
-    pub fn handle_head(&mut self, now: Instant, head: &Parts) -> ReplyKey {
-        self.compact_timers();
-        let key = ReplyKey(self.allocate_key());
-        match self.waits_for_keys(now, key, head, None) {
-            Ok(true) => _ = self.replies.insert(key, Reply::new(false, None)),
-            Ok(false) => self.judge_head(now, key, head),
-            Err(refusal) => {
-                self.replies.insert(key, Reply::new(false, None));
-                self.refuse_unread(key, refusal);
-            }
-        }
-        key
-    }
-
     /// Whether the body of this request is to be read. It is not while the keys are awaited that judge its token.
     #[must_use]
     pub fn wants_body(&self, key: ReplyKey) -> bool {
@@ -93,7 +78,7 @@ impl HttpServer {
     pub fn handle_body_end(&mut self, now: Instant, key: ReplyKey, head: &Parts) {
         // What was refused meanwhile has its response.
         let Some(body) = self.take_body(key) else { return };
-        self.take_in(now, key, head, &body.bytes);
+        self.enter(now, key, head, Some(&body.bytes), false);
     }
 
     /// Hands a complete body out: its request is for another server that serves the same ([`place`](super::place)), and the
@@ -110,15 +95,10 @@ impl HttpServer {
         self.refuse_unread(key, Refusal::new(StatusCode::BAD_REQUEST, error_code::PARSE_ERROR, text));
     }
 
-    /// Judges a head, and has the body read or refuses it.
-    pub(crate) fn judge_head(&mut self, now: Instant, key: ReplyKey, parts: &Parts) {
-        let head = Head::read(parts, &self.config, &self.keyring);
-        let origin = head.as_ref().ok().and_then(|head| head.origin.cloned());
-        self.replies.insert(key, Reply::new(false, origin));
-        let judged = head.and_then(|head| {
-            if self.replies.len() > self.config.max_replies {
-                return Err(self.overloaded("too many HTTP requests at once"));
-            }
+    /// Has the body of a request read that was admitted, unless it is too long.
+    pub(crate) fn await_body(&mut self, now: Instant, key: ReplyKey, head: Head<'_>, parts: &Parts) {
+        self.replies.insert(key, Reply::new(false, head.origin.cloned()));
+        let judged = self.check_replies().and_then(|()| {
             let declared = parts.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
             let declared = declared.and_then(|value| value.parse::<usize>().ok());
             let is_long = declared.is_some_and(|declared| declared > self.config.max_message);
@@ -159,7 +139,7 @@ impl HttpServer {
     }
 
     /// Refuses a request whose body was not read: its connection cannot be used again.
-    fn refuse_unread(&mut self, key: ReplyKey, refusal: Refusal) {
+    pub(crate) fn refuse_unread(&mut self, key: ReplyKey, refusal: Refusal) {
         drop(self.take_body(key));
         if let Some(reply) = self.replies.get_mut(&key).filter(|reply| reply.is_open()) {
             reply.add_header(CONNECTION, CLOSE);

@@ -19,8 +19,8 @@ use rescind_proto::{
 
 use super::{
     HttpServer, HttpServerEvent, LinkInput, LinkKey, SessionKey, Sessions, StreamKey,
+    door::asker::Asker,
     link::LinkUse,
-    owner::Asker,
     posted::{Meta, line, splice, text},
     receive::HANDSHAKE,
     session::Session,

@@ -12,8 +12,11 @@ use hashbrown::HashMap;
 use http::HeaderValue;
 use rescind_proto::{id::RequestId, time::Instant};
 
-use super::{Caller, SessionKey, StreamKey, config::TOOL, credentials::Credentials};
-use crate::mirror::tools::Tools;
+use super::{
+    SessionKey, StreamKey,
+    door::{caller::Caller, credentials::Credentials},
+};
+use crate::mirror::tools::{TOOL, Tools};
 
 /// Ids in the program's eyes that are ours, within a session, count down from here: few clients count so far.
 const OWN_IDS: i64 = 1 << 30;

@@ -8,7 +8,7 @@ use http::{HeaderMap, request::Parts};
 
 use super::{
     HttpServer, PoolMember,
-    head::{METHOD, NAME, SESSION, VERSION},
+    door::head::{METHOD, NAME, SESSION, VERSION},
 };
 use rescind_proto::dialect::mcp;
 

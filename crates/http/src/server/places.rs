@@ -8,9 +8,11 @@ use rescind_proto::time::Instant;
 
 use super::{
     HttpServer, LinkKey, ReplyKey, SessionKey,
-    holder::{Holder, is_told_apart},
-    owner::Asker,
-    refusal::Refusal,
+    door::{
+        asker::Asker,
+        holder::{Holder, is_told_apart},
+        refusal::Refusal,
+    },
     session::Session,
 };
 

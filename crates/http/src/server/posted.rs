@@ -13,7 +13,10 @@ use rescind_proto::{
     kind::MessageKind,
 };
 
-use super::{look_alike, owner::Asker, refusal::Refusal};
+use super::{
+    door::{asker::Asker, refusal::Refusal},
+    look_alike,
+};
 
 /// The member of `_meta` in which a request declares what its client can do (2026-07-28).
 /// The name and version that a client gives itself, in `_meta`.

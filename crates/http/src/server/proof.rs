@@ -6,6 +6,7 @@ use rescind_proto::time::Instant;
 
 use super::{
     HttpServer, HttpServerEvent, LinkKey, ReplyKey, SessionKey, Sessions, StreamKey, awaits_fate,
+    entrance::Unjudged,
     incoming::Body,
     is_undecided,
     joint::Joint,
@@ -123,8 +124,8 @@ impl HttpServer {
             + self.stream_shares.len()
             + self.body_patience.len()
             + self.pages.len()
-            + self.keyring.due.len()
-            + self.keyring.waiting()
+            + self.keyring.due().iter().len()
+            + self.unjudged.len()
             + self.resting.len();
         let tables =
             self.links.len() + self.sessions.len() + self.session_ids.len() + self.streams.len() + self.replies.len();
@@ -161,6 +162,7 @@ impl HttpServer {
             + replies
             + timers
             + self.keyring.held()
+            + self.unjudged.iter().map(Unjudged::held).sum::<usize>()
             + self.task_owners.held()
             + self.made_tasks.held()
             + self.bodies.values().map(Body::held).sum::<usize>()
@@ -244,6 +246,8 @@ impl HttpServer {
         self.resting.iter().for_each(|(at, link)| (at.since(now), self.rank_of_link(*link)).hash(state));
         self.back_off.hash_state(now, state);
         self.keyring.hash_state(now, state);
+        self.unjudged.len().hash(state);
+        self.unjudged.iter().for_each(|unjudged| unjudged.hash_state(state));
         self.task_owners.hash_state(state);
         self.made_tasks.hash_state(state);
         self.bodies.values().for_each(|body| body.hash_state(state));

@@ -15,12 +15,14 @@ use rescind_proto::{
 
 use super::{
     HttpServer, LinkInput, LinkKey, ReplyKey, SessionKey, Sessions, StreamKey,
-    head::{Head, SESSION},
-    holder::Holder,
+    door::{
+        head::{Head, SESSION},
+        holder::Holder,
+        refusal::Refusal,
+    },
     joint,
     link::{InputNumber, LinkUse},
     posted::{Edit, Meta, Posted, check_look_alikes, check_names, line, text, unreadable},
-    refusal::Refusal,
     renamed::Known,
     session::Session,
     stateless,

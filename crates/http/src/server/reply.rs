@@ -7,7 +7,10 @@ use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 
 use rescind_proto::id::RequestId;
 
-use super::{Caller, LinkKey, SessionKey, StreamKey, holder::Holder, refusal::Refusal};
+use super::{
+    LinkKey, SessionKey, StreamKey,
+    door::{caller::Caller, holder::Holder, refusal::Refusal},
+};
 use crate::sse;
 
 /// What follows the head of a response.

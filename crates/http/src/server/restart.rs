@@ -11,9 +11,9 @@ use rescind_proto::{error_code, frame::Request, json, message, time::Instant};
 
 use super::{
     HttpServer, HttpServerEvent, LinkKey, SessionKey,
+    door::refusal::Refusal,
     joint::{Joint, SUBSCRIBE},
     link::LinkUse,
-    refusal::Refusal,
     session::{HANDSHAKE_STREAM, Session},
 };
 

@@ -12,8 +12,7 @@ use rescind_proto::{
 
 use super::{
     HttpServer, HttpServerEvent, LinkInput, LinkKey, SessionKey, StreamKey,
-    credentials::Unauthorized,
-    head::SESSION,
+    door::head::SESSION,
     link::LinkUse,
     modern_only::ModernOnly,
     owned,
@@ -21,6 +20,7 @@ use super::{
     posted::{line, splice, text},
     session::HANDSHAKE_STREAM,
     stream::{CHUNK, Part, Stream, Waiting},
+    unauthorized::Unauthorized,
 };
 use crate::{mirror::tools::Tools, status_note};
 

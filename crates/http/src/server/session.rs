@@ -15,12 +15,14 @@ use rescind_proto::{
 
 use super::{
     HttpServer, LinkInput, LinkKey, ReplyKey, SessionKey, Sessions, StreamKey,
-    head::{Head, not_allowed},
-    holder::Holder,
+    door::{
+        head::{Head, not_allowed},
+        holder::Holder,
+        owner::Owner,
+        refusal::Refusal,
+    },
     joint::Joint,
     link::{Link, LinkUse},
-    owner::Owner,
-    refusal::Refusal,
     renamed::{Known, Renamed},
     stream::{Place, Stream},
 };

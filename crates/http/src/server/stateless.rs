@@ -15,13 +15,10 @@ use rescind_proto::{
 
 use super::{
     HttpServer, HttpServerConfig, LinkInput, LinkKey, ReplyKey, Stateless, StreamKey,
-    credentials::Unauthorized,
-    head::Head,
-    holder::Holder,
-    owner::Asker,
+    door::{asker::Asker, head::Head, holder::Holder, refusal::Refusal},
     posted::{Meta, Posted, check_look_alikes, line, unreadable},
-    refusal::Refusal,
     stream::Stream,
+    unauthorized::Unauthorized,
 };
 use crate::mirror::{NAMED, tools::Tools};
 

@@ -9,7 +9,11 @@ use std::collections::VecDeque;
 use bytes::{Bytes, BytesMut};
 use rescind_proto::{dialect::Dialect, error_code, id::RequestId, message, time::Instant};
 
-use super::{LinkKey, ReplyKey, SessionKey, holder::Holder, link::InputNumber, owner::Owner};
+use super::{
+    LinkKey, ReplyKey, SessionKey,
+    door::{holder::Holder, owner::Owner},
+    link::InputNumber,
+};
 use crate::sse;
 
 /// The most bytes that are handed out at once: what is handed out nobody counts any more.

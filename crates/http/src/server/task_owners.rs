@@ -18,10 +18,12 @@ use rescind_proto::{
 
 use super::{
     HttpServer, LinkKey, SessionKey, Sessions, StreamKey,
-    owner::Owner,
+    door::{
+        owner::Owner,
+        strict::{Ambiguous, elements, only, only_text, text},
+    },
     posted::{Edit, Meta},
     stream::Stream,
-    strict::{Ambiguous, elements, only, only_text, text},
 };
 
 /// The most tasks whose owners are remembered.

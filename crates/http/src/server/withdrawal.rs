@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 
 use rescind_proto::time::Instant;
 
-use super::{HttpServer, ReplyKey, SessionKey, access::Access, owner::Owner};
+use super::{
+    HttpServer, ReplyKey, SessionKey,
+    door::{access::Access, owner::Owner},
+};
 
 impl HttpServer {
     /// From now on these tokens are good. `access` is of the same kind as that of the settings; of another, nothing happens.

@@ -5,11 +5,13 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header, reque
 use rescind_proto::error_code;
 
 use super::{
-    HttpServerConfig, credentials, discovery,
+    Door,
+    asker::Asker,
+    credentials,
     holder::{Holder, client_of, holder_of},
     hosts::without_port,
-    issuer::keyring::Keyring,
-    owner::Asker,
+    owner::Owner,
+    pages,
     refusal::Refusal,
 };
 use crate::mirror::tools::Param;
@@ -19,9 +21,9 @@ pub(crate) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id")
 /// The header that names a revision.
 pub(crate) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 /// The header that repeats the method (2026-07-28).
-pub(super) const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+pub(crate) const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 /// The header that repeats the tool, prompt or resource (2026-07-28).
-pub(super) const NAME: HeaderName = HeaderName::from_static("mcp-name");
+pub(crate) const NAME: HeaderName = HeaderName::from_static("mcp-name");
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 
 /// What a request asks for.
@@ -61,41 +63,44 @@ pub(crate) struct Head<'a> {
     pub(crate) origin: Option<&'a HeaderValue>,
 }
 
-impl<'a> Head<'a> {
-    /// Reads a head, and refuses what may not ask here.
-    pub(crate) fn read(parts: &'a Parts, config: &HttpServerConfig, keyring: &Keyring) -> Result<Self, Refusal> {
-        let Parts { method, uri, headers, extensions, .. } = parts;
-        let origin = headers.get(header::ORIGIN);
-        config.hosts.check(parts)?;
-        if let Some(origin) = origin {
-            check_origin(origin, config)?;
+impl<'a> Verb<'a> {
+    /// Reads what a request asks for. Refuses what is for another server, from the page of another, or not served.
+    pub(super) fn read(parts: &'a Parts, door: &Door<'_>) -> Result<Self, Refusal> {
+        let Parts { method, uri, headers, .. } = parts;
+        door.hosts.check(parts)?;
+        if let Some(origin) = headers.get(header::ORIGIN) {
+            check_origin(origin, door.origins)?;
         }
-        let passes = config.passes_credentials();
-        let describes = config.access.is_page(uri.path(), config.path.as_deref());
-        let is_page = describes || passes && discovery::is_page(uri.path());
-        if !is_page && config.path.as_deref().is_some_and(|path| path != uri.path()) {
+        let describes = door.access.is_page(uri.path(), door.path);
+        let is_page = describes || door.passes_credentials && pages::is_page(uri.path());
+        if let Some(path) = door.path.filter(|path| !is_page && *path != uri.path()) {
             let text = format!(
-                "the endpoint is {} here, and serves no other path; HttpServerConfig::path says which, or --path of rescind \
-                 serve",
-                config.path.as_deref().unwrap_or_default()
+                "the endpoint is {path} here, and serves no other path; HttpServerConfig::path says which, or --path of rescind \
+                 serve"
             );
             return Err(Refusal::new(StatusCode::NOT_FOUND, error_code::INVALID_REQUEST, text));
         }
-        let verb = match *method {
-            Method::GET if describes => Verb::Describe,
-            Method::GET if is_page => Verb::Discover(uri.path()),
-            Method::POST if !is_page => Verb::Post,
-            Method::GET => Verb::Get,
-            Method::DELETE if !is_page => Verb::Delete,
-            Method::OPTIONS => Verb::Options,
-            _ => return Err(not_allowed("only POST, GET and DELETE are served")),
-        };
-        // A browser sends no credentials with its question whether it may ask, and nobody has any before he has read how.
-        let owner = match verb {
-            Verb::Options | Verb::Describe => None,
-            Verb::Post | Verb::Get | Verb::Delete | Verb::Discover(_) => config.access.check(headers, keyring)?,
-        };
-        let text = |name| only(headers, &name);
+        match *method {
+            Method::GET if describes => Ok(Self::Describe),
+            Method::GET if is_page => Ok(Self::Discover(uri.path())),
+            Method::POST if !is_page => Ok(Self::Post),
+            Method::GET => Ok(Self::Get),
+            Method::DELETE if !is_page => Ok(Self::Delete),
+            Method::OPTIONS => Ok(Self::Options),
+            _ => Err(not_allowed("only POST, GET and DELETE are served")),
+        }
+    }
+}
+
+impl<'a> Head<'a> {
+    /// Reads the rest of a head whose owner is established, and refuses one whose request could not be served.
+    pub(super) fn read(
+        parts: &'a Parts,
+        verb: Verb<'a>,
+        owner: Option<Owner>,
+        door: &Door<'_>,
+    ) -> Result<Self, Refusal> {
+        let Parts { headers, extensions, .. } = parts;
         if verb == Verb::Post {
             check_content(headers)?;
         }
@@ -104,11 +109,13 @@ impl<'a> Head<'a> {
             let text = "a GET must accept text/event-stream";
             return Err(Refusal::new(StatusCode::NOT_ACCEPTABLE, error_code::INVALID_REQUEST, text));
         }
+        let credentials = if door.passes_credentials { credentials::read(headers)? } else { None };
+        let text = |name| only(headers, &name);
         Ok(Self {
             verb,
-            holder: holder_of(owner.as_ref(), extensions, config.parts_addresses),
-            client: client_of(owner.as_ref(), extensions, config.parts_addresses),
-            asker: Asker { owner, credentials: if passes { credentials::read(headers)? } else { None } },
+            holder: holder_of(owner.as_ref(), extensions, door.parts_addresses),
+            client: client_of(owner.as_ref(), extensions, door.parts_addresses),
+            asker: Asker { owner, credentials },
             session: text(SESSION),
             version: text(VERSION),
             last_event: text(LAST_EVENT),
@@ -116,7 +123,7 @@ impl<'a> Head<'a> {
             name: text(NAME),
             headers,
             takes_events,
-            origin,
+            origin: headers.get(header::ORIGIN),
         })
     }
 
@@ -168,11 +175,11 @@ pub(crate) fn not_allowed(text: &str) -> Refusal {
     refusal.with_header(header::ALLOW, HeaderValue::from_static("POST, GET, DELETE"))
 }
 
-fn check_origin(origin: &HeaderValue, config: &HttpServerConfig) -> Result<(), Refusal> {
+fn check_origin(origin: &HeaderValue, origins: &[Box<str>]) -> Result<(), Refusal> {
     let origin = origin.to_str().unwrap_or_default();
     let host = origin.split_once("://").map(|(_, authority)| without_port(authority));
     let is_loopback = host.is_some_and(|host| matches!(host, "localhost" | "127.0.0.1" | "[::1]"));
-    if is_loopback || config.origins.iter().any(|known| known.eq_ignore_ascii_case(origin)) {
+    if is_loopback || origins.iter().any(|known| known.eq_ignore_ascii_case(origin)) {
         return Ok(());
     }
     let text = "pages of this origin may not use this server (Origin)";

@@ -8,7 +8,7 @@ use ring::signature::{
     ECDSA_P256_SHA256_FIXED, ED25519, RSA_PKCS1_2048_8192_SHA256, RsaPublicKeyComponents, UnparsedPublicKey,
 };
 
-use crate::server::strict::{decode, elements, text, texts};
+use crate::server::door::strict::{decode, elements, text, texts};
 
 /// The most keys that are kept, the first ones. Issuers have two or three.
 const MAX_KEYS: usize = 64;

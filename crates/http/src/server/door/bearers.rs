@@ -3,7 +3,7 @@
 use core::fmt;
 use std::collections::BTreeMap;
 
-use super::{access::TokenDigest, owner::Owner};
+use super::{owner::Owner, token::TokenDigest};
 
 /// Owners by their tokens. It holds no token, and shows none.
 #[derive(Clone)]

@@ -26,7 +26,7 @@ pub struct ClientConnection(pub u64);
 pub(crate) fn holder_of(owner: Option<&Owner>, extensions: &Extensions, parts_addresses: bool) -> Holder {
     let address = || extensions.get::<ClientAddress>().filter(|_| parts_addresses);
     match (owner, address()) {
-        (Some(owner), _) => owner.as_holder(),
+        (Some(owner), _) => Holder::Owner(owner.shared_name()),
         (None, Some(ClientAddress(address))) => Holder::at(*address),
         (None, None) => Holder::Anyone,
     }

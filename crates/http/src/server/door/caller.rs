@@ -13,13 +13,13 @@ use rescind::peer::{
     transport::Attachment,
 };
 
-use super::{Owner, holder::Holder};
+use super::{holder::Holder, owner::Owner};
 
 /// The caller of a request that came over HTTP: its owner, and the extensions of the HTTP request that carried it. There the
 /// middleware of an application leaves what it knows: who has signed in, for instance.
 ///
 /// A handler takes it as a parameter, or asks its context ([`Caller::of`]). Where nothing is known of the caller, because no
-/// middleware has left anything and there are no [owners](super::Access), it is empty.
+/// middleware has left anything and there are no [owners](crate::server::Access), it is empty.
 ///
 /// A call in several rounds (2026-07-28) has the caller of its first one.
 #[derive(Clone, Default)]
@@ -58,7 +58,7 @@ impl Caller {
         context.attachment::<Self>().cloned().unwrap_or_default()
     }
 
-    /// The owner that the token of the request names ([`Access::Owners`](super::Access), [`Access::Issuer`](super::Access)).
+    /// The owner that the token of the request names ([`Access::Owners`](crate::server::Access), [`Access::Issuer`](crate::server::Access)).
     #[must_use]
     pub const fn owner(&self) -> Option<&Owner> {
         self.owner.as_ref()

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rescind_proto::json;
 
 use super::key_set::{Algorithm, KeySet};
-use crate::server::{
+use crate::server::door::{
     owner::Owner,
     strict::{decode, only, text, texts},
 };

@@ -8,10 +8,8 @@
 use core::fmt;
 use std::sync::Arc;
 
-use super::{credentials::Credentials, holder::Holder};
-
 /// Whose sessions and requests are kept apart from all others': a name from the operator's list, or the subject of a token
-/// that an issuer has signed ([`Access`](super::Access)).
+/// that an issuer has signed ([`Access`](crate::server::Access)).
 ///
 /// It is shown to the operator. It is no secret, and says nothing of the token.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,31 +31,14 @@ impl Owner {
         &self.0
     }
 
-    /// The owner as one for whom something is held.
-    pub(crate) fn as_holder(&self) -> Holder {
-        Holder::Owner(Arc::clone(&self.0))
+    /// The name, shared.
+    pub(super) fn shared_name(&self) -> Arc<str> {
+        Arc::clone(&self.0)
     }
 }
 
 impl fmt::Debug for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Owner").field(&&*self.0).finish()
-    }
-}
-
-/// Who asks, as far as is known here. Requests outside a session share a link only with those of the same.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Asker {
-    /// As his token says; `None` where all who may ask are one.
-    pub(crate) owner: Option<Owner>,
-    /// What he shows to the server behind, where that is to judge it.
-    pub(crate) credentials: Credentials,
-}
-
-impl Asker {
-    /// Bytes of memory that it takes beside itself.
-    pub(crate) fn heap_bytes(&self) -> usize {
-        let owner = self.owner.as_ref().map_or(0, |owner| owner.name().len());
-        owner + self.credentials.as_ref().map_or(0, http::HeaderValue::len)
     }
 }

@@ -24,7 +24,7 @@ use super::{owner::Owner, refusal::Refusal};
 const PAGE: &str = "/.well-known/oauth-protected-resource";
 
 /// Signed tokens (JWT, RFC 9068) of one issuer: RS256, ES256 and EdDSA, by keys that its driver fetches
-/// ([`KeysWanted`](super::HttpServerEvent::KeysWanted)).
+/// ([`KeysWanted`](crate::server::HttpServerEvent::KeysWanted)).
 ///
 /// A token must be of this issuer and for this audience, not be expired, and name its subject, who is the owner. The
 /// subject is needed: the name of a client in its place could be that of a person.

@@ -1,0 +1,80 @@
+//! The door: who may ask, and as whom. It knows requests by their heads, and knows nothing of links, sessions and streams.
+
+pub(crate) mod access;
+pub(crate) mod asker;
+pub(crate) mod bearers;
+pub(crate) mod caller;
+pub(crate) mod credentials;
+pub(crate) mod head;
+pub(crate) mod holder;
+pub(crate) mod hosts;
+pub(crate) mod issuer;
+pub(crate) mod owner;
+mod pages;
+pub(crate) mod refusal;
+pub(crate) mod strict;
+pub(crate) mod token;
+
+use http::request::Parts;
+use rescind_proto::time::Instant;
+
+use access::Access;
+use head::{Head, Verb};
+use hosts::Hosts;
+use issuer::keyring::Keyring;
+use refusal::Refusal;
+
+/// Whom a server admits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Door<'a> {
+    /// The only path that is served; `None` for every path.
+    pub(crate) path: Option<&'a str>,
+    pub(crate) hosts: &'a Hosts,
+    /// Origins whose pages may ask, beside those of loopback.
+    pub(crate) origins: &'a [Box<str>],
+    pub(crate) access: &'a Access,
+    /// The server behind judges `Authorization`.
+    pub(crate) passes_credentials: bool,
+    /// Addresses tell clients apart.
+    pub(crate) parts_addresses: bool,
+}
+
+/// What the door says of a request.
+#[derive(Debug)]
+pub(crate) enum Judgement<'a> {
+    Admitted(Head<'a>),
+    Refused(Refusal),
+    /// The key that has signed its token may still come. The request is to be judged again then.
+    WaitsForKeys,
+}
+
+impl Door<'_> {
+    /// Judges a request by its head. Unless it `may_wait`, it is judged by the keys that are known.
+    pub(crate) fn judge<'a>(
+        &self,
+        now: Instant,
+        parts: &'a Parts,
+        keyring: &mut Keyring,
+        may_wait: bool,
+    ) -> Judgement<'a> {
+        let verb = match Verb::read(parts, self) {
+            Ok(verb) => verb,
+            Err(refusal) => return Judgement::Refused(refusal),
+        };
+        let owner = match verb {
+            // A browser sends no credentials with its question whether it may ask, and a client has none before it has read
+            // how to sign in.
+            Verb::Options | Verb::Describe => Ok(None),
+            Verb::Post | Verb::Get | Verb::Delete | Verb::Discover(_) => {
+                if may_wait && self.access.awaits_key(now, &parts.headers, keyring) {
+                    return Judgement::WaitsForKeys;
+                }
+                self.access.check(&parts.headers, keyring)
+            }
+        };
+        match owner.and_then(|owner| Head::read(parts, verb, owner, self)) {
+            Ok(head) => Judgement::Admitted(head),
+            Err(refusal) => Judgement::Refused(refusal),
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! How HTTP requests come in: what the door says of each, and what waits until keys can judge it.
+
+use core::{
+    fmt,
+    hash::{Hash, Hasher},
+};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::request::Parts;
+use rescind_proto::time::Instant;
+
+use super::{
+    HttpServer, HttpServerEvent, ReplyKey,
+    door::{
+        Judgement,
+        access::Access,
+        caller::Caller,
+        head::{Head, Verb},
+        issuer::key_set::KeySet,
+        refusal::Refusal,
+    },
+    reply::Reply,
+};
+
+/// The most requests that wait for keys.
+const MAX_WAITING: usize = 256;
+
+/// A request that waits for the keys which judge its token. It is kept as it came.
+#[derive(Clone)]
+pub(crate) struct Unjudged {
+    reply: ReplyKey,
+    head: Parts,
+    /// Its body, if that was at hand; otherwise it is read once the head is judged.
+    body: Option<Bytes>,
+}
+
+impl Unjudged {
+    /// Bytes of memory that it holds.
+    pub(crate) fn held(&self) -> usize {
+        let headers: usize = self.head.headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+        size_of::<Self>() + headers + self.body.as_ref().map_or(0, Bytes::len)
+    }
+
+    /// Feeds what decides its future into a hasher.
+    pub(crate) fn hash_state(&self, state: &mut impl Hasher) {
+        self.body.hash(state);
+    }
+}
+
+impl fmt::Debug for Unjudged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Unjudged").field("reply", &self.reply).finish_non_exhaustive()
+    }
+}
+
+impl HttpServer {
+    /// Takes in an HTTP request whose body is at hand, and names its response. `body` is empty for a request without one. A
+    /// request whose body must be waited for begins with [`handle_head`](Self::handle_head).
+    pub fn handle_request(&mut self, now: Instant, head: &Parts, body: &[u8]) -> ReplyKey {
+        self.compact_timers();
+        let key = ReplyKey(self.allocate_key());
+        self.enter(now, key, head, Some(body), !self.is_draining);
+        key
+    }
+
+    /// Judges the head of a request before its body is read, and names its response. If
+    /// [`poll_head`](Self::poll_head) has a response, the request is refused, and the body need not be read; otherwise
+    /// [`wants_body`](Self::wants_body) says whether it is to be read now.
+    pub fn handle_head(&mut self, now: Instant, head: &Parts) -> ReplyKey {
+        self.compact_timers();
+        let key = ReplyKey(self.allocate_key());
+        self.enter(now, key, head, None, !self.is_draining);
+        key
+    }
+
+    /// Whether the machine judges tokens by the time of day, which its driver then supplies
+    /// ([`supply_time`](Self::supply_time)).
+    #[must_use]
+    pub const fn needs_time(&self) -> bool {
+        matches!(self.config.access, Access::Issuer(_))
+    }
+
+    /// Supplies the time of day, as the time since 1970 (UTC); best before each request.
+    pub const fn supply_time(&mut self, since_1970: Duration) {
+        self.keyring.supply_time(since_1970);
+    }
+
+    /// Takes in the keys of the issuer, wanted ([`KeysWanted`](HttpServerEvent::KeysWanted)) or not; `None` if they could not
+    /// be fetched: then the keys that were known are kept.
+    pub fn handle_keys(&mut self, now: Instant, keys: Option<KeySet>) {
+        self.keyring.supply(now, keys);
+        for Unjudged { reply, head, body } in core::mem::take(&mut self.unjudged) {
+            // Its client may have gone meanwhile.
+            if self.replies.contains_key(&reply) {
+                self.enter(now, reply, &head, body.as_deref(), false);
+            }
+        }
+    }
+
+    /// Has a request judged, and does what the door says. Without `body`, that is read once the request is admitted.
+    pub(crate) fn enter(&mut self, now: Instant, key: ReplyKey, parts: &Parts, body: Option<&[u8]>, may_wait: bool) {
+        let judgement = self.config.door().judge(now, parts, &mut self.keyring, may_wait);
+        if self.keyring.poll_wanted() {
+            self.report(HttpServerEvent::KeysWanted);
+        }
+        let refused = match (judgement, body) {
+            (Judgement::Admitted(head), Some(body)) => return self.take_in(now, key, &head, parts, body),
+            (Judgement::Admitted(head), None) => return self.await_body(now, key, head, parts),
+            (Judgement::Refused(refusal), _) => Err(refusal),
+            (Judgement::WaitsForKeys, _) => self.keep_unjudged(key, parts, body),
+        };
+        self.replies.insert(key, Reply::new(false, None));
+        match (refused, body) {
+            (Ok(()), _) => {}
+            (Err(refusal), Some(_)) => self.refuse(key, refusal),
+            (Err(refusal), None) => self.refuse_unread(key, refusal),
+        }
+    }
+
+    /// Keeps a request until keys can judge it.
+    fn keep_unjudged(&mut self, reply: ReplyKey, head: &Parts, body: Option<&[u8]>) -> Result<(), Refusal> {
+        let unjudged = Unjudged { reply, head: head.clone(), body: body.map(Bytes::copy_from_slice) };
+        let bytes: usize = self.unjudged.iter().map(Unjudged::held).sum();
+        if self.unjudged.len() >= MAX_WAITING || bytes + unjudged.held() > self.config.max_input {
+            return Err(self.overloaded("too many requests wait for the keys of the issuer"));
+        }
+        self.unjudged.push(unjudged);
+        Ok(())
+    }
+
+    /// Handles a request that was admitted.
+    fn take_in(&mut self, now: Instant, key: ReplyKey, head: &Head<'_>, parts: &Parts, body: &[u8]) {
+        let mut reply = Reply::new(head.takes_events, head.origin.cloned());
+        reply.holder = head.holder.clone();
+        reply.client = head.client.clone();
+        reply.caller = Caller::read(parts, head.asker.owner.as_ref());
+        self.replies.insert(key, reply);
+        let done = self.check_replies().and_then(|()| match head.verb {
+            Verb::Post => self.handle_post(now, key, head, body),
+            Verb::Get => self.handle_get(now, key, head),
+            Verb::Delete => self.handle_delete(now, key, head),
+            Verb::Options => {
+                self.allow_page(key);
+                Ok(())
+            }
+            Verb::Discover(path) => self.want_page(key, path),
+            Verb::Describe => {
+                self.describe(key);
+                Ok(())
+            }
+        });
+        if let Err(refusal) = done {
+            self.refuse(key, refusal);
+        }
+        self.report_reply(key);
+        self.bound_unread(now);
+    }
+
+    /// Checks that no more requests are being answered than may be.
+    pub(crate) fn check_replies(&self) -> Result<(), Refusal> {
+        if self.replies.len() > self.config.max_replies {
+            return Err(self.overloaded("too many HTTP requests at once"));
+        }
+        Ok(())
+    }
+}
