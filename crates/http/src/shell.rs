@@ -5,7 +5,6 @@ mod body;
 #[cfg(feature = "client")]
 pub mod client;
 mod endpoint;
-mod link;
 mod listener;
 mod pool;
 mod room;
@@ -14,8 +13,7 @@ mod service;
 mod turns;
 
 pub use body::ResponseBody;
-pub use endpoint::{Endpoint, OpenedLink, WantedPage};
-pub use link::HttpLink;
+pub use endpoint::{Endpoint, HttpLink, OpenedLink, WantedPage};
 pub use listener::{Listener, ListenerConfig};
 pub use pool::Pool;
 pub use service::Respond;

@@ -19,12 +19,9 @@ use super::{
     failure::Failure,
     fetch::{Fetch, OneWay, OneWayKind, Phase},
     headers,
-    session::SessionState,
+    session::{INITIALIZED, SessionState},
     stream::{CallKind, CallState, Purpose, Stage, Stream, Waiting},
 };
-
-/// The notification that ends a handshake.
-pub(crate) const INITIALIZED: &str = "notifications/initialized";
 
 impl HttpClient {
     /// Takes in a message of the local client, with or without a line break.

@@ -18,10 +18,12 @@ use super::{
     failure::Failure,
     fetch::{OneWayKind, Phase, Role},
     headers::{self, Origin},
-    send::INITIALIZED,
     stream::{CallKind, CallState, Purpose, Stage, Stream, Waiting},
     words,
 };
+
+/// The notification that ends a handshake.
+pub(crate) const INITIALIZED: &str = "notifications/initialized";
 
 /// What is known of the session.
 #[derive(Clone, Debug, Default)]

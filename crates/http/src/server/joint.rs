@@ -22,8 +22,7 @@ use super::{
     door::asker::Asker,
     link::LinkUse,
     posted::{Meta, line, splice, text},
-    receive::HANDSHAKE,
-    session::Session,
+    session::{HANDSHAKE, Session},
 };
 
 /// The link that sessions share.
@@ -97,6 +96,10 @@ impl Joint {
             Self::Closed => None,
             Self::Asked { link, .. } | Self::Open { link, .. } => Some(*link),
         }
+    }
+
+    pub(crate) fn close(&mut self) {
+        *self = Self::Closed;
     }
 
     fn joining(&self) -> &[Joining] {

@@ -7,7 +7,8 @@
 
 use rescind_proto::{dialect::mcp, json};
 
-use super::task_owners::RELATED;
+/// Where in `_meta` a message names the task that it is about (TASK-10).
+pub(crate) const RELATED: &str = "io.modelcontextprotocol/related-task";
 
 /// What is read in an object of a message. What lies in its other members, such as arguments, is payload.
 struct Read {

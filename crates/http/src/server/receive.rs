@@ -24,7 +24,7 @@ use super::{
     link::{InputNumber, LinkUse},
     posted::{Edit, Meta, Posted, check_look_alikes, check_names, line, text, unreadable},
     renamed::Known,
-    session::Session,
+    session::{HANDSHAKE, Session},
     stateless,
     stream::{Stream, Waiting},
     task_owners,
@@ -510,9 +510,6 @@ impl HttpServer {
         }
     }
 }
-
-/// The request that opens a session.
-pub(crate) const HANDSHAKE: &str = "initialize";
 
 /// What was done with a notification.
 #[derive(Debug)]

@@ -21,12 +21,14 @@ use super::{
         owner::Owner,
         refusal::Refusal,
     },
-    joint::Joint,
     link::{Link, LinkUse},
     renamed::{Known, Renamed},
     stream::{Place, Stream},
 };
 use crate::sse;
+
+/// The request that opens a session.
+pub(crate) const HANDSHAKE: &str = "initialize";
 
 /// The number of the stream that opens a session.
 pub(crate) const HANDSHAKE_STREAM: u64 = 1;
@@ -299,7 +301,8 @@ impl HttpServer {
         match serves {
             LinkUse::Session(session) => self.forget_session(now, session),
             LinkUse::Sessions => {
-                (self.joint, self.log_level) = (Joint::Closed, None);
+                self.joint.close();
+                self.log_level = None;
                 let sessions: Vec<SessionKey> = self.sessions.keys().copied().collect();
                 sessions.into_iter().for_each(|session| self.forget_session(now, session));
                 self.end_streams(now, key);

@@ -22,6 +22,7 @@ use super::{
         owner::Owner,
         strict::{Ambiguous, elements, only, only_text, text},
     },
+    look_alike::RELATED,
     posted::{Edit, Meta},
     stream::Stream,
 };
@@ -192,9 +193,6 @@ impl HttpServer {
         Some(self.sessions.iter().filter(|(_, session)| is_his(session)).map(|(key, _)| *key).collect())
     }
 }
-
-/// Where in `_meta` a message names the task that it is about (TASK-10).
-pub(crate) const RELATED: &str = "io.modelcontextprotocol/related-task";
 
 #[cfg(test)]
 mod tests {

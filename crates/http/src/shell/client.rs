@@ -4,8 +4,8 @@
 mod authorizer;
 mod connect;
 mod discovery;
-mod fetch;
 mod issuer_keys;
+mod request_body;
 mod requests;
 mod resolver;
 mod shared;

@@ -6,6 +6,8 @@
 //! The clock is set once, and not in every step: timers of what is over stay in their lanes until they are due. A step asks
 //! only whether some timer, needed or not, is sooner than what the clock waits for.
 
+mod link;
+
 use std::{
     collections::VecDeque,
     convert::Infallible,
@@ -24,11 +26,10 @@ use rescind::peer::{Builder, transport::Credentials};
 use rescind_proto::time::Instant;
 use tokio::{sync::Notify, task::JoinSet};
 
-use super::{
-    link::{self, HttpLink},
-    seed,
-};
+use super::seed;
 use crate::server::{Access, HttpServer, HttpServerConfig, HttpServerEvent, KeySet, LinkKey, Owner, ReplyKey};
+
+pub use link::HttpLink;
 
 /// An endpoint of Streamable HTTP: serves HTTP requests, and opens links for what is to answer them.
 ///

@@ -41,7 +41,7 @@ use tokio::{
 use tower_service::Service;
 
 use super::{
-    fetch::RequestBody,
+    request_body::RequestBody,
     resolver::{Guard, Resolver},
 };
 use crate::client::Lane;

@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 
 use super::{
     connect::{self, ConnectConfig, ConnectError, Sender},
-    fetch::RequestBody,
+    request_body::RequestBody,
 };
 use crate::{
     client::{HttpClientConfig, Lane, headers},

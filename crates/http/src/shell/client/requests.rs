@@ -8,7 +8,7 @@ use http_body_util::BodyExt;
 
 use super::{
     connect::{self, ConnectConfig, ConnectError, Sender},
-    fetch::RequestBody,
+    request_body::RequestBody,
 };
 use crate::client::{Lane, headers};
 

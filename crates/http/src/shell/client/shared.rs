@@ -3,6 +3,8 @@
 //! The lock is held for one step of the machine and never across an await. After each step, with the lock free, those are
 //! woken whom it concerns.
 
+mod fetch;
+
 use std::{
     collections::HashMap,
     fmt,
@@ -16,7 +18,7 @@ use rescind::peer::transport::SigningIn;
 use rescind_proto::time::Instant;
 use tokio::{runtime::Handle, sync::Notify, task::AbortHandle};
 
-use super::{authorizer::Authorizer, connect::Sender, fetch};
+use super::{authorizer::Authorizer, connect::Sender, request_body::Gate};
 use crate::client::{FetchKey, HttpClient, HttpClientEvent, HttpClientNotice, LocalMessage, headers::Origin};
 
 /// Who is told what no message tells.
@@ -108,11 +110,6 @@ impl Shared {
         });
     }
 
-    /// Records that a request is about to leave; `false` if it must not.
-    pub(super) fn handle_written(self: &Arc<Self>, key: FetchKey) -> bool {
-        self.step(|client, now| client.handle_written(now, key))
-    }
-
     /// The next message for the local client.
     pub(super) fn poll_message(self: &Arc<Self>, cx: &Context<'_>) -> Poll<Option<LocalMessage>> {
         self.with(|state, _| match state.client.poll_message() {
@@ -202,6 +199,12 @@ impl Shared {
             notices.into_iter().for_each(on_notice);
         }
         done
+    }
+}
+
+impl Gate for Shared {
+    fn may_leave(self: Arc<Self>, key: FetchKey) -> bool {
+        self.step(|client, now| client.handle_written(now, key))
     }
 }
 

@@ -5,74 +5,24 @@
 //! person is asked only for what the local client waits for (`HttpClient::is_awaited`).
 
 use std::{
-    fmt, io,
-    pin::{Pin, pin},
+    pin::pin,
     sync::{Arc, Weak},
-    task::{Context, Poll},
 };
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, header, response::Parts};
-use http_body::{Body, Frame, SizeHint};
+use http_body::Body;
 use hyper::body::Incoming;
 
 use super::{
-    authorizer::{RefusedRequest, Renewal},
-    connect,
-    shared::Shared,
+    super::{
+        authorizer::{RefusedRequest, Renewal},
+        connect,
+        request_body::{Gate, RequestBody},
+    },
+    Shared,
 };
 use crate::client::{FetchKey, Lane};
-
-/// The body of a request. The machine is asked before its bytes leave.
-pub(super) struct RequestBody {
-    bytes: Option<Bytes>,
-    /// What it belongs to, and whose machine that is; `None` for one that belongs to none.
-    fetch: Option<(FetchKey, Weak<Shared>)>,
-}
-
-impl RequestBody {
-    /// No body.
-    pub(super) const fn none() -> Self {
-        Self { bytes: None, fetch: None }
-    }
-
-    /// The body of a request that no machine has made, and that is never withdrawn.
-    pub(super) fn of_nobody(bytes: Bytes) -> Self {
-        Self { bytes: (!bytes.is_empty()).then_some(bytes), fetch: None }
-    }
-}
-
-impl Body for RequestBody {
-    type Data = Bytes;
-    type Error = io::Error;
-
-    fn poll_frame(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        let this = self.get_mut();
-        let Some(bytes) = this.bytes.take() else { return Poll::Ready(None) };
-        let fetch = this.fetch.as_ref();
-        let may_leave =
-            fetch.is_none_or(|(key, shared)| shared.upgrade().is_some_and(|shared| shared.handle_written(*key)));
-        Poll::Ready(Some(if may_leave {
-            Ok(Frame::data(bytes))
-        } else {
-            Err(io::Error::new(io::ErrorKind::ConnectionAborted, "the request was withdrawn"))
-        }))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.bytes.is_none()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.bytes.as_ref().map_or(0, Bytes::len) as u64)
-    }
-}
-
-impl fmt::Debug for RequestBody {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RequestBody").finish_non_exhaustive()
-    }
-}
 
 /// Performs a request, and tells the machine what comes of it. Dropping it drops the response, too, and any wait for a token.
 pub(super) async fn perform(shared: Arc<Shared>, key: FetchKey, request: Request<Bytes>, lane: Lane) {
@@ -137,10 +87,8 @@ async fn send(
         };
         let mut request = Request::from_parts(head.clone(), ());
         request.headers_mut().extend(authorization.clone().map(|value| (header::AUTHORIZATION, value)));
-        let request = request.map(|()| RequestBody {
-            bytes: (!body.is_empty()).then(|| body.clone()),
-            fetch: Some((key, Arc::downgrade(shared))),
-        });
+        let gate: Weak<dyn Gate> = Arc::<Shared>::downgrade(shared);
+        let request = request.map(|()| RequestBody::of_fetch(body.clone(), key, gate));
         let response = shared.sender().send(request, lane).await.map_err(Unanswered::Broken)?;
         let status = response.status();
         let Some(authorizer) =

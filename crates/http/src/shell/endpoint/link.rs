@@ -14,7 +14,7 @@ use rescind::peer::{
 };
 use rescind_proto::id::RequestId;
 
-use super::endpoint::Endpoint;
+use super::Endpoint;
 use crate::server::{LinkInput, LinkKey, Owner};
 
 /// The messages of a link: those of a session's client, or of several clients that share it.
