@@ -27,26 +27,28 @@
 //!   meanwhile waits as for a program that takes nothing.
 
 mod asked_by;
-mod back_off;
+mod bounds;
 mod config;
 pub(crate) mod connections;
 mod credentials;
 mod discovery;
 pub(crate) mod door;
 mod entrance;
+mod event;
 mod fate;
 pub(crate) mod incoming;
 mod input;
 mod joint;
+mod keys;
 mod lane;
 mod link;
 mod look_alike;
 mod made_tasks;
-mod modern_only;
 mod passed_status;
 mod placement;
 mod places;
 mod posted;
+mod programs;
 mod proof;
 mod receive;
 mod renamed;
@@ -57,12 +59,13 @@ mod session;
 mod stateless;
 mod stream;
 mod task_owners;
+mod timers;
 mod unauthorized;
 mod unread;
 mod withdrawal;
 
 use core::num::NonZero;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use foldhash::fast::FixedState;
@@ -93,78 +96,26 @@ pub use door::{
     owner::Owner,
     token::TokenDigest,
 };
+pub use event::HttpServerEvent;
+pub use keys::{LinkKey, ReplyKey};
 pub use link::LinkInput;
 pub use placement::{Candidate, Load, place};
 pub use reply::{BodyChunk, ReplyBody};
 
-use back_off::BackOff;
 use door::{asker::Asker, head::SESSION, holder::Shares, issuer::keyring::Keyring, refusal::Refusal};
 use entrance::Unjudged;
+use event::Events;
 use incoming::Body;
 use joint::Joint;
-use lane::Lane;
+use keys::{SessionKey, StreamKey};
 use link::{Link, LinkUse};
 use made_tasks::MadeTasks;
-use modern_only::ModernOnly;
+use programs::{era::Shared, modern_only::ModernOnly, starts::Starts};
 use reply::Reply;
 use session::Session;
-use stateless::Shared;
 use stream::Stream;
 use task_owners::TaskOwners;
-
-/// Names an HTTP request and its response, as long as the machine lives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ReplyKey(NonZero<u64>);
-
-/// Names a link, as long as the machine lives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LinkKey(NonZero<u64>);
-
-/// Names a stream, as long as the machine lives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct StreamKey(NonZero<u64>);
-
-/// Names a session, as long as the machine lives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct SessionKey(NonZero<u64>);
-
-/// Something that the driver has to do.
-///
-/// It never grows: a driver of the server that left one out would leave a client waiting.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum HttpServerEvent {
-    /// A link was opened: a program is wanted behind it.
-    Opened {
-        /// The link.
-        link: LinkKey,
-        /// Its session's id; `None` if sessions share it, or stateless requests.
-        session: Option<Box<str>>,
-        /// To whom belongs what is said on it at first, as the value of `Authorization`.
-        credentials: Option<HeaderValue>,
-        /// Whose it is; `None` if owners share it, or are not told apart.
-        owner: Option<Owner>,
-    },
-    /// A page of the server behind is wanted, for [`handle_page`](HttpServer::handle_page).
-    PageWanted {
-        /// The response that is to have it.
-        reply: ReplyKey,
-        /// Its path.
-        path: Box<str>,
-    },
-    /// The keys of the [issuer](Access::Issuer) are wanted, for [`handle_keys`](HttpServer::handle_keys).
-    KeysWanted,
-    /// There is a head, or more of a body, for this response.
-    ReplyReady(ReplyKey),
-    /// There is input for this link.
-    InputReady(LinkKey),
-    /// A notification for one of several clients, which cannot be told apart, was dropped; or a message that is none.
-    Dropped {
-        /// Where it came from.
-        link: LinkKey,
-        /// Its method.
-        method: Box<str>,
-    },
-}
+use timers::Timers;
 
 /// The server's side of Streamable HTTP.
 ///
@@ -266,45 +217,24 @@ pub struct HttpServer {
     keyring: Keyring,
     /// Requests that wait for such keys.
     unjudged: Vec<Unjudged>,
-    /// When the program of several clients may be started.
-    back_off: BackOff,
-    /// Links whose program may not be started yet, by when it may.
-    resting: BTreeSet<(Instant, LinkKey)>,
+    starts: Starts,
     /// Cancels whose fate somebody waits to be told, by link and by the id that the program knows.
     cancels: HashMap<(LinkKey, RequestId), ReplyKey, FixedState>,
     /// What the server speaks, if it has shown that it knows no sessions.
     modern_only: Option<ModernOnly>,
-    events: VecDeque<HttpServerEvent>,
+    events: Events,
     next_key: NonZero<u64>,
     /// The id of the next session.
     session_id: Option<Box<str>>,
     /// No new session and no new request is taken.
     is_draining: bool,
-    /// Responses that may have to begin as a stream.
-    undecided: Lane<StreamKey>,
-    /// The same, while the server has said nothing to their client's credentials.
-    unproved: Lane<StreamKey>,
-    /// Open streams, each half a keep-alive.
-    keep_alive: Lane<ReplyKey>,
-    /// Sessions, each now and then.
-    upkeep: Lane<SessionKey>,
-    /// The link that sessions share, now and then.
-    joint_upkeep: Lane<LinkKey>,
-    /// Links of people without a session, each now and then.
-    link_upkeep: Lane<LinkKey>,
-    /// The question which era the server speaks, and the handshake of the link that sessions share.
-    ask: Lane<LinkKey>,
-    /// Responses that wait for the fate of a cancel.
-    fates: Lane<ReplyKey>,
-    /// Bodies that are being read, each now and then.
-    body_patience: Lane<ReplyKey>,
+    timers: Timers,
 }
 
 impl HttpServer {
     /// A server that has seen nothing.
     #[must_use]
     pub fn new(config: HttpServerConfig) -> Self {
-        let upkeep = config.idle.min(config.resume_within) / 4;
         Self {
             links: BTreeMap::new(),
             sessions: BTreeMap::new(),
@@ -326,23 +256,14 @@ impl HttpServer {
             ),
             keyring: Keyring::new(),
             unjudged: Vec::new(),
-            back_off: BackOff::default(),
-            resting: BTreeSet::new(),
+            starts: Starts::default(),
             cancels: HashMap::with_hasher(FixedState::with_seed(config.seed)),
             modern_only: None,
-            events: VecDeque::new(),
+            events: Events::default(),
             next_key: NonZero::<u64>::MIN,
             session_id: None,
             is_draining: false,
-            undecided: Lane::new(config.stream_after),
-            unproved: Lane::new(config.prove_within),
-            keep_alive: Lane::repeated(config.keep_alive / 2).with_slack(config.keep_alive / KEEP_ALIVE_SLACK),
-            upkeep: Lane::repeated(upkeep),
-            joint_upkeep: Lane::repeated(upkeep),
-            link_upkeep: Lane::repeated(config.idle / 4),
-            ask: Lane::new(config.ask_within),
-            fates: Lane::new(fate::FATE_WITHIN),
-            body_patience: Lane::repeated(config.body_patience),
+            timers: Timers::new(&config),
             config,
         }
     }
@@ -397,7 +318,7 @@ impl HttpServer {
     pub fn census(&self, link: LinkKey) -> Connected {
         let mut census = Connected::default();
         if self.links.get(&link).is_some_and(|link| link.serves.is_shared()) {
-            census.restarts = self.back_off.restarts;
+            census.restarts = self.starts.back_off.restarts;
         }
         match self.links.get(&link).map(|link| link.serves) {
             Some(LinkUse::Session(key)) => {
@@ -427,7 +348,7 @@ impl HttpServer {
         if is_whole {
             self.remove_reply(now, key);
         } else {
-            self.keep_alive.arm(now, key);
+            self.timers.keep_alive.arm(now, key);
         }
         Some(response)
     }
@@ -512,7 +433,7 @@ impl HttpServer {
         match serves {
             Some(LinkUse::Sessions) => self.restart_joint(now, key),
             Some(LinkUse::Stateless) if !self.config.parts_people() => {
-                self.back_off.end(now);
+                self.starts.back_off.end(now);
                 self.close_link(now, key);
             }
             Some(LinkUse::Session(_) | LinkUse::Stateless) | None => self.close_link(now, key),
@@ -523,69 +444,57 @@ impl HttpServer {
     /// When [`handle_timeout`](Self::handle_timeout) is next due.
     pub fn poll_timeout(&mut self) -> Option<Instant> {
         let Self { streams, replies, bodies, .. } = self;
-        self.undecided.skip(|key| is_undecided(streams, replies, key));
-        self.unproved.skip(|key| is_undecided(streams, replies, key));
-        self.keep_alive.skip(|key| replies.contains_key(&key));
-        self.fates.skip(|key| awaits_fate(replies, key));
-        self.body_patience.skip(|key| bodies.contains_key(&key));
+        self.timers.undecided.skip(|key| is_undecided(streams, replies, key));
+        self.timers.unproved.skip(|key| is_undecided(streams, replies, key));
+        self.timers.keep_alive.skip(|key| replies.contains_key(&key));
+        self.timers.fates.skip(|key| awaits_fate(replies, key));
+        self.timers.body_patience.skip(|key| bodies.contains_key(&key));
         self.earliest_timer()
     }
 
     /// The same at less cost, and perhaps sooner: also timers count that are not needed any more.
     #[must_use]
     pub fn earliest_timer(&self) -> Option<Instant> {
-        let lanes = [
-            self.undecided.next(),
-            self.unproved.next(),
-            self.keep_alive.next(),
-            self.upkeep.next(),
-            self.joint_upkeep.next(),
-            self.link_upkeep.next(),
-            self.ask.next(),
-            self.fates.next(),
-            self.body_patience.next(),
-            self.keyring.due(),
-            self.resting.first().map(|(at, _)| *at),
-        ];
-        lanes.into_iter().flatten().min()
+        let others = [self.keyring.due(), self.starts.next()];
+        self.timers.next().into_iter().chain(others.into_iter().flatten()).min()
     }
 
     /// Does what has become due.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.wake_resting(now);
-        while let Some(key) = self.undecided.pop(now).or_else(|| self.unproved.pop(now)) {
+        while let Some(key) = self.timers.undecided.pop(now).or_else(|| self.timers.unproved.pop(now)) {
             if is_undecided(&self.streams, &self.replies, key) {
                 self.begin(key);
             }
         }
-        while let Some(key) = self.keep_alive.pop(now) {
+        while let Some(key) = self.timers.keep_alive.pop(now) {
             let Some(reply) = self.replies.get_mut(&key) else { continue };
             if reply.tick() {
                 self.report_reply(key);
             }
-            self.keep_alive.arm(now, key);
+            self.timers.keep_alive.arm(now, key);
         }
-        while let Some(key) = self.upkeep.pop(now) {
+        while let Some(key) = self.timers.upkeep.pop(now) {
             self.keep_up(now, key);
         }
-        while let Some(key) = self.joint_upkeep.pop(now) {
+        while let Some(key) = self.timers.joint_upkeep.pop(now) {
             self.keep_up_joint(now, key);
         }
-        while let Some(key) = self.fates.pop(now) {
+        while let Some(key) = self.timers.fates.pop(now) {
             if awaits_fate(&self.replies, key) {
                 self.tell_fate(key, CancelFate::Unknown);
             }
         }
-        while let Some(key) = self.body_patience.pop(now) {
+        while let Some(key) = self.timers.body_patience.pop(now) {
             self.look_at_body(now, key);
         }
         if self.keyring.due().is_some_and(|due| due <= now) {
             self.handle_keys(now, None);
         }
-        while let Some(key) = self.link_upkeep.pop(now) {
+        while let Some(key) = self.timers.link_upkeep.pop(now) {
             self.keep_up_link(now, key);
         }
-        while let Some(key) = self.ask.pop(now) {
+        while let Some(key) = self.timers.ask.pop(now) {
             self.give_up_joint(now, key);
             if self.shared.is_asked(key) {
                 self.learn_era(now, false);
@@ -596,25 +505,21 @@ impl HttpServer {
 
     /// What the driver has to do next.
     pub fn poll_event(&mut self) -> Option<HttpServerEvent> {
-        let event = self.events.pop_front();
-        if event.is_none() && self.events.capacity() > SPARE_EVENTS {
-            self.events = VecDeque::new();
-        }
-        event
+        self.events.pop()
     }
 
     /// Drops timers of what is over, if they are many.
     fn compact_timers(&mut self) {
         let Self { streams, replies, sessions, links, joint, bodies, .. } = self;
-        self.undecided.compact(streams.len(), |key| streams.contains_key(&key));
-        self.unproved.compact(streams.len(), |key| streams.contains_key(&key));
-        self.keep_alive.compact(replies.len(), |key| replies.contains_key(&key));
-        self.fates.compact(self.cancels.len(), |key| awaits_fate(replies, key));
-        self.body_patience.compact(bodies.len(), |key| bodies.contains_key(&key));
-        self.upkeep.compact(sessions.len(), |key| sessions.contains_key(&key));
-        self.joint_upkeep.compact(1, |key| joint.link() == Some(key));
-        self.ask.compact(2, |key| links.contains_key(&key));
-        self.link_upkeep.compact(links.len(), |key| links.contains_key(&key));
+        self.timers.undecided.compact(streams.len(), |key| streams.contains_key(&key));
+        self.timers.unproved.compact(streams.len(), |key| streams.contains_key(&key));
+        self.timers.keep_alive.compact(replies.len(), |key| replies.contains_key(&key));
+        self.timers.fates.compact(self.cancels.len(), |key| awaits_fate(replies, key));
+        self.timers.body_patience.compact(bodies.len(), |key| bodies.contains_key(&key));
+        self.timers.upkeep.compact(sessions.len(), |key| sessions.contains_key(&key));
+        self.timers.joint_upkeep.compact(1, |key| joint.link() == Some(key));
+        self.timers.ask.compact(2, |key| links.contains_key(&key));
+        self.timers.link_upkeep.compact(links.len(), |key| links.contains_key(&key));
     }
 
     const fn allocate_key(&mut self) -> NonZero<u64> {
@@ -641,7 +546,7 @@ impl HttpServer {
         let Asker { owner, credentials } = asker.clone();
         self.links.insert(link, Link::new(serves, credentials.clone(), link.0, now, self.config.seed));
         if at > now {
-            self.resting.insert((at, link));
+            self.starts.rest(at, link);
         } else {
             self.report(HttpServerEvent::Opened { link, session, credentials, owner });
         }
@@ -658,7 +563,7 @@ impl HttpServer {
     }
 
     fn report(&mut self, event: HttpServerEvent) {
-        self.events.push_back(event);
+        self.events.push(event);
     }
 
     /// Has the driver look at a response, unless it is to look at it anyway.
@@ -718,12 +623,6 @@ impl HttpServer {
         self.bound_kept(session);
     }
 }
-
-/// Places for events that are kept when there are none.
-const SPARE_EVENTS: usize = 64;
-
-/// A keep-alive may come sooner by one in so many parts of its interval.
-const KEEP_ALIVE_SLACK: u32 = 512;
 
 /// What a page of an allowed origin may do.
 const ALLOWED: [(&str, &str); 3] = [

@@ -38,11 +38,11 @@ impl HttpServer {
             let place = self.find_place(now, asker, holder)?;
             self.take_place(now, place);
         }
-        let at = if parts_people { now } else { self.back_off.start(now) };
+        let at = if parts_people { now } else { self.starts.back_off.start(now) };
         let key = self.open_link_at(now, at, LinkUse::Stateless, None, asker);
         self.shared.links.insert(asker.clone(), key);
         if parts_people {
-            self.link_upkeep.arm(now, key);
+            self.timers.link_upkeep.arm(now, key);
         }
         Ok(key)
     }
@@ -63,7 +63,7 @@ impl HttpServer {
         if link.is_idle() && now.since(link.idle_since) >= self.config.idle && !self.shared.is_asked(key) {
             return self.end_link(now, key);
         }
-        self.link_upkeep.arm(now, key);
+        self.timers.link_upkeep.arm(now, key);
     }
 
     /// What is said next on a link belongs to these.
@@ -83,7 +83,7 @@ impl HttpServer {
     pub(crate) fn arm_undecided(&mut self, now: Instant, key: StreamKey) {
         let link = self.streams.get(&key).and_then(|stream| self.links.get(&stream.link));
         let is_proved = !self.config.passes_credentials() || link.is_some_and(|link| link.is_proved);
-        if is_proved { &mut self.undecided } else { &mut self.unproved }.arm(now, key);
+        if is_proved { &mut self.timers.undecided } else { &mut self.timers.unproved }.arm(now, key);
     }
 
     /// The server has said something for a stream. If that is under the present credentials of its link, they are good, or
@@ -103,7 +103,7 @@ impl HttpServer {
                 link.is_proved = true;
                 let (streams, replies) = (&self.streams, &self.replies);
                 let waiting = link.requests.values().filter(|key| is_undecided(streams, replies, **key));
-                waiting.for_each(|key| self.undecided.arm(now, *key));
+                waiting.for_each(|key| self.timers.undecided.arm(now, *key));
             }
         }
     }

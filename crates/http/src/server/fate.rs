@@ -30,7 +30,7 @@ impl HttpServer {
         if let Some(earlier) = self.cancels.insert(cancel, reply_key) {
             self.tell_fate(earlier, CancelFate::Unknown);
         }
-        self.fates.arm(now, reply_key);
+        self.timers.fates.arm(now, reply_key);
     }
 
     /// Answers who POSTed a cancel.

@@ -113,7 +113,7 @@ impl HttpServer {
             Ok(body) => {
                 self.body_shares.set(&body.holder, key, body.held());
                 self.bodies.insert(key, body);
-                self.body_patience.arm(now, key);
+                self.timers.body_patience.arm(now, key);
                 self.report_reply(key);
             }
             Err(refusal) => self.refuse_unread(key, refusal),
@@ -132,7 +132,7 @@ impl HttpServer {
         let Some(body) = self.bodies.get_mut(&key) else { return };
         if body.bytes.len() >= body.seen + MIN_PROGRESS {
             body.seen = body.bytes.len();
-            return self.body_patience.arm(now, key);
+            return self.timers.body_patience.arm(now, key);
         }
         let text = "the body of the request did not come in time";
         self.refuse_unread(key, Refusal::new(StatusCode::REQUEST_TIMEOUT, error_code::PARSE_ERROR, text));

@@ -153,7 +153,7 @@ impl HttpServer {
 
     /// Opens it, and has its program shake hands as soon as that may be started.
     pub(crate) fn open_joint(&mut self, now: Instant, former: Option<Bytes>) -> LinkKey {
-        let at = self.back_off.start(now);
+        let at = self.starts.back_off.start(now);
         let link = self.open_link_at(now, at, LinkUse::Sessions, None, &Asker::default());
         self.shake_hands(now, link, former);
         link
@@ -182,10 +182,10 @@ impl HttpServer {
             out.extend_from_slice(CLIENT.as_bytes());
         });
         self.joint = Joint::Asked { link, id, joining: Vec::new(), former };
-        if !self.is_resting(link) {
-            self.ask.arm(now, link);
+        if !self.starts.is_resting(link) {
+            self.timers.ask.arm(now, link);
         }
-        self.joint_upkeep.arm(now, link);
+        self.timers.joint_upkeep.arm(now, link);
     }
 
     /// Answers a session's handshake with what the program has said to ours, once it has.
@@ -284,7 +284,7 @@ impl HttpServer {
         {
             return self.end_link(now, key);
         }
-        self.joint_upkeep.arm(now, key);
+        self.timers.joint_upkeep.arm(now, key);
     }
 
     /// Ends a session that shares its program with others: what it has in flight is cancelled, and nothing else.

@@ -46,7 +46,7 @@ impl HttpServer {
         let has_task = task.is_some_and(|id| self.has_task(id, &head.headers));
         let has_asked = asked_by.is_some() && asked_by == self.config.pool_member;
         let (in_flight, sessions) = (self.in_flight(), self.sessions.len());
-        let load = Load { is_resting: !self.resting.is_empty(), in_flight, sessions };
+        let load = Load { is_resting: self.starts.next().is_some(), in_flight, sessions };
         Candidate { has_session, has_task, has_asked, load }
     }
 

@@ -5,16 +5,18 @@ use core::hash::{Hash, Hasher};
 use rescind_proto::time::Instant;
 
 use super::{
-    HttpServer, HttpServerEvent, LinkKey, ReplyKey, SessionKey, Sessions, StreamKey, awaits_fate,
+    HttpServer, LinkKey, ReplyKey, SessionKey, Sessions, StreamKey, awaits_fate,
     entrance::Unjudged,
     incoming::Body,
     is_undecided,
     joint::Joint,
     lane::Lane,
     link::{Link, LinkUse},
-    modern_only::ModernOnly,
+    programs::{
+        era::{Held, Question},
+        modern_only::ModernOnly,
+    },
     session::Session,
-    stateless::{Held, Question},
     stream::Stream,
 };
 
@@ -111,22 +113,14 @@ impl HttpServer {
     /// How many entries all tables hold. Zero once every link is closed, every response read and the longest timer past.
     #[must_use]
     pub fn residue(&self) -> usize {
-        let timers = self.undecided.len()
-            + self.unproved.len()
-            + self.link_upkeep.len()
-            + self.joint_upkeep.len()
-            + self.keep_alive.len()
-            + self.upkeep.len()
-            + self.ask.len()
-            + self.fates.len()
+        let timers = self.timers.len()
             + self.bodies.len()
             + self.body_shares.len()
             + self.stream_shares.len()
-            + self.body_patience.len()
             + self.pages.len()
             + self.keyring.due().iter().len()
             + self.unjudged.len()
-            + self.resting.len();
+            + self.starts.len();
         let tables =
             self.links.len() + self.sessions.len() + self.session_ids.len() + self.streams.len() + self.replies.len();
         tables + timers + self.cancels.len() + self.events.len() + self.shared.held().len()
@@ -142,25 +136,15 @@ impl HttpServer {
         let sessions: usize = self.sessions.values().map(Session::held).sum();
         let streams: usize = self.streams.values().map(Stream::held).sum();
         let replies: usize = self.replies.values().map(super::Reply::held).sum();
-        let timers = self.undecided.held()
-            + self.unproved.held()
-            + self.link_upkeep.held()
-            + self.keep_alive.held()
-            + self.upkeep.held()
-            + self.joint_upkeep.held()
-            + self.ask.held()
-            + self.fates.held()
-            + self.body_patience.held();
-        let resting = self.resting.len() * 2 * size_of::<(Instant, LinkKey)>();
         let waiting: usize = self.shared.held().iter().map(Held::held).sum();
         links
             + sessions
             + modern_only
-            + resting
+            + self.starts.held()
             + self.log_level.as_ref().map_or(0, bytes::Bytes::len)
             + streams
             + replies
-            + timers
+            + self.timers.held()
             + self.keyring.held()
             + self.unjudged.iter().map(Unjudged::held).sum::<usize>()
             + self.task_owners.held()
@@ -169,7 +153,7 @@ impl HttpServer {
             + self.body_shares.held()
             + self.stream_shares.held()
             + waiting
-            + self.events.capacity() * size_of::<HttpServerEvent>()
+            + self.events.held()
     }
 
     /// Bytes of all streams that their clients have not read, or may ask for again. Costs time in proportion to them.
@@ -210,19 +194,21 @@ impl HttpServer {
             reply.hash_state(state);
         }
         let Self { streams, replies, links, .. } = self;
-        hash_lane(&self.undecided, now, state, |key| {
+        hash_lane(&self.timers.undecided, now, state, |key| {
             is_undecided(streams, replies, key).then(|| self.rank_of_stream(key))
         });
-        hash_lane(&self.fates, now, state, |key| awaits_fate(replies, key).then(|| self.rank_of_reply(key)));
-        hash_lane(&self.unproved, now, state, |key| {
+        hash_lane(&self.timers.fates, now, state, |key| awaits_fate(replies, key).then(|| self.rank_of_reply(key)));
+        hash_lane(&self.timers.unproved, now, state, |key| {
             is_undecided(streams, replies, key).then(|| self.rank_of_stream(key))
         });
-        hash_lane(&self.link_upkeep, now, state, |key| {
+        hash_lane(&self.timers.link_upkeep, now, state, |key| {
             let link = links.get(&key).filter(|link| !link.is_closed)?;
             Some((self.rank_of_link(key), now.since(link.idle_since)))
         });
-        hash_lane(&self.keep_alive, now, state, |key| replies.contains_key(&key).then(|| self.rank_of_reply(key)));
-        hash_lane(&self.upkeep, now, state, |key| self.rank_of_session(key));
+        hash_lane(&self.timers.keep_alive, now, state, |key| {
+            replies.contains_key(&key).then(|| self.rank_of_reply(key))
+        });
+        hash_lane(&self.timers.upkeep, now, state, |key| self.rank_of_session(key));
         let mut shared: Vec<_> = self.shared.links.values().map(|link| self.rank_of_link(*link)).collect();
         shared.sort_unstable();
         shared.hash(state);
@@ -231,20 +217,20 @@ impl HttpServer {
             id.hash(state);
             for held in held {
                 let reply = replies.contains_key(&held.reply).then(|| self.rank_of_reply(held.reply));
-                (reply, &held.asker, held.body()).hash(state);
+                (reply, &held.asker, &held.body[..]).hash(state);
             }
         }
         self.joint.link().map(|link| self.rank_of_link(link)).hash(state);
         self.joint.hash_state(now, state);
-        hash_lane(&self.joint_upkeep, now, state, |key| (self.joint.link() == Some(key)).then_some(0));
+        hash_lane(&self.timers.joint_upkeep, now, state, |key| (self.joint.link() == Some(key)).then_some(0));
         let is_asked = |key| match self.links.get(&key)?.serves {
             LinkUse::Stateless => self.shared.is_asked(key).then_some(0),
             LinkUse::Sessions => matches!(self.joint, Joint::Asked { .. }).then_some(1),
             LinkUse::Session(_) => None,
         };
-        hash_lane(&self.ask, now, state, is_asked);
-        self.resting.iter().for_each(|(at, link)| (at.since(now), self.rank_of_link(*link)).hash(state));
-        self.back_off.hash_state(now, state);
+        hash_lane(&self.timers.ask, now, state, is_asked);
+        self.starts.iter().for_each(|(at, link)| (at.since(now), self.rank_of_link(link)).hash(state));
+        self.starts.back_off.hash_state(now, state);
         self.keyring.hash_state(now, state);
         self.unjudged.len().hash(state);
         self.unjudged.iter().for_each(|unjudged| unjudged.hash_state(state));
@@ -253,7 +239,7 @@ impl HttpServer {
         self.bodies.values().for_each(|body| body.hash_state(state));
         self.body_shares.hash_state(state);
         self.stream_shares.hash_state(state);
-        hash_lane(&self.body_patience, now, state, |key| {
+        hash_lane(&self.timers.body_patience, now, state, |key| {
             self.bodies.contains_key(&key).then(|| self.rank_of_reply(key))
         });
         self.log_level.hash(state);

@@ -117,7 +117,7 @@ impl HttpServer {
         let session = Session::new(id.clone(), owner, holder, link, request.params.raw, now, self.config.seed);
         self.sessions.insert(key, session);
         self.session_ids.insert(id, key);
-        self.upkeep.arm(now, key);
+        self.timers.upkeep.arm(now, key);
         let Some(stream) = self.open_stream(now, reply, key) else { return Ok(()) };
         match self.config.sessions {
             Sessions::OwnLink => self.open_request(link, stream, posted.body, request, &posted.meta),
@@ -379,7 +379,7 @@ impl HttpServer {
 
     /// Checks that a link has room for so many requests more.
     pub(crate) fn check_room(&self, now: Instant, link: LinkKey, requests: usize) -> Result<(), Refusal> {
-        self.check_rest(now, link)?;
+        self.starts.check(now, link)?;
         let Some(link) = self.links.get(&link) else { return Ok(()) };
         if requests > 0 && link.requests.len() + requests > self.config.max_in_flight {
             return Err(self.overloaded("too many requests in flight"));

@@ -4,21 +4,17 @@
 //! would for a program that takes nothing. Only its `Opened` is held back until the program may be started (`back_off`), and
 //! until it has shaken hands it is given only what is urgent. So there is no second place where requests wait.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use rescind_proto::{error_code, frame::Request, json, message, time::Instant};
 
 use super::{
     HttpServer, HttpServerEvent, LinkKey, SessionKey,
-    door::refusal::Refusal,
     joint::{Joint, SUBSCRIBE},
     link::LinkUse,
     session::{HANDSHAKE_STREAM, Session},
 };
-
-/// Requests wait so long for a program that is to be started again; if it takes longer, they are refused.
-const HELD_FOR: Duration = Duration::from_secs(2);
 
 /// The longest word for how much a program is to say in its log, as JSON.
 const LONGEST_LEVEL: usize = 64;
@@ -29,7 +25,7 @@ impl HttpServer {
     /// The program that sessions share is gone or of no use, and what waited for it was answered. Sessions go on with
     /// another; where there is none, the next client has it started.
     pub(crate) fn restart_joint(&mut self, now: Instant, ended: LinkKey) {
-        self.back_off.end(now);
+        self.starts.back_off.end(now);
         if self.is_draining || self.sessions.is_empty() {
             return self.close_link(now, ended);
         }
@@ -108,39 +104,15 @@ impl HttpServer {
         self.log_level = level.filter(|level| level.len() <= LONGEST_LEVEL).map(Bytes::copy_from_slice);
     }
 
-    /// Whether the program of this link may not be started yet.
-    pub(crate) fn is_resting(&self, link: LinkKey) -> bool {
-        self.resting.iter().any(|(_, resting)| *resting == link)
-    }
-
-    /// The program of this link is wanted no more; whether it was still to be started.
-    pub(crate) fn stop_resting(&mut self, link: LinkKey) -> bool {
-        let before = self.resting.len();
-        self.resting.retain(|(_, resting)| *resting != link);
-        self.resting.len() < before
-    }
-
     /// Has programs started that may be.
     pub(crate) fn wake_resting(&mut self, now: Instant) {
-        while let Some((_, key)) = self.resting.first().filter(|(at, _)| *at <= now).copied() {
-            self.resting.pop_first();
+        while let Some(key) = self.starts.wake(now) {
             let Some(link) = self.links.get(&key) else { continue };
             let (serves, credentials) = (link.serves, link.credentials.clone());
             if serves == LinkUse::Sessions || self.shared.is_asked(key) {
-                self.ask.arm(now, key);
+                self.timers.ask.arm(now, key);
             }
             self.report(HttpServerEvent::Opened { link: key, session: None, credentials, owner: None });
         }
-    }
-
-    /// Refuses what would have to wait for long until its program is started.
-    pub(crate) fn check_rest(&self, now: Instant, link: LinkKey) -> Result<(), Refusal> {
-        let at = self.resting.iter().find(|(_, resting)| *resting == link).map(|(at, _)| *at);
-        let Some(wait) = at.map(|at| at.since(now)).filter(|wait| *wait > HELD_FOR) else { return Ok(()) };
-        let seconds = wait.as_secs() + 1;
-        Err(Refusal::unavailable(
-            seconds,
-            format!("the server has ended again and again; it is started in {seconds} s"),
-        ))
     }
 }

@@ -312,7 +312,7 @@ impl HttpServer {
                 self.end_streams(now, key);
             }
         }
-        if self.stop_resting(key) {
+        if self.starts.forget(key) {
             // The driver has never heard of it.
             self.links.remove(&key);
         }
@@ -372,7 +372,7 @@ impl HttpServer {
         {
             self.retire_oldest(key);
         }
-        self.upkeep.arm(now, key);
+        self.timers.upkeep.arm(now, key);
     }
 
     /// Notes that nothing more is said on a stream. In a session its client may fetch it for a while.

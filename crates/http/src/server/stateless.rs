@@ -1,132 +1,27 @@
 //! Requests outside a session, and the question whether the server behind takes any: which era it speaks.
 
-use bytes::Bytes;
-use foldhash::fast::FixedState;
-use hashbrown::HashMap;
 use http::StatusCode;
 use rescind_proto::{
     dialect::{DISCOVER, Dialect, mcp},
     error_code,
     frame::{self, Frame, Request},
-    id::RequestId,
     json,
     time::Instant,
 };
 
 use super::{
-    HttpServer, HttpServerConfig, LinkInput, LinkKey, ReplyKey, Stateless, StreamKey,
+    HttpServer, LinkInput, ReplyKey, StreamKey,
     door::{asker::Asker, head::Head, holder::Holder, refusal::Refusal},
     posted::{Meta, Posted, check_look_alikes, line, unreadable},
+    programs::era::{Era, Held, Question},
     stream::Stream,
     unauthorized::Unauthorized,
 };
 use crate::mirror::{NAMED, tools::Tools};
 
-/// What stateless requests share.
-#[derive(Clone, Debug)]
-pub(crate) struct Shared {
-    /// A link for each person; one for all where nobody is told apart.
-    pub(crate) links: HashMap<Asker, LinkKey, FixedState>,
-    pub(crate) era: Era,
-}
-
-/// What is known of the program behind the shared link.
-#[derive(Clone, Debug)]
-pub(crate) enum Era {
-    Unknown,
-    /// It was asked.
-    Asked(Question),
-    /// It speaks a revision without sessions.
-    Modern,
-    Legacy,
-}
-
-/// The question which era the program speaks.
-#[derive(Clone, Debug)]
-pub(crate) struct Question {
-    /// Where it was asked.
-    pub(crate) link: LinkKey,
-    pub(crate) id: RequestId,
-    /// What waits for what it says.
-    pub(crate) held: Vec<Held>,
-}
-
-impl Shared {
-    pub(crate) fn new(config: &HttpServerConfig) -> Self {
-        Self {
-            links: HashMap::with_hasher(FixedState::with_seed(config.seed)),
-            era: match config.stateless {
-                Stateless::Served | Stateless::Joined => Era::Modern,
-                Stateless::Refused => Era::Legacy,
-                Stateless::Ask => Era::Unknown,
-            },
-        }
-    }
-
-    /// What was asked and not answered.
-    pub(crate) const fn question(&self) -> Option<&Question> {
-        match &self.era {
-            Era::Asked(question) => Some(question),
-            Era::Unknown | Era::Modern | Era::Legacy => None,
-        }
-    }
-
-    /// This link serves requests outside a session no more.
-    pub(crate) fn forget(&mut self, key: LinkKey) {
-        self.links.retain(|_, link| *link != key);
-    }
-
-    /// Whether the program is to answer the question on this link.
-    pub(crate) fn is_asked(&self, link: LinkKey) -> bool {
-        self.question().is_some_and(|question| question.link == link)
-    }
-
-    /// The links of these people.
-    pub(crate) fn links_of(&self, is_one: impl Fn(&Asker) -> bool) -> Vec<LinkKey> {
-        let mut links: Vec<_> = self.links.iter().filter(|(asker, _)| is_one(asker)).map(|(_, link)| *link).collect();
-        links.sort_unstable();
-        links
-    }
-
-    /// Has these people wait no more until it is known which era the server speaks; the responses that they wait for.
-    pub(crate) fn take_held(&mut self, is_one: impl Fn(&Asker) -> bool) -> Vec<ReplyKey> {
-        let Era::Asked(question) = &mut self.era else { return Vec::new() };
-        question.held.extract_if(.., |held| is_one(&held.asker)).map(|held| held.reply).collect()
-    }
-
-    /// Requests that wait until it is known which era the server speaks.
-    pub(crate) fn held(&self) -> &[Held] {
-        self.question().map_or(&[], |question| &question.held)
-    }
-}
-
-/// A stateless request that waits until it is known which era the server speaks.
-#[derive(Clone, Debug)]
-pub(crate) struct Held {
-    pub(crate) reply: ReplyKey,
-    pub(crate) asker: Asker,
-    body: Bytes,
-    dialect: &'static Dialect,
-}
-
-impl Held {
-    pub(crate) fn body(&self) -> &[u8] {
-        &self.body
-    }
-
-    /// Bytes of memory that it holds.
-    pub(crate) fn held(&self) -> usize {
-        size_of::<Self>() + self.bytes()
-    }
-
-    fn bytes(&self) -> usize {
-        self.body.len() + self.asker.heap_bytes()
-    }
-}
-
 impl HttpServer {
-    /// Asks the server which era it speaks before any client wants to know, if it is to be asked ([`Stateless::Ask`]), or
-    /// shakes hands with it ([`Stateless::Joined`]). A server that is slow to start would let clients give up.
+    /// Asks the server which era it speaks before any client wants to know, if it is to be asked ([`Stateless::Ask`](super::Stateless::Ask)), or
+    /// shakes hands with it ([`Stateless::Joined`](super::Stateless::Joined)). A server that is slow to start would let clients give up.
     pub fn prepare(&mut self, now: Instant) {
         if self.is_draining {
             return;
@@ -234,7 +129,7 @@ impl HttpServer {
             self.ask_era(now, asker, &self.holder_of(reply))?;
         }
         if let Some(question) = self.shared.question() {
-            self.check_rest(now, question.link)?;
+            self.starts.check(now, question.link)?;
         }
         let bytes: usize = self.shared.held().iter().map(Held::bytes).sum();
         if bytes + body.len() > self.config.max_input {
@@ -254,8 +149,8 @@ impl HttpServer {
             mcp::LATEST_STATELESS.write_date_in_meta(out);
             out.extend_from_slice(CLIENT.as_bytes());
         });
-        if !self.is_resting(link) {
-            self.ask.arm(now, link);
+        if !self.starts.is_resting(link) {
+            self.timers.ask.arm(now, link);
         }
         self.shared.era = Era::Asked(Question { link, id, held: Vec::new() });
         Ok(())

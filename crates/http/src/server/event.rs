@@ -1,0 +1,78 @@
+//! What the driver has to do.
+
+use std::collections::VecDeque;
+
+use http::HeaderValue;
+
+use super::{
+    door::owner::Owner,
+    keys::{LinkKey, ReplyKey},
+};
+
+/// Something that the driver has to do.
+///
+/// It never grows: a driver of the server that left one out would leave a client waiting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HttpServerEvent {
+    /// A link was opened: a program is wanted behind it.
+    Opened {
+        /// The link.
+        link: LinkKey,
+        /// Its session's id; `None` if sessions share it, or stateless requests.
+        session: Option<Box<str>>,
+        /// To whom belongs what is said on it at first, as the value of `Authorization`.
+        credentials: Option<HeaderValue>,
+        /// Whose it is; `None` if owners share it, or are not told apart.
+        owner: Option<Owner>,
+    },
+    /// A page of the server behind is wanted, for [`handle_page`](super::HttpServer::handle_page).
+    PageWanted {
+        /// The response that is to have it.
+        reply: ReplyKey,
+        /// Its path.
+        path: Box<str>,
+    },
+    /// The keys of the [issuer](super::Access::Issuer) are wanted, for [`handle_keys`](super::HttpServer::handle_keys).
+    KeysWanted,
+    /// There is a head, or more of a body, for this response.
+    ReplyReady(ReplyKey),
+    /// There is input for this link.
+    InputReady(LinkKey),
+    /// A notification for one of several clients, which cannot be told apart, was dropped; or a message that is none.
+    Dropped {
+        /// Where it came from.
+        link: LinkKey,
+        /// Its method.
+        method: Box<str>,
+    },
+}
+
+/// Events that were not polled.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Events(VecDeque<HttpServerEvent>);
+
+/// Places for events that are kept when there are none.
+const SPARE: usize = 64;
+
+impl Events {
+    pub(crate) fn push(&mut self, event: HttpServerEvent) {
+        self.0.push_back(event);
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<HttpServerEvent> {
+        let event = self.0.pop_front();
+        if event.is_none() && self.0.capacity() > SPARE {
+            self.0 = VecDeque::new();
+        }
+        event
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Bytes of memory that they hold.
+    pub(crate) fn held(&self) -> usize {
+        self.0.capacity() * size_of::<HttpServerEvent>()
+    }
+}
