@@ -15,7 +15,7 @@
 //! - *A response is undecided at first.* An answer that comes soon is plain JSON: no event, no buffer, nothing to resume. A
 //!   message before it, or 100 ms, makes it a stream of events; 1 s where a status of the server behind may still have to
 //!   be passed on.
-//! - *A hang-up cancels where the dialect says so*: the link is told the id of that request. Elsewhere the stream loses its
+//! - *A hang-up cancels where the dialect says so*: the link gets the id of that request. Elsewhere the stream loses its
 //!   reply and keeps its messages.
 //! - *Ids are the client's in a session*, unless two are equal and in flight (D7), and ours on a shared link (D42). The
 //!   relay behind may replace them again (D32), and neither knows of the other.
@@ -205,11 +205,11 @@ pub struct HttpServer {
     pages: BTreeSet<ReplyKey>,
     shared: Shared,
     joint: Joint,
-    /// What sessions have asked the program for that they share, as JSON: how much it is to say in its log.
+    /// The log level that sessions have asked of the program that they share, as JSON.
     log_level: Option<Bytes>,
     /// Answers in place of a program; empty between steps.
     own_answers: Vec<(LinkKey, Vec<u8>)>,
-    /// Whose the tasks are of the program that sessions share.
+    /// The owners of the tasks of the program that sessions share.
     task_owners: TaskOwners,
     /// The tasks of these programs, if others serve the same.
     made_tasks: MadeTasks,
@@ -218,7 +218,7 @@ pub struct HttpServer {
     /// Requests that wait for such keys.
     unjudged: Vec<Unjudged>,
     starts: Starts,
-    /// Cancels whose fate somebody waits to be told, by link and by the id that the program knows.
+    /// Cancels with a response that waits for their fate, by link and by the id that the program knows.
     cancels: HashMap<(LinkKey, RequestId), ReplyKey, FixedState>,
     /// What the server speaks, if it has shown that it knows no sessions.
     modern_only: Option<ModernOnly>,
@@ -274,7 +274,7 @@ impl HttpServer {
         self.session_id.is_none()
     }
 
-    /// Supplies the id of the next session: visible ASCII that nobody can guess.
+    /// Supplies the id of the next session: visible ASCII that cannot be guessed.
     pub fn supply_session_id(&mut self, id: impl Into<Box<str>>) {
         self.session_id = Some(id.into());
     }
@@ -381,7 +381,7 @@ impl HttpServer {
     /// Records that a response was dropped before its end: its client has closed the connection, or the network did. What
     /// that means for the request is its dialect's answer (D40). Nothing happens if the response has ended.
     pub fn handle_hang_up(&mut self, now: Instant, key: ReplyKey) {
-        // Nobody knows a session whose id was in a head that was not taken.
+        // No client knows a session whose id was in a head that was not taken.
         let nameless =
             self.replies.get(&key).filter(|reply| reply.has_header(&SESSION)).and_then(|reply| reply.session);
         let stream = self.remove_reply(now, key);
@@ -399,7 +399,7 @@ impl HttpServer {
         if reply.is_long()
             && let Some(id) = self.streams.get(&stream).and_then(Stream::next_answer)
         {
-            // Nothing was said: its client may as well be told.
+            // Nothing has left: an error can still take the answer's place.
             let mut error = Vec::new();
             let words = "the answer was not kept: too much waits to be read";
             message::error(Some(id), error_code::NOT_KEPT, words, None, &mut error);
@@ -422,7 +422,7 @@ impl HttpServer {
     }
 
     /// Records that the program behind a link is gone. Its session is over; those that share it go on with another, which
-    /// is wanted at once or after a while ([`Opened`](HttpServerEvent::Opened)). What it has said still reaches its clients, and what
+    /// is wanted at once or after a while ([`Opened`](HttpServerEvent::Opened)). What it has sent still reaches its clients, and what
     /// it has not answered is answered with an error (D35).
     pub fn handle_link_closed(&mut self, now: Instant, key: LinkKey) {
         if self.shared.is_asked(key) {

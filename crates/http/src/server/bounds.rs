@@ -27,7 +27,8 @@ impl HttpServerConfig {
     }
 
     /// The most bytes of memory that a server with these settings holds ([`HttpServer::held`](super::HttpServer::held)), if
-    /// programs say nothing longer than clients may, and its driver closes a link whose session has ended (invariant 8).
+    /// programs send no longer messages than clients may, and its driver closes a link whose session has ended (invariant
+    /// 8).
     ///
     /// It is what all clients and programs together can cause at their worst. One whose responses are read holds little more
     /// than its requests in flight.
@@ -45,7 +46,7 @@ impl HttpServerConfig {
         let tasks = if has_shared_tasks { MAX_TASKS * (MAX_TASK_ID + MAX_OWNER + STREAM) } else { 0 };
         let made = if self.pool_member.is_some() { MAX_TASKS * (MAX_TASK_ID + STREAM) } else { 0 };
         let waiting_for_keys = if matches!(self.access, Access::Issuer(_)) { self.max_input + MAX_KEYRING } else { 0 };
-        // A whole answer that is no longer waits for its head to be taken.
+        // A whole answer up to that length waits for its head to be taken.
         let reply = STREAM + CHUNK;
         let subscribed = 2 * MAX_SUBSCRIBED;
         // One link for all stateless requests, and one that sessions may share, whose handshake is kept.

@@ -13,20 +13,20 @@ pub struct HttpServerConfig {
     /// The path of the endpoint, such as `/mcp`; any other is answered 404. `None` takes every path, for a program that
     /// has its own router.
     pub path: Option<Box<str>>,
-    /// The hosts that a request may name; any other is answered 403. A server that is reached under a name of its own, itself
-    /// or through a proxy, has to be told that name.
+    /// The hosts that a request may name; any other is answered 403. A server that is reached under a name of its own,
+    /// itself or through a proxy, needs that name here.
     pub hosts: Hosts,
     /// Origins whose pages may use the server, as `https://example.com`, beside those of loopback. A request without an
     /// origin is from no page.
     pub origins: Vec<Box<str>>,
-    /// Who may use the server, and who is told apart. Unless it is [`Access::Open`], `Authorization` is consumed here.
+    /// Who may use the server, and as whom. Unless it is [`Access::Open`], `Authorization` is consumed here.
     pub access: Access,
     /// Which program serves the sessions of revisions up to 2025-11-25.
     pub sessions: Sessions,
-    /// Whether the program behind is a server at which clients sign in. Then it is told the `Authorization` of each message
-    /// ([`LinkInput::Credentials`](super::LinkInput::Credentials)); requests outside a session share a link only with those
-    /// that have the same; what it says about that comes back as HTTP says it (401, 403, `WWW-Authenticate`); and the pages
-    /// by which clients find out how to sign in are asked for ([`PageWanted`](super::HttpServerEvent::PageWanted)).
+    /// Whether the program behind is a server at which clients sign in. Then it receives the `Authorization` of each message
+    /// ([`LinkInput::Credentials`](super::LinkInput::Credentials)), and requests outside a session share a link only with
+    /// those that have the same. Its refusals become statuses of HTTP (401, 403, `WWW-Authenticate`), and the pages by which
+    /// clients find out how to sign in are asked for ([`PageWanted`](super::HttpServerEvent::PageWanted)).
     ///
     /// It means nothing where the header is for [`access`](Self::access), or where sessions [share](Sessions::SharedLink) one
     /// there.
@@ -36,15 +36,15 @@ pub struct HttpServerConfig {
     /// [`Pool`](crate::shell::Pool) sets it.
     pub pool_member: Option<PoolMember>,
     /// Notifications of clients that are passed on to a program which several share. Others are refused, but for cancels
-    /// and for what the protocol has a client say; none of those are passed on. Where a program has one client, all are.
+    /// and those that the protocol wants of every client, which are not passed on. Where a program has one client, all are.
     pub notifications: Vec<Box<str>>,
     /// Whether requests that name their revision themselves are served, and by what (2026-07-28).
     pub stateless: Stateless,
     /// Time to wait for an answer before the response begins as a stream of events. Until then it is plain JSON, which
     /// costs less; from then on a client can resume, and its hang-up can be noticed through proxies.
     pub stream_after: Duration,
-    /// The same while nothing came under the credentials of its client, where these are the server's to judge: a status can
-    /// be said at the beginning only.
+    /// The same while nothing came under the credentials of its client, where these are the server's to judge: a
+    /// response has its status at the beginning.
     pub prove_within: Duration,
     /// The longest silence on an open stream: then a comment is sent. It is how long the hang-up of a client that
     /// vanished may stay unnoticed (D40).
@@ -52,30 +52,30 @@ pub struct HttpServerConfig {
     /// How long a session lives on without a request in flight and without an open stream.
     pub idle: Duration,
     /// How long the messages of a stream that has ended can still be fetched by a client that was away. So long a client may
-    /// also have no stream open and say nothing while it has requests in flight; then its session is over, and they are
+    /// also be silent and without an open stream while it has requests in flight. Then its session is over, and they are
     /// cancelled.
     pub resume_within: Duration,
-    /// How long the server may take to say which era it speaks ([`Stateless::Ask`]), and for the handshake of a shared
+    /// How long the server may take to answer which era it speaks ([`Stateless::Ask`]), and for the handshake of a shared
     /// link ([`Sessions::SharedLink`]).
     pub ask_within: Duration,
-    /// How long a client must have said nothing, with no request in flight and no stream open, before its session makes room
+    /// How long a client must have been silent, with no request in flight and no stream open, before its session makes room
     /// for another ([`max_sessions`](Self::max_sessions)); never longer than [`resume_within`](Self::resume_within).
     pub room_after: Duration,
-    /// Sessions at once, and, where people are told apart, those without one. For one more an idle one makes room: of the
-    /// owner, or the address, that has most, the session whose client has said nothing for longest, and for
+    /// Sessions at once, and links of owners or credentials without one. For one more an idle one makes room: of the owner,
+    /// or the address, that has most, the session whose client has been silent for longest, and for
     /// [`room_after`](Self::room_after) at least. Of an address with more than half of all any idle one does, but for those
-    /// of this machine. It ends as if its client had deleted it, and that is told with 404 at the next request, by which it
+    /// of this machine. It ends as if its client had deleted it: the client's next request is answered 404, and the client
     /// begins anew. A session with a request in flight or with a stream open never makes room, nor does one of an owner or
     /// an address with no more of them than the newcomer has. If there is none, the newcomer is refused with 503.
     ///
-    /// An owner takes another of these places only while fewer are his than are free: so nobody alone has more than half of
-    /// them. Beyond that an idle session of his own makes room.
+    /// An owner takes another of these places only while it has fewer than are free: so one owner alone has at most half of
+    /// them. Beyond that an idle session of its own makes room.
     pub max_sessions: usize,
     /// Requests in flight of one session, of all that share a link, and of all stateless ones together; one more is
     /// refused.
     pub max_in_flight: usize,
     /// Members of a batch (2025-03-26); a longer one is refused with 413, and nothing of it reaches a program. Each is a
-    /// step of the machine, and all steps of a batch come before what anybody else has sent.
+    /// step of the machine, and all steps of a batch come before what other clients have sent.
     pub max_batch: usize,
     /// HTTP requests that are being answered at once; one more is refused with 503.
     pub max_replies: usize,
@@ -84,9 +84,9 @@ pub struct HttpServerConfig {
     pub max_bodies: usize,
     /// Time in which a body must bring 64 KiB more, or its end; otherwise the request is refused with 408.
     pub body_patience: Duration,
-    /// Whether clients are told apart by their [address](super::ClientAddress) where they have no owner, so that none of them
-    /// takes the share of the others: of bodies, of handlers, and of the connections of a [`Listener`](crate::shell::Listener). Behind a
-    /// proxy all come from one: then it should be `false`.
+    /// Whether the [address](super::ClientAddress) distinguishes clients without an owner, so that none of them takes the
+    /// share of the others: of bodies, of handlers, and of the connections of a [`Listener`](crate::shell::Listener). Behind
+    /// a proxy all come from one: then it should be `false`.
     pub parts_addresses: bool,
     /// Bytes that wait for a link to take them; beyond, requests are refused.
     pub max_input: usize,
@@ -96,7 +96,7 @@ pub struct HttpServerConfig {
     /// Bytes of all streams together that their clients have not read, or may ask for again, and of answers over 64 KiB that
     /// are being read; at least twice the longest message. One owner, or one address, has half of it at most. Beyond, the
     /// largest stream of the one that has most pays: first it forgets what was read; then its connection is given up, as
-    /// beyond `max_unsent`; of one that nobody reads, what was said is forgotten, and the client is told so.
+    /// beyond `max_unsent`; of one without a reader, messages are forgotten, and a warning or an error takes their place.
     pub max_unread: usize,
     /// Bytes of a session that are kept for a client that was away.
     pub max_kept: usize,
@@ -110,7 +110,7 @@ pub struct HttpServerConfig {
 }
 
 impl HttpServerConfig {
-    /// Whether the server behind is told to whom messages belong.
+    /// Whether the server behind receives the credentials of each message.
     pub(crate) const fn passes_credentials(&self) -> bool {
         self.passes_authorization && matches!(self.access, Access::Open) && matches!(self.sessions, Sessions::OwnLink)
     }
@@ -127,7 +127,7 @@ impl HttpServerConfig {
         }
     }
 
-    /// Whether requests outside a session share a link only with those of the same person.
+    /// Whether requests outside a session share a link only with those of the same owner or credentials.
     pub(crate) const fn parts_people(&self) -> bool {
         self.passes_credentials() || self.access.has_owners()
     }
@@ -140,7 +140,7 @@ pub enum Sessions {
     /// One of its own, behind a link of its own.
     OwnLink,
     /// One for all sessions, behind one link, for programs that bear several clients: each client's requests, answers and
-    /// progress are its own, and what the program says to nobody in particular reaches all. It can ask no client anything
+    /// progress are its own, and what the program sends to no request reaches all. It can ask no client anything
     /// (D42).
     SharedLink,
 }
@@ -149,7 +149,7 @@ pub enum Sessions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Stateless {
-    /// Yes, all by one shared link; where people are told apart, by one for each of them.
+    /// Yes, all by one shared link; where owners or credentials are distinguished, by one for each.
     Served,
     /// No: they are answered as a legacy server would, so that clients of both eras fall back.
     Refused,

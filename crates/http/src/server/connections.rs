@@ -1,8 +1,8 @@
 //! Open connections under one bound, and which of them is ended for room.
 //!
 //! A connection *waits* while its client owes it bytes: the head of a request, or more of a body. Only one that waits is
-//! ended for room, the one that has waited longest first, of the holder that has most connections. So whoever opens
-//! connections and sends nothing on them makes room for everybody else, and a request in flight is never ended.
+//! ended for room, the one that has waited longest first, of the holder that has most connections. So a client that
+//! opens connections and sends nothing on them makes room for all others, and a request in flight is never ended.
 
 use core::{cmp::Reverse, net::IpAddr};
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,8 +68,8 @@ impl Connections {
         }
     }
 
-    /// Adds a connection from this address, which waits; then [`excess`](Self::excess) says which are to be ended.
-    /// Clients on this machine are not told apart, nor any if `parts_addresses` is `false`.
+    /// Adds a connection from this address, which waits; then [`excess`](Self::excess) returns those that are to be ended.
+    /// Clients on this machine are not distinguished, nor any if `parts_addresses` is `false`.
     pub(crate) fn open(&mut self, address: IpAddr, parts_addresses: bool) -> ConnectionKey {
         let is_told_apart = parts_addresses && !address.to_canonical().is_loopback();
         let holder = if is_told_apart { Holder::at(address) } else { Holder::Anyone };

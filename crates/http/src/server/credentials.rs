@@ -1,5 +1,5 @@
-//! To whom messages belong, where clients sign in at the server behind: whose link they share, when a link changes hands,
-//! and what the server says of it.
+//! Credentials of messages, where clients sign in at the server behind: which link they share, when those of a link change,
+//! and whether the server has accepted them.
 //!
 //! Without sessions a link has one value of `Authorization` for its life, since everything else that it has would otherwise
 //! be kept apart request by request. In a session a token is refreshed, so it changes within the link's ordered input:
@@ -18,7 +18,7 @@ use super::{
 };
 
 impl HttpServer {
-    /// The link of this person's requests outside a session; opened if there is none.
+    /// Returns the link of an asker's requests outside a session; opens it if there is none.
     pub(crate) fn stateless_link(&mut self, now: Instant, asker: &Asker, holder: &Holder) -> Result<LinkKey, Refusal> {
         if self.joins_eras() {
             let key = self.joint_link(now);
@@ -47,7 +47,7 @@ impl HttpServer {
         Ok(key)
     }
 
-    /// The link of such requests, if it is open.
+    /// Returns the link of such requests, if it is open.
     pub(crate) fn known_stateless_link(&self, asker: &Asker) -> Option<LinkKey> {
         if self.joins_eras() { self.joint.link() } else { self.shared.links.get(asker).copied() }
     }
@@ -57,7 +57,7 @@ impl HttpServer {
         self.config.stateless == Stateless::Joined && self.config.sessions == Sessions::SharedLink
     }
 
-    /// Looks after a link of people without a session: ends it if it was idle for too long.
+    /// Ends a link for requests outside a session if it was idle for too long.
     pub(crate) fn keep_up_link(&mut self, now: Instant, key: LinkKey) {
         let Some(link) = self.links.get(&key).filter(|link| !link.is_closed) else { return };
         if link.is_idle() && now.since(link.idle_since) >= self.config.idle && !self.shared.is_asked(key) {
@@ -66,7 +66,7 @@ impl HttpServer {
         self.timers.link_upkeep.arm(now, key);
     }
 
-    /// What is said next on a link belongs to these.
+    /// Sets the credentials of what comes next on a link.
     pub(crate) fn set_credentials(&mut self, key: LinkKey, credentials: &Credentials) {
         if self.links.get(&key).is_none_or(|link| link.credentials == *credentials) {
             return;
@@ -78,16 +78,16 @@ impl HttpServer {
         self.push_input(key, LinkInput::Credentials(credentials.clone()));
     }
 
-    /// How long the response of a stream that is opened now may stay undecided. While it is not known what the server says
-    /// to its client's credentials, that is long: a status can be said at the beginning only.
+    /// Arms the timer after which the response of a new stream stays undecided no longer. It is a long one until the server
+    /// has accepted its client's credentials: a response has its status at the beginning.
     pub(crate) fn arm_undecided(&mut self, now: Instant, key: StreamKey) {
         let link = self.streams.get(&key).and_then(|stream| self.links.get(&stream.link));
         let is_proved = !self.config.passes_credentials() || link.is_some_and(|link| link.is_proved);
         if is_proved { &mut self.timers.undecided } else { &mut self.timers.unproved }.arm(now, key);
     }
 
-    /// The server has said something for a stream. If that is under the present credentials of its link, they are good, or
-    /// are not any more.
+    /// Notes that the server has sent something for a stream. If its link has the same credentials still, they are good, or
+    /// not any more.
     pub(crate) fn note_proof(&mut self, now: Instant, key: StreamKey, unauthorized: Option<&Unauthorized>) {
         if !self.config.passes_credentials() {
             return;

@@ -26,7 +26,7 @@ impl HttpServer {
         Ok(())
     }
 
-    /// Says how to sign in here.
+    /// Answers with the page that describes how to sign in here.
     pub(crate) fn describe(&mut self, key: ReplyKey) {
         let Access::Issuer(issuer) = &self.config.access else { return };
         if let Some(reply) = self.replies.get_mut(&key) {
@@ -34,7 +34,7 @@ impl HttpServer {
         }
     }
 
-    /// Takes in a page of the server behind, of [`MAX_PAGE`] bytes at most; `Err` says why there is none.
+    /// Takes in a page of the server behind, of [`MAX_PAGE`] bytes at most; `Err` is the reason why there is none.
     pub fn handle_page(&mut self, key: ReplyKey, page: Result<Response<Bytes>, &str>) {
         match page {
             Ok(page) if page.body().len() > MAX_PAGE => return self.handle_page(key, Err("it is too long")),

@@ -35,11 +35,11 @@ pub(crate) struct Door<'a> {
     pub(crate) access: &'a Access,
     /// The server behind judges `Authorization`.
     pub(crate) passes_credentials: bool,
-    /// Addresses tell clients apart.
+    /// Addresses distinguish clients.
     pub(crate) parts_addresses: bool,
 }
 
-/// What the door says of a request.
+/// The door's decision about a request.
 #[derive(Debug)]
 pub(crate) enum Judgement<'a> {
     Admitted(Head<'a>),

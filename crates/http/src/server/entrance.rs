@@ -1,4 +1,4 @@
-//! How HTTP requests come in: what the door says of each, and what waits until keys can judge it.
+//! How HTTP requests come in: the door judges each, and some wait until keys can judge them.
 
 use core::{
     fmt,
@@ -66,7 +66,7 @@ impl HttpServer {
 
     /// Judges the head of a request before its body is read, and names its response. If
     /// [`poll_head`](Self::poll_head) has a response, the request is refused, and the body need not be read; otherwise
-    /// [`wants_body`](Self::wants_body) says whether it is to be read now.
+    /// [`wants_body`](Self::wants_body) is `true` while it is to be read.
     pub fn handle_head(&mut self, now: Instant, head: &Parts) -> ReplyKey {
         self.compact_timers();
         let key = ReplyKey(self.allocate_key());
@@ -98,7 +98,7 @@ impl HttpServer {
         }
     }
 
-    /// Has a request judged, and does what the door says. Without `body`, that is read once the request is admitted.
+    /// Has a request judged, and admits it, refuses it or keeps it. Without `body`, that is read once it is admitted.
     pub(crate) fn enter(&mut self, now: Instant, key: ReplyKey, parts: &Parts, body: Option<&[u8]>, may_wait: bool) {
         let judgement = self.config.door().judge(now, parts, &mut self.keyring, may_wait);
         if self.keyring.poll_wanted() {

@@ -20,9 +20,9 @@ pub enum HttpServerEvent {
         link: LinkKey,
         /// Its session's id; `None` if sessions share it, or stateless requests.
         session: Option<Box<str>>,
-        /// To whom belongs what is said on it at first, as the value of `Authorization`.
+        /// The credentials of its first messages, as the value of `Authorization`.
         credentials: Option<HeaderValue>,
-        /// Whose it is; `None` if owners share it, or are not told apart.
+        /// Its owner; `None` if owners share it, or there are none.
         owner: Option<Owner>,
     },
     /// A page of the server behind is wanted, for [`handle_page`](super::HttpServer::handle_page).
@@ -38,7 +38,7 @@ pub enum HttpServerEvent {
     ReplyReady(ReplyKey),
     /// There is input for this link.
     InputReady(LinkKey),
-    /// A notification for one of several clients, which cannot be told apart, was dropped; or a message that is none.
+    /// A message was dropped: a notification for one of several clients that does not show which, or a malformed one.
     Dropped {
         /// Where it came from.
         link: LinkKey,

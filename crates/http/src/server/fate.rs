@@ -1,4 +1,4 @@
-//! What becomes of a cancel is told to who POSTed it (D41).
+//! What becomes of a cancel, for the client that POSTed it (D41).
 
 use std::time::Duration;
 
@@ -7,15 +7,15 @@ use rescind_proto::{id::RequestId, link::CancelFate, time::Instant};
 
 use super::{HttpServer, LinkKey, ReplyKey};
 
-/// The header of the response to a cancel that says what is known of it.
+/// The header of the response to a cancel that shows what is known of it.
 pub(crate) const FATE: HeaderName = HeaderName::from_static("rescind-cancel");
 
 /// How long that response waits until something is known.
 pub(crate) const FATE_WITHIN: Duration = Duration::from_secs(1);
 
 impl HttpServer {
-    /// Records what is known of a cancel that this link was given, by the id that it named. Who POSTed it is told the first
-    /// that is known, and nothing that comes later.
+    /// Records what is known of a cancel that this link was given, by the id that it named. Only the first outcome
+    /// is sent to the client that POSTed the cancel.
     pub fn handle_cancel_fate(&mut self, link: LinkKey, id: &RequestId, fate: CancelFate) {
         if let Some(reply) = self.cancels.get(&(link, id.clone())).copied() {
             self.tell_fate(reply, fate);
@@ -33,7 +33,7 @@ impl HttpServer {
         self.timers.fates.arm(now, reply_key);
     }
 
-    /// Answers who POSTed a cancel.
+    /// Answers the client that POSTed a cancel.
     pub(crate) fn tell_fate(&mut self, key: ReplyKey, fate: CancelFate) {
         self.forget_cancel(key);
         let Some(reply) = self.replies.get_mut(&key) else { return };
@@ -42,7 +42,7 @@ impl HttpServer {
         self.report_reply(key);
     }
 
-    /// Nobody waits any more to be told of a cancel by this response.
+    /// Forgets which cancel a response waits for.
     pub(crate) fn forget_cancel(&mut self, key: ReplyKey) {
         let Some(cancel) = self.replies.get_mut(&key).and_then(|reply| reply.cancel.take()) else { return };
         if self.cancels.get(&*cancel) == Some(&key) {
@@ -50,7 +50,7 @@ impl HttpServer {
         }
     }
 
-    /// Nothing more will be known of the cancels that a link was given.
+    /// Answers all that wait for cancels of this link: nothing more will be known of them.
     pub(crate) fn settle_fates(&mut self, link: LinkKey) {
         let of_link = self.cancels.iter().filter(|((of, _), _)| *of == link);
         let mut waiting: Vec<ReplyKey> = of_link.map(|(_, reply)| *reply).collect();

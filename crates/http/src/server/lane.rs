@@ -72,7 +72,7 @@ impl<K: Copy> Lane<K> {
         self.queue.capacity() * size_of::<(Instant, K)>()
     }
 
-    /// Drops timers in front that are not needed any more, so that nobody is woken for them.
+    /// Drops timers in front that are not needed any more, so that the driver is not woken for them.
     pub(crate) fn skip(&mut self, is_needed: impl Fn(K) -> bool) {
         while let Some((_, key)) = self.queue.front()
             && !is_needed(*key)

@@ -185,7 +185,7 @@ mod tests {
         assert!(tried > 1000, "{tried}");
     }
 
-    /// Where nothing is found, whoever folds names, and whoever takes the first of two or the last, reads what we read.
+    /// Where nothing is found, readers that fold names, and those that take the first of two or the last, read what we read.
     #[test]
     fn what_passes_is_read_alike_by_every_reader() {
         let mut random = 1_u64;

@@ -23,7 +23,7 @@ pub struct Load {
     pub sessions: usize,
 }
 
-/// What one machine says of a request.
+/// What one machine has of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
     /// It has the session that the request names.
@@ -37,7 +37,7 @@ pub struct Candidate {
 }
 
 impl HttpServer {
-    /// What this machine says of a request, for [`place`]. The request brings input that `asked_by` has asked for.
+    /// Returns what this machine has of a request, for [`place`]. The request brings input that `asked_by` has asked for.
     #[must_use]
     pub fn candidate(&self, head: &Parts, asked_by: Option<PoolMember>) -> Candidate {
         let has_session = text(&head.headers, &SESSION).is_some_and(|id| self.session_ids.contains_key(id));
@@ -50,7 +50,7 @@ impl HttpServer {
         Candidate { has_session, has_task, has_asked, load }
     }
 
-    /// Whether a task was made here. With owners only if it is of who asks: another's may have the same name.
+    /// Whether a task was made here. With owners it must be the asker's: another's may have the same name.
     fn has_task(&self, id: &str, headers: &HeaderMap) -> bool {
         match self.serves_owners_together() {
             true => self.task_owners.has(id, || self.config.access.check(headers, &self.keyring).ok().flatten()),

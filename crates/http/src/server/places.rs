@@ -1,5 +1,5 @@
-//! Places under one bound: of sessions and, where people are told apart, of links of people without one. Which of them
-//! makes room for the next.
+//! Places under one bound: of sessions and, where askers are distinguished, of their links for requests outside a session.
+//! Which of them makes room for the next.
 
 use core::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -16,24 +16,24 @@ use super::{
     session::Session,
 };
 
-/// Where the next session, or the next link of people without one, finds its place.
+/// Where the next session, or the next link of an asker, finds its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Place {
     /// One is free.
     Free,
-    /// This idle link makes room. Its people lose nothing by it: their next request opens another.
+    /// This idle link makes room. Its clients lose nothing by it: their next request opens another.
     OfLink(LinkKey),
     /// This idle session makes room.
     OfSession(SessionKey),
 }
 
 impl HttpServer {
-    /// Finds a place for one more session, or for one more link of people without; nothing is ended yet
+    /// Finds a place for one more session, or for one more link of an asker; nothing is ended yet
     /// ([`take_place`](Self::take_place)).
     ///
-    /// An owner takes another place only while fewer are his than are free. So nobody alone has more than half of them, and
-    /// the next no more than half of what is left. Beyond that only a session of the owner's own makes room.
+    /// An owner takes another place only while it has fewer than are free. So one owner alone has at most half of them, and
+    /// the next at most half of what is left. Beyond that only a session of the owner's own makes room.
     pub(crate) fn find_place(&self, now: Instant, asker: &Asker, holder: &Holder) -> Result<Place, Refusal> {
         let people = if self.config.parts_people() { self.shared.links.len() } else { 0 };
         let free = self.config.max_sessions.saturating_sub(self.sessions.len() + people);
@@ -64,19 +64,19 @@ impl HttpServer {
         }
     }
 
-    /// Whom what this request opens is counted for.
+    /// The holder for which is counted what this request opens.
     pub(crate) fn holder_of(&self, reply: ReplyKey) -> Holder {
         self.replies.get(&reply).map_or(Holder::Anyone, |reply| reply.holder.clone())
     }
 
-    /// How many places an owner has taken. Where there are no owners, nobody is told of another's.
+    /// Counts the places of an owner; none without owners, where a refusal would show how many others have.
     fn places_of(&self, asker: &Asker) -> usize {
         let Some(owner) = &asker.owner else { return 0 };
         let sessions = self.sessions.values().filter(|session| session.owner.as_ref() == Some(owner)).count();
         sessions + usize::from(self.shared.links.contains_key(asker))
     }
 
-    /// The link of people without a session that was idle for longest.
+    /// The link of an asker that was idle for longest.
     fn yielding_link(&self) -> Option<LinkKey> {
         let idle = self.shared.links.values().filter_map(|key| {
             let link = self.links.get(key).filter(|link| link.is_idle())?;
@@ -85,9 +85,9 @@ impl HttpServer {
         idle.min().map(|(_, key)| key)
     }
 
-    /// The session that makes room, of those that may by who they are and how many their holder has: of the holder that has
-    /// most, the one whose client was heard of last the longest time ago. One with a request in flight or a stream open
-    /// never does. Costs time in proportion to the sessions.
+    /// The session that makes room, of those that may by their owner and by how many their holder has: of the holder that
+    /// has most, the one whose client has been silent for longest. One with a request in flight or a stream open never
+    /// does. Costs time in proportion to the sessions.
     fn yielding_session(&self, now: Instant, may: impl Fn(&Session, usize) -> bool) -> Option<SessionKey> {
         let mut held = BTreeMap::<&Holder, usize>::new();
         self.sessions.values().for_each(|session| *held.entry(&session.holder).or_default() += 1);
@@ -105,8 +105,8 @@ impl HttpServer {
         yielding.into_iter().map(|(_, _, key)| key).find(|key| !self.has_requests(*key))
     }
 
-    /// How long the client of a session must have said nothing before its session makes room. Of an address with more
-    /// than half of the places any does: one that opens sessions without a pause would else shut out everybody.
+    /// How long the client of a session must have been silent before its session makes room. Of an address with more than
+    /// half of the places any does: one that opens sessions without a pause would else shut out all others.
     fn room_after(&self, holder: &Holder, held: usize) -> core::time::Duration {
         let is_greedy = is_told_apart(holder) && held > self.config.max_sessions.div_ceil(2);
         if is_greedy { core::time::Duration::ZERO } else { self.config.room_after.min(self.config.resume_within) }

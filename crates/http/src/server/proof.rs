@@ -162,7 +162,7 @@ impl HttpServer {
         self.streams.values().map(Stream::bytes).sum()
     }
 
-    /// Whether a response was ended although there was more to say on its stream, or since another carries that now.
+    /// Whether a response was ended although its stream had more, or since another carries that now.
     #[must_use]
     pub fn is_cut_off(&self, key: ReplyKey) -> bool {
         self.replies.get(&key).is_some_and(|reply| reply.stream.is_none() && !reply.is_open())

@@ -16,7 +16,7 @@ use super::{
     session::{HANDSHAKE_STREAM, Session},
 };
 
-/// The longest word for how much a program is to say in its log, as JSON.
+/// The longest log level that is kept, as JSON.
 const LONGEST_LEVEL: usize = 64;
 
 const SET_LEVEL: &str = "logging/setLevel";
@@ -46,8 +46,8 @@ impl HttpServer {
         self.end_streams(now, ended);
     }
 
-    /// Tells a program that was started again what the one before it knew. Sessions to which that one had said something
-    /// else than this one says have ended.
+    /// Sends a program that was started again what the one before it knew. If its handshake has another result, the sessions
+    /// of the one before end.
     pub(crate) fn go_on_with(&mut self, now: Instant, link: LinkKey, former: Option<Bytes>, result: &[u8]) {
         let Some(former) = former else { return };
         let is_another = ["protocolVersion", "capabilities"]

@@ -20,8 +20,9 @@ use super::{
 use crate::mirror::{NAMED, tools::Tools};
 
 impl HttpServer {
-    /// Asks the server which era it speaks before any client wants to know, if it is to be asked ([`Stateless::Ask`](super::Stateless::Ask)), or
-    /// shakes hands with it ([`Stateless::Joined`](super::Stateless::Joined)). A server that is slow to start would let clients give up.
+    /// Asks the server which era it speaks before any client wants to know, if it is to be asked
+    /// ([`Stateless::Ask`](super::Stateless::Ask)), or shakes hands with it
+    /// ([`Stateless::Joined`](super::Stateless::Joined)). A server that is slow to start would let clients give up.
     pub fn prepare(&mut self, now: Instant) {
         if self.is_draining {
             return;
@@ -64,7 +65,7 @@ impl HttpServer {
         self.pass_stateless(now, reply, posted, dialect)
     }
 
-    /// Passes on what belongs to no session, once it is known that the server speaks a revision without.
+    /// Passes on a message that belongs to no session, once it is known that the server speaks a revision without.
     fn pass_stateless(
         &mut self,
         now: Instant,
@@ -74,8 +75,8 @@ impl HttpServer {
     ) -> Result<(), Refusal> {
         match &posted.frame {
             Frame::Request(request) => return self.open_stateless(now, reply, posted, request, dialect),
-            // What is not passed on is a cancel, or for nobody. A cancel names a request by an id that others may have, too:
-            // here closing the stream cancels (MCP-H05).
+            // What is not passed on is a cancel, or of no use to a program. A cancel names a request by an id that others may
+            // have, too: here closing the stream cancels (MCP-H05).
             Frame::Notification(notification) if !self.passes_notification(&notification.method) => {}
             Frame::Notification(notification) => {
                 let link = self.stateless_link(now, posted.asker, &self.holder_of(reply))?;
@@ -113,7 +114,7 @@ impl HttpServer {
         Ok(())
     }
 
-    /// Lets a stateless request wait until the server has said which era it speaks; it is asked if it was not.
+    /// Keeps a stateless request until the server has shown which era it speaks, and asks it if it was not asked.
     fn hold(
         &mut self,
         now: Instant,
@@ -156,7 +157,7 @@ impl HttpServer {
         Ok(())
     }
 
-    /// The server has said which era it speaks, or will not: what waited for that goes on, or is refused.
+    /// Takes in which era the server speaks: what waited for that goes on, or is refused.
     pub(crate) fn learn_era(&mut self, now: Instant, is_modern: bool) {
         let era = if is_modern { Era::Modern } else { Era::Legacy };
         let Era::Asked(question) = core::mem::replace(&mut self.shared.era, era) else { return };
@@ -177,18 +178,18 @@ impl HttpServer {
         } else if self.config.access.has_owners()
             && let Some(link) = self.shared.links.get(&Asker::default()).copied()
         {
-            // It was opened to ask, and is nobody's.
+            // It was opened to ask, and has no owner.
             self.end_link(now, link);
         }
     }
 
-    /// The server did not come to say it: what waited for that is refused, and who comes next asks again.
+    /// Refuses what waited, since the server could not answer. The next request asks it again.
     pub(crate) fn era_unsaid(&mut self, now: Instant) {
         self.learn_era(now, false);
         self.shared.era = Era::Unknown;
     }
 
-    /// The server will not say it to one who does not sign in. Others may ask.
+    /// Refuses what waited under the credentials that the server did not accept. Requests under others ask it again.
     pub(crate) fn era_withheld(&mut self, now: Instant, unauthorized: &Unauthorized) {
         let Era::Asked(question) = core::mem::replace(&mut self.shared.era, Era::Unknown) else { return };
         let asked = self.links.get(&question.link).and_then(|link| link.credentials.clone());
@@ -227,13 +228,13 @@ const CLIENT: &str = concat!(
     r#""},"io.modelcontextprotocol/clientCapabilities":{}}"#
 );
 
-/// The dialect of a message that belongs to no session, by what it says of itself; `None` if a session is to be looked for.
+/// The dialect of a message that belongs to no session, by its own words; `None` if a session is to be looked for.
 pub(crate) fn dialect_of(head: &Head<'_>, meta: &Meta<'_>) -> Option<&'static Dialect> {
-    // Where only one of them says so, the other is a mismatch.
+    // Where only one of them names it, the other is a mismatch.
     meta.dialect().filter(|dialect| dialect.stateless).or_else(|| mcp::stateless_by_version(head.version?))
 }
 
-/// Checks that the headers say what the message says (2026-07-28).
+/// Checks that the headers repeat the message (2026-07-28).
 fn check_mirrors(
     head: &Head<'_>,
     request: &Request<'_>,

@@ -17,7 +17,7 @@ const KEEP_ALIVE_SLACK: u32 = 512;
 pub(crate) struct Timers {
     /// Responses that may have to begin as a stream.
     pub(crate) undecided: Lane<StreamKey>,
-    /// The same, while the server has said nothing to their client's credentials.
+    /// The same, while the server has not accepted their client's credentials.
     pub(crate) unproved: Lane<StreamKey>,
     /// Open streams, each half a keep-alive.
     pub(crate) keep_alive: Lane<ReplyKey>,

@@ -5,7 +5,7 @@ use rescind_proto::{error_code, frame::ResponseBody, json};
 
 use super::door::refusal::Refusal;
 
-/// What the server behind said of a request in place of an answer: that it wants to know who asks, or that he may not.
+/// The server's refusal in place of an answer: it wants to know who asks, or does not admit them.
 #[derive(Debug)]
 pub(crate) struct Unauthorized {
     pub(crate) status: StatusCode,
@@ -27,7 +27,7 @@ impl Unauthorized {
         matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN).then_some(Self { status, challenge })
     }
 
-    /// What is said to a request that was not passed on for it.
+    /// Refuses a request that was not passed on, for the same reason.
     pub(crate) fn refusal(&self) -> Refusal {
         let refusal = Refusal::new(self.status, error_code::UPSTREAM_GONE, "the server wants to know who asks");
         match self.header() {

@@ -62,7 +62,7 @@ impl Body for ResponseBody {
         match &mut self.get_mut().0 {
             Kind::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
             Kind::Events(reply) => poll_chunk(reply, cx).map(|chunk| chunk.map(|bytes| Ok(Frame::data(bytes)))),
-            // If it ends before all has come, its connection says so.
+            // If it ends before all has come, its connection shows that.
             Kind::Long(reply, left) => poll_chunk(reply, cx).map(|chunk| {
                 let bytes = chunk?;
                 *left = left.saturating_sub(bytes.len());

@@ -46,14 +46,14 @@ pub struct OpenedLink {
     pub link: HttpLink,
     /// The id of its session, which only its client may know; `None` for a link that several clients share.
     pub session: Option<Box<str>>,
-    /// To whom belongs what is said on it at first, where clients sign in at the server behind.
+    /// The credentials of its first messages, where clients sign in at the server behind.
     pub credentials: Credentials,
-    /// Whose it is; `None` if owners share it, or are not told apart.
+    /// Its owner; `None` if owners share it, or there are none.
     pub owner: Option<Owner>,
 }
 
 /// A page of the server behind that a client needs to sign in there
-/// ([`passes_authorization`](HttpServerConfig::passes_authorization)). Dropping it says that there is none.
+/// ([`passes_authorization`](HttpServerConfig::passes_authorization)). Dropping it reports that there is none.
 #[derive(Debug)]
 pub struct WantedPage {
     /// Its path.
@@ -64,7 +64,7 @@ pub struct WantedPage {
 }
 
 impl WantedPage {
-    /// Gives it, or says in a few words why there is none.
+    /// Gives it, or the reason why there is none, in a few words.
     pub fn answer(mut self, page: Result<Response<Bytes>, &str>) {
         self.is_answered = true;
         self.endpoint.with(|server, _| server.handle_page(self.reply, page));
@@ -134,7 +134,7 @@ impl Woken {
 #[derive(Default)]
 struct Dropped {
     methods: Vec<Box<str>>,
-    /// How many of them were told.
+    /// How many of them were reported.
     told: usize,
     waker: Option<Waker>,
 }
@@ -167,7 +167,7 @@ impl Dropped {
     }
 }
 
-/// A link that nobody has accepted.
+/// A link that was not accepted yet.
 struct NewLink {
     key: LinkKey,
     session: Option<Box<str>>,
@@ -252,7 +252,7 @@ impl Endpoint {
         Poll::Pending
     }
 
-    /// Supplies the keys of the issuer, wanted or not; `None` says that they could not be fetched, and those that are known
+    /// Supplies the keys of the issuer, wanted or not; `None` if they could not be fetched, and those that are known
     /// stay.
     pub fn supply_keys(&self, keys: Option<KeySet>) {
         self.shared.step(|state, now| {
@@ -300,7 +300,7 @@ impl Endpoint {
     }
 
     /// The method of a message that was dropped, since several clients share its program and it names none of them; empty
-    /// for what is no message. Each method comes once.
+    /// for what is not a message. Each method comes once.
     pub async fn dropped(&self) -> Box<str> {
         poll_fn(|cx| self.shared.lock().dropped.poll_next(cx)).await
     }
@@ -333,7 +333,7 @@ impl Endpoint {
         self.shared.max_message
     }
 
-    /// Whether clients are told apart by their address.
+    /// Whether clients are distinguished by their address.
     pub(super) fn parts_addresses(&self) -> bool {
         self.shared.parts_addresses
     }
@@ -387,7 +387,7 @@ impl Endpoint {
         self.shared.poll(cx, key, |state| &mut state.links, step)
     }
 
-    /// Records that nobody will poll this response any more, and reports it to the machine if it had not ended.
+    /// Records that this response will not be polled any more, and reports it to the machine if it had not ended.
     pub(super) fn release_reply(&self, key: ReplyKey, has_ended: bool) {
         self.shared.step(|state, now| {
             state.replies.remove(&key);
@@ -397,7 +397,7 @@ impl Endpoint {
         });
     }
 
-    /// Records that nobody serves this link any more.
+    /// Records that this link is not served any more.
     pub(super) fn release_link(&self, key: LinkKey) {
         self.shared.step(|state, now| {
             state.links.remove(&key);
@@ -510,7 +510,7 @@ fn supply(server: &mut HttpServer) {
     }
 }
 
-/// The id of a session: 128 bits that nobody can guess.
+/// The id of a session: 128 bits that cannot be guessed.
 fn random_id() -> Result<String, getrandom::Error> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)?;

@@ -277,7 +277,7 @@ fn is_want_of_descriptors(error: &io::Error) -> bool {
     is_full || errno == Some(Errno::MFILE)
 }
 
-/// Has the system find out when the client has vanished without closing. Where it cannot, the next write tells.
+/// Has the system find out when the client has vanished without closing. Where it cannot, the next write shows it.
 fn probe(stream: &TcpStream, after: Duration) {
     const PROBES: u32 = 3;
 

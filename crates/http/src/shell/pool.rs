@@ -87,7 +87,7 @@ impl Pool {
         }
     }
 
-    /// Whether clients are told apart by their address.
+    /// Whether clients are distinguished by their address.
     pub(super) fn parts_addresses(&self) -> bool {
         self.members.iter().all(Endpoint::parts_addresses)
     }

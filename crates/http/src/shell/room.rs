@@ -43,11 +43,11 @@ pub(super) struct Room {
 #[derive(Debug)]
 struct Places {
     connections: Connections,
-    /// What tells each connection that it is to end.
+    /// How each connection is asked to end.
     ends: HashMap<ConnectionKey, Arc<Notify>>,
 }
 
-/// The place of one connection. Dropping it says that it is closed.
+/// The place of one connection. Dropping it reports that it is closed.
 #[derive(Debug)]
 pub(super) struct Place {
     room: Arc<Room>,
@@ -237,7 +237,7 @@ impl Drop for Question {
     }
 }
 
-/// The body of an answer. Dropping it says that all of it was given.
+/// The body of an answer. Dropping it reports that all of it was given.
 #[derive(Debug)]
 pub(super) struct Answer {
     body: ResponseBody,
@@ -275,7 +275,7 @@ impl Drop for Answer {
     }
 }
 
-/// A socket that says when all was sent.
+/// A socket that reports when all was sent.
 #[derive(Debug)]
 pub(super) struct Watched {
     socket: TokioIo<TcpStream>,

@@ -24,14 +24,14 @@ use crate::server::{PoolMember, ReplyBody, place};
 pub struct Respond<B> {
     /// Judges the head, and has the body if that is waited for.
     reader: Endpoint,
-    /// Those of which one answers, if the reader is one of several.
+    /// One of these answers, if the reader is one of several.
     members: Option<Arc<[Endpoint]>>,
     state: State<B>,
 }
 
 #[derive(Debug)]
 enum State<B> {
-    /// Nobody has looked at it.
+    /// It was not looked at.
     Arrived(Box<Parts>, Pin<Box<B>>),
     /// Its head was judged.
     Reading(Box<Parts>, Pin<Box<B>>, Reply),
@@ -42,7 +42,7 @@ enum State<B> {
 }
 
 impl Endpoint {
-    /// Answers an HTTP request. Its head is judged before its body is waited for, and before a client is told to
+    /// Answers an HTTP request. Its head is judged before its body is waited for, and before a client is asked to
     /// `100 Continue`.
     pub fn respond<B: Body>(&self, request: Request<B>) -> Respond<B> {
         Respond::new(self, None, request)
@@ -79,7 +79,7 @@ impl<B: Body> Service<Request<B>> for Endpoint {
 }
 
 impl<B: Body> Future for Respond<B> {
-    /// An endpoint never fails: what is wrong with a request is said in its response.
+    /// An endpoint never fails: what is wrong with a request stands in its response.
     type Output = Result<Response<ResponseBody>, Infallible>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -167,7 +167,7 @@ enum First {
 /// A body that broke off.
 struct Broken;
 
-/// Takes what has come of a body already. Nothing is taken of one that its client sends only when it is told to.
+/// Takes what has come of a body already. Nothing is taken of one that its client sends only when it is asked to.
 fn first_part<B: Body>(cx: &mut Context<'_>, head: &Parts, mut body: Pin<&mut B>, longest: usize) -> First {
     if head.headers.contains_key(header::EXPECT) {
         return First::Part(Ok(Bytes::new()));

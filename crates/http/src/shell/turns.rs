@@ -4,7 +4,7 @@
 //! connections as fast as it is answered, another's cancel would wait for all of those, and for their answers. So while
 //! there are others, connections on which request follows request take turns: of all their calls that are answered at
 //! once, one is under way, and one more is let through for each look at the sockets. What comes on quiet connections passes
-//! all that wait. A call that takes longer holds nobody up.
+//! all that wait. A call that takes longer holds no other up.
 //!
 //! The place is kept until the answer is there, or for a millisecond: else the requests that were let through are answered
 //! together, and a cancel waits for all those answers and for the child. A connection whose calls take longer than 250 µs
@@ -37,7 +37,7 @@ const MANY: u32 = 2;
 /// A connection whose last request took longer holds no turn: its calls wait for something else than this thread.
 const QUICK: Duration = Duration::from_micros(250);
 
-/// A request that takes longer gives its turn away. The timers of the runtime are no finer.
+/// A request that takes longer gives its turn away. The timers of the runtime are not finer.
 const LONGEST: Duration = Duration::from_millis(1);
 
 /// Turns of the connections of one socket.
@@ -48,7 +48,7 @@ pub(super) struct Turns {
     turn: Semaphore,
     /// Open connections that are not busy.
     quiet: AtomicUsize,
-    /// With several threads there is no one order.
+    /// With several threads there are several orders.
     is_one_thread: bool,
 }
 
@@ -163,7 +163,7 @@ mod tests {
             tokio::spawn(async move { seat.in_turn(async { handled.lock().expect("no panic").push(name) }).await })
         });
         for request in requests.collect::<Vec<_>>() {
-            // The clock is paused: it jumps as soon as nobody gets on.
+            // The clock is paused: it jumps as soon as no task gets on.
             tokio::time::timeout(SOON, request).await.expect("nobody waits for ever").expect("no panic");
         }
         Arc::into_inner(handled).and_then(|handled| handled.into_inner().ok()).expect("all are over")

@@ -11,18 +11,18 @@ use super::{
     token::{TokenDigest, bearer},
 };
 
-/// Who may use a server, and who is told apart there.
+/// Who may use a server, and as whom.
 ///
-/// Owners are told apart: a session is its owner's, and for everybody else there is none of that id. Their requests outside
+/// Owners are kept apart: a session is its owner's, and for all others there is none of that id. Their requests outside
 /// a session have a link for each of them, so that a program behind never serves two; with
 /// [`Stateless::Joined`](crate::server::Stateless::Joined) all share one.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub enum Access {
-    /// Everyone who reaches it, told apart by nothing here.
+    /// Every client that reaches it.
     #[default]
     Open,
-    /// Everyone who has this token; they are not told apart.
+    /// Every client that has this token, all as one.
     Token(TokenDigest),
     /// The owners in this list, each by a token of theirs.
     Owners(Bearers),
@@ -79,7 +79,7 @@ impl Access {
         }
     }
 
-    /// Whether this is the path of the page that says how to sign in here.
+    /// Whether this is the path of the page that describes how to sign in here.
     pub(crate) fn is_page(&self, path: &str, endpoint: Option<&str>) -> bool {
         matches!(self, Self::Issuer(issuer) if issuer.is_page(path, endpoint))
     }

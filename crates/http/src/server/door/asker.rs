@@ -5,9 +5,9 @@ use super::{credentials::Credentials, owner::Owner};
 /// Who asks, as far as is known here. Requests outside a session share a link only with those of the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Asker {
-    /// As his token says; `None` where all who may ask are one.
+    /// The owner of its token; `None` where all that may ask are one.
     pub(crate) owner: Option<Owner>,
-    /// What he shows to the server behind, where that is to judge it.
+    /// What it shows to the server behind, where that is to judge it.
     pub(crate) credentials: Credentials,
 }
 

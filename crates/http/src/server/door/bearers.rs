@@ -8,7 +8,7 @@ use super::{owner::Owner, token::TokenDigest};
 /// Owners by their tokens. It holds no token, and shows none.
 #[derive(Clone)]
 pub struct Bearers {
-    /// Looking a digest up may take longer the more of it is right: but nobody can tell a token from its digest.
+    /// Looking a digest up may take longer the more of it is right: but a digest does not show its token.
     bearers: BTreeMap<TokenDigest, Bearer>,
     has_plain: bool,
 }
@@ -21,13 +21,13 @@ struct Bearer {
 }
 
 impl Bearers {
-    /// Reads a list: on each line an owner, white space, and a token of his, or in its place `sha256:` and the SHA-256 of
+    /// Reads a list: on each line an owner, white space, and a token of it, or in its place `sha256:` and the SHA-256 of
     /// the token in hexadecimal digits. An owner may have several lines. Lines without text are left out, and so are those
     /// that begin with `#`.
     ///
     /// # Errors
     ///
-    /// A line is something else, two lines have one token, or there is no owner. The error repeats no token.
+    /// A line is something else, two lines have one token, or no owner stands there. The error repeats no token.
     pub fn read(text: &str) -> Result<Self, BearersError> {
         let (mut bearers, mut has_plain) = (BTreeMap::new(), false);
         for (text, line) in text.strip_prefix('\u{feff}').unwrap_or(text).lines().zip(1..) {
@@ -52,7 +52,7 @@ impl Bearers {
         if bearers.is_empty() { Err(BearersError::Empty) } else { Ok(Self { bearers, has_plain }) }
     }
 
-    /// Whether a token itself stood in the list, which nobody else may read then.
+    /// Whether a token itself stood in the list, which only its operator may read then.
     #[must_use]
     pub const fn has_plain_tokens(&self) -> bool {
         self.has_plain
@@ -87,7 +87,7 @@ pub enum BearersError {
         /// What is wrong.
         fault: LineFault,
     },
-    /// It names nobody.
+    /// It names no owner.
     #[error("names no owner")]
     Empty,
 }

@@ -1,4 +1,4 @@
-//! Who made an HTTP request, as its handler is told.
+//! Who made an HTTP request, for its handler.
 
 use core::{
     fmt,
@@ -19,14 +19,14 @@ use super::{holder::Holder, owner::Owner};
 /// middleware of an application leaves what it knows: who has signed in, for instance.
 ///
 /// A handler takes it as a parameter, or asks its context ([`Caller::of`]). Where nothing is known of the caller, because no
-/// middleware has left anything and there are no [owners](crate::server::Access), it is empty.
+/// middleware has left anything and without [owners](crate::server::Access), it is empty.
 ///
 /// A call in several rounds (2026-07-28) has the caller of its first one.
 #[derive(Clone, Default)]
 pub struct Caller {
     owner: Option<Owner>,
     extensions: Option<Arc<Extensions>>,
-    /// For which its handler is counted, where several clients share a program.
+    /// The client that its handler is counted for, where several share a program.
     holder: Option<Holder>,
 }
 

@@ -35,11 +35,11 @@ pub(crate) enum Verb<'a> {
     Get,
     /// To end a session.
     Delete,
-    /// To say what a browser's page may ask for.
+    /// To describe what a browser's page may ask for.
     Options,
-    /// To fetch the page at this path of the server behind, which says how to sign in.
+    /// To fetch the page at this path of the server behind, which describes how to sign in.
     Discover(&'a str),
-    /// To fetch the page that says how to sign in here.
+    /// To fetch the page that describes how to sign in here.
     Describe,
 }
 
@@ -47,9 +47,9 @@ pub(crate) enum Verb<'a> {
 #[derive(Debug)]
 pub(crate) struct Head<'a> {
     pub(crate) verb: Verb<'a>,
-    /// To whom the message belongs.
+    /// Who asks.
     pub(crate) asker: Asker,
-    /// Whom that is counted for which the request makes the server hold.
+    /// The holder for which is counted what the request makes the server hold.
     pub(crate) holder: Holder,
     /// The client whose handlers those of the request are.
     pub(crate) client: Holder,

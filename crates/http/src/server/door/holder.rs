@@ -1,4 +1,4 @@
-//! For whom something is held, as HTTP tells clients apart.
+//! For whom something is held, as HTTP distinguishes clients.
 
 use core::net::IpAddr;
 
@@ -8,21 +8,22 @@ pub(crate) use rescind_proto::holder::{Holder, Shares};
 use super::owner::Owner;
 
 /// The address that a request came from, as an extension of its head: a [`Listener`](crate::shell::Listener) sets it, and a
-/// program that mounts an endpoint may. With it, what one client makes the server hold is bounded by itself, where there
-/// are no owners.
+/// program that mounts an endpoint may. With it, what one client makes the server hold is bounded by itself, where clients
+/// have no owners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientAddress(pub IpAddr);
 
 /// The connection that a request came on, as an extension of its head: any number that no other connection has. A program
 /// that mounts an endpoint behind HTTP/2 may set it, where one connection has many requests in flight. With it, what one
-/// client makes the server hold is bounded by itself, where neither owners nor addresses tell clients apart.
+/// client makes the server hold is bounded by itself, where neither owners nor addresses distinguish clients.
 ///
 /// A [`Listener`](crate::shell::Listener) does not set it: it speaks HTTP/1.1, where each request in flight has a connection
 /// of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientConnection(pub u64);
 
-/// The owner of a request, else its address, if addresses tell clients apart: for which its bodies and streams are counted.
+/// The holder that bodies and streams of a request are counted for: its owner, else its address, if addresses distinguish
+/// clients.
 pub(crate) fn holder_of(owner: Option<&Owner>, extensions: &Extensions, parts_addresses: bool) -> Holder {
     let address = || extensions.get::<ClientAddress>().filter(|_| parts_addresses);
     match (owner, address()) {
@@ -32,7 +33,7 @@ pub(crate) fn holder_of(owner: Option<&Owner>, extensions: &Extensions, parts_ad
     }
 }
 
-/// The client for which the handler of a request is counted: its owner, else its address, else its connection;
+/// The client that the handler of a request is counted for: its owner, else its address, else its connection;
 /// [`Holder::Anyone`] if none of them is known. This machine counts as no address, since a proxy may be on it.
 pub(crate) fn client_of(owner: Option<&Owner>, extensions: &Extensions, parts_addresses: bool) -> Holder {
     let known = Some(holder_of(owner, extensions, parts_addresses)).filter(is_told_apart);

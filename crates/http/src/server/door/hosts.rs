@@ -18,7 +18,7 @@ pub enum Hosts {
     Loopback,
     /// These, and no other.
     Named(Vec<Box<str>>),
-    /// Any name: for a server whose clients are all told apart by tokens, or behind something that checks the name.
+    /// Any name: for a server whose clients all show tokens, or behind something that checks the name.
     Any,
 }
 

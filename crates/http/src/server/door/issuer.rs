@@ -1,8 +1,8 @@
-//! An issuer whose signed tokens are taken: what a token must say, and what clients are told who have none.
+//! An issuer whose signed tokens are taken: what a token must claim, and what is answered to clients without one.
 //!
 //! Tokens are judged by a pure function of the token, the keys and the time of day (`jwt`), none of which the machine
 //! fetches. A key settles its algorithm, so a token cannot choose another for it. A claim that stands twice is refused
-//! (`strict`). A request whose key may still come is kept as it came, and taken in once more when keys do (`keyring`): so
+//! (`strict`). A request whose key may still come is kept as it came, and taken in once more when keys do (`entrance`): so
 //! there is one way in. `ring` verifies, as rustls does; `jsonwebtoken` would bring a big-number and an ASN.1 library for
 //! forty lines here.
 
@@ -20,7 +20,7 @@ use self::{
 };
 use super::{owner::Owner, refusal::Refusal};
 
-/// Where the page is that says which issuer gives tokens (RFC 9728).
+/// The place of the page that names the issuer of tokens (RFC 9728).
 const PAGE: &str = "/.well-known/oauth-protected-resource";
 
 /// Signed tokens (JWT, RFC 9068) of one issuer: RS256, ES256 and EdDSA, by keys that its driver fetches
@@ -36,7 +36,7 @@ pub struct Issuer {
     path: Box<str>,
     scopes: Vec<Box<str>>,
     page: Bytes,
-    /// What each challenge says beside its error.
+    /// What each challenge has beside its error.
     hint: Box<str>,
 }
 
@@ -81,8 +81,7 @@ impl Issuer {
         Ok(Self { issuer, audience, path, scopes, page, hint })
     }
 
-    /// Whether this is the path of the page that says which issuer gives tokens, for a server whose endpoint is at
-    /// `endpoint`.
+    /// Whether this is the path of the page that names the issuer of tokens, for a server whose endpoint is at `endpoint`.
     pub(crate) fn is_page(&self, path: &str, endpoint: Option<&str>) -> bool {
         let is_of = |end: &str| end == &*self.path || Some(end) == endpoint;
         path.strip_prefix(PAGE).is_some_and(|end| end.is_empty() || end == "/" || is_of(end))

@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// Whose sessions and requests are kept apart from all others': a name from the operator's list, or the subject of a token
 /// that an issuer has signed ([`Access`](crate::server::Access)).
 ///
-/// It is shown to the operator. It is no secret, and says nothing of the token.
+/// It is shown to the operator. It is not a secret, and shows nothing of the token.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner(Arc<str>);
 

@@ -1,4 +1,4 @@
-//! What is said to an HTTP request that is not served.
+//! The answer to an HTTP request that is not served.
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, StatusCode, header};

@@ -49,7 +49,7 @@ impl TokenDigest {
         Some(Self(bytes))
     }
 
-    /// Whether it is that of this token; how long that takes says nothing of how much of it is right.
+    /// Whether it is that of this token; how long that takes does not show how much of it is right.
     pub(super) fn is_of(&self, token: &[u8]) -> bool {
         self.0.ct_eq(&Self::of(token).0).into()
     }

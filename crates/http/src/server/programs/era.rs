@@ -14,7 +14,7 @@ use crate::server::{
 /// What stateless requests share.
 #[derive(Clone, Debug)]
 pub(crate) struct Shared {
-    /// A link for each person; one for all where nobody is told apart.
+    /// A link for each asker; one for all where askers are not distinguished.
     pub(crate) links: HashMap<Asker, LinkKey, FixedState>,
     pub(crate) era: Era,
 }
@@ -36,7 +36,7 @@ pub(crate) struct Question {
     /// Where it was asked.
     pub(crate) link: LinkKey,
     pub(crate) id: RequestId,
-    /// What waits for what it says.
+    /// What waits for its answer.
     pub(crate) held: Vec<Held>,
 }
 
@@ -60,24 +60,24 @@ impl Shared {
         }
     }
 
-    /// This link serves requests outside a session no more.
+    /// Forgets a link: it serves no further requests outside a session.
     pub(crate) fn forget(&mut self, key: LinkKey) {
         self.links.retain(|_, link| *link != key);
     }
 
-    /// Whether the program is to answer the question on this link.
+    /// Whether the program was asked on this link.
     pub(crate) fn is_asked(&self, link: LinkKey) -> bool {
         self.question().is_some_and(|question| question.link == link)
     }
 
-    /// The links of these people.
+    /// Returns the links of these askers, in order.
     pub(crate) fn links_of(&self, is_one: impl Fn(&Asker) -> bool) -> Vec<LinkKey> {
         let mut links: Vec<_> = self.links.iter().filter(|(asker, _)| is_one(asker)).map(|(_, link)| *link).collect();
         links.sort_unstable();
         links
     }
 
-    /// Has these people wait no more until it is known which era the server speaks; the responses that they wait for.
+    /// Takes out what waits of these askers, and returns their responses.
     pub(crate) fn take_held(&mut self, is_one: impl Fn(&Asker) -> bool) -> Vec<ReplyKey> {
         let Era::Asked(question) = &mut self.era else { return Vec::new() };
         question.held.extract_if(.., |held| is_one(&held.asker)).map(|held| held.reply).collect()

@@ -1,4 +1,4 @@
-//! A server that knows no sessions, and what clients are told who want one.
+//! A server that knows no sessions, and the answer to clients that want one.
 
 use bytes::Bytes;
 use rescind_proto::{
@@ -10,7 +10,7 @@ use rescind_proto::{
 
 /// The revisions that a server has named when it refused a handshake, as a JSON array: none of them has sessions.
 ///
-/// What `server/discover` names does not tell: the SDKs for TypeScript and Python (2.x) name only revisions without
+/// What `server/discover` names does not show it: the SDKs for TypeScript and Python (2.x) name only revisions without
 /// sessions there, and open sessions all the same. So a server is taken at its word only if it has refused a handshake.
 #[derive(Clone, Debug)]
 pub(crate) struct ModernOnly(Box<[u8]>);
@@ -32,7 +32,7 @@ impl ModernOnly {
         has_none.then(|| Self(supported.into()))
     }
 
-    /// What is said to one more handshake, which no process is started for.
+    /// The answer to one more handshake, which no process is started for.
     pub(crate) fn answer(&self, request: &Request<'_>) -> Bytes {
         let Self(supported) = self;
         let mut data = [br#"{"supported":"#, &**supported].concat();

@@ -48,6 +48,6 @@ pub enum Renewal {
     Renewed,
     /// No token would help: the refusal is the answer.
     NotWanted,
-    /// There is no token; why not, and what a person can do, in a few words.
+    /// Without a token; why, and what a person can do, in a few words.
     Failed(String),
 }

@@ -1,4 +1,4 @@
-//! Connections to servers: direct or through a proxy, with TLS where the URL says so.
+//! Connections to servers: direct or through a proxy, with TLS where the URL asks for it.
 //!
 //! Each connection has a place that it keeps until it is closed, so the bound is on descriptors, and some are held for
 //! `Lane::Reserved`. Clones share their places, and so do all sessions of `serve --upstream`.
@@ -211,7 +211,7 @@ impl Sender {
         mut request: Request<RequestBody>,
         lane: Lane,
     ) -> Result<Response<hyper::body::Incoming>, hyper_util::client::legacy::Error> {
-        // Through a tunnel the proxy is told when that is opened.
+        // Through a tunnel the proxy gets them when that is opened.
         if request.uri().scheme_str() == Some("http")
             && let Some(proxy) = self.proxies.of(request.uri())
             && let Some(authorization) = proxy.basic_auth()
@@ -243,7 +243,7 @@ fn tcp<R>(mut tcp: HttpConnector<R>, config: &ConnectConfig) -> HttpConnector<R>
 #[cfg(feature = "tls")]
 fn secure(url: &Uri, connector: Connector, config: ConnectConfig) -> Result<Secured, ConnectError> {
     let tls = match config.tls.map_or_else(tls_of_system, Ok) {
-        // It needs none, unless it redirects; and then nobody vouches for where that leads.
+        // It needs none, unless it redirects; and then it is not known where that leads.
         Err(_) if url.scheme_str() == Some("http") => {
             tls(|tls| Ok(tls.with_root_certificates(RootCertStore::empty())))?
         }
@@ -301,7 +301,7 @@ impl Proxies {
         self.0.as_ref().filter(|_| !is_here)?.intercept(url)
     }
 
-    /// Whether connections to there lead to a proxy that is to be told the whole URL.
+    /// Whether connections to there lead to a proxy that needs the whole URL.
     fn is_told(&self, url: &Uri) -> bool {
         let is_plain = url.scheme_str() == Some("http");
         is_plain && self.of(url).is_some_and(|proxy| proxy.uri().scheme_str() == Some("http"))
@@ -411,7 +411,7 @@ where
 /// A connection, which has its place as long as it is open.
 struct Stream<T> {
     io: T,
-    /// It leads to a proxy that is to be told the whole URL.
+    /// It leads to a proxy that needs the whole URL.
     is_proxied: bool,
     _place: OwnedSemaphorePermit,
 }
@@ -454,7 +454,7 @@ impl<T: Write + Unpin> Write for Stream<T> {
     }
 }
 
-/// An error and what led to it, in words. Of hyper's own only what says something is said.
+/// An error and what led to it, in words. Of hyper's own only those that add something.
 pub(super) fn words(error: &(dyn Error + 'static)) -> String {
     let mut words: Vec<String> = Vec::new();
     let mut next = Some(error);

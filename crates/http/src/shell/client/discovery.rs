@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Fetches such pages for the clients of an [`Endpoint`] in front of a server.
 ///
-/// Nothing of what the settings of the server have as headers is said for them.
+/// They get none of the headers that the settings of the server have.
 #[derive(Clone, Debug)]
 pub struct Discovery {
     sender: Sender,
@@ -90,8 +90,7 @@ impl Discovery {
         Ok(Response::from_parts(head, read.freeze()))
     }
 
-    /// Where the server has the page that clients find at `path`. What is said of the endpoint's path here is said of the
-    /// server's there.
+    /// Where the server has the page that clients find at `path`: the server's path takes the place of the endpoint's.
     fn url(&self, path: &str) -> Option<Uri> {
         let base = path.strip_suffix(&*self.path).filter(|base| base.starts_with("/.well-known/"));
         let path = match base {

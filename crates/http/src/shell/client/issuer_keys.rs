@@ -44,7 +44,7 @@ pub enum IssuerKeysError {
     /// The page is about another issuer.
     #[error("its page is about `{0}`")]
     Another(String),
-    /// There was no answer in time.
+    /// No answer came in time.
     #[error("no answer within {PATIENCE:?}")]
     TooSlow,
 }
@@ -63,7 +63,7 @@ impl IssuerKeys {
         Ok(Self { issuer: issuer.into(), url, connect })
     }
 
-    /// Fetches the keys at once, and then whenever one of the endpoints wants them, for all; `report` is told of each time
+    /// Fetches the keys at once, and then whenever one of the endpoints wants them, for all; `report` is called for each time
     /// that failed. Call it on a tokio runtime.
     pub async fn serve(self, pool: impl Into<Pool>, mut report: impl FnMut(&IssuerKeysError)) -> Infallible {
         let pool = pool.into();
@@ -86,7 +86,7 @@ impl IssuerKeys {
         KeySet::read(&document).map_err(|error| broken(&keys, &error))
     }
 
-    /// Where the issuer says that its keys are.
+    /// Where the issuer has its keys, by its own words.
     async fn keys_url(&self) -> Result<Uri, IssuerKeysError> {
         for url in self.pages() {
             let Some(page) = self.get(&url).await? else { continue };

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::client::{Lane, headers};
 
-/// Sends requests that are no messages of MCP, over connections of the same kind. It follows no redirect, and adds neither
+/// Sends requests that are not messages of MCP, over connections of the same kind. It follows no redirect, and adds neither
 /// credentials nor time limits.
 #[derive(Clone)]
 pub struct Requests {
@@ -48,7 +48,7 @@ impl Requests {
     ///
     /// # Errors
     ///
-    /// There is no response, or one that is too long.
+    /// No response came, or one that is too long.
     pub async fn send(&self, request: Request<Bytes>, most: usize) -> Result<Response<Bytes>, RequestError> {
         let failed = |error: &(dyn std::error::Error + 'static)| RequestError::Failed(connect::words(error));
         let mut request = request.map(RequestBody::of_nobody);

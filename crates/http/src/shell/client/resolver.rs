@@ -16,7 +16,7 @@ use hyper_util::client::legacy::connect::dns::{GaiResolver, Name};
 use tokio::sync::OnceCell;
 use tower_service::Service;
 
-/// The port of an address of which only the host matters.
+/// The port of an address where only the host matters.
 const ANY_PORT: u16 = 9;
 
 /// Resolves names as the system does, and leaves out what `guard` does.

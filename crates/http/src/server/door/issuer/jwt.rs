@@ -23,7 +23,7 @@ const LEEWAY: Duration = Duration::from_secs(60);
 /// What is wrong with a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TokenFault {
-    /// It is no JWT, or one that says something twice.
+    /// It is not a JWT, or one with a member that stands there twice.
     Malformed,
     /// It is of a kind, or signed in a way, that is not taken here.
     Kind,
@@ -32,7 +32,7 @@ pub(crate) enum TokenFault {
     Issuer,
     Audience,
     Expired,
-    /// It does not say until when it is valid.
+    /// It has no time until which it is valid.
     Endless,
     NotYet,
     /// It does not name its subject.
@@ -55,7 +55,7 @@ impl fmt::Display for TokenFault {
     }
 }
 
-/// A token whose form is right, and of which nothing else is known.
+/// A token whose form is right. Nothing else is known of it.
 pub(crate) struct Jwt<'a> {
     algorithm: Algorithm,
     kid: Option<String>,
@@ -80,7 +80,7 @@ impl<'a> Jwt<'a> {
         let [algorithm, kind, kid] = ["alg", "typ", "kid"].map(|name| header.text(name));
         let algorithm = algorithm?.as_deref().and_then(Algorithm::by_name).ok_or(TokenFault::Kind)?;
         let is_known = |kind: String| KINDS.iter().any(|known| known.eq_ignore_ascii_case(&kind));
-        // What it says is critical is not known here, whatever it is (RFC 7515, 4.1.11).
+        // What it names as critical is not known here, whatever it is (RFC 7515, 4.1.11).
         if header.only("crit")?.is_some() || !kind?.is_none_or(is_known) {
             return Err(TokenFault::Kind);
         }

@@ -89,7 +89,7 @@ impl Keyring {
         lacks && self.is_asked
     }
 
-    /// Whether keys are wanted: said once each time.
+    /// Whether keys are wanted: `true` once each time.
     pub(crate) const fn poll_wanted(&mut self) -> bool {
         core::mem::replace(&mut self.is_wanted, false)
     }
@@ -104,7 +104,8 @@ impl Keyring {
         self.keys.as_ref().map_or(0, KeySet::held)
     }
 
-    /// Feeds what decides its future into a hasher; of keys that is how many bytes they have, since nobody explores more.
+    /// Feeds what decides its future into a hasher; of keys that is how many bytes they have, since a world has one set at
+    /// most.
     pub(crate) fn hash_state(&self, now: Instant, state: &mut impl Hasher) {
         (self.keys.as_ref().map(KeySet::held), now.since(self.since), self.time_of_day).hash(state);
         (self.asked_at.map(|asked| now.since(asked)), self.is_asked).hash(state);

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::client::{FetchKey, Lane};
 
-/// Performs a request, and tells the machine what comes of it. Dropping it drops the response, too, and any wait for a token.
+/// Performs a request, and hands the machine what comes of it. Dropping it drops the response, too, and any wait for a token.
 pub(super) async fn perform(shared: Arc<Shared>, key: FetchKey, request: Request<Bytes>, lane: Lane) {
     let response = match send(&shared, key, request, lane).await {
         Ok(response) => response,
@@ -58,7 +58,7 @@ pub(super) async fn perform(shared: Arc<Shared>, key: FetchKey, request: Request
     }
 }
 
-/// Why there is no response to take in.
+/// Why no response can be taken in.
 enum Unanswered {
     Broken(hyper_util::client::legacy::Error),
     /// The server wants a token, and there is none, for this reason.
