@@ -60,12 +60,11 @@ mod stateless;
 mod stream;
 mod task_owners;
 mod timers;
-mod unauthorized;
 mod unread;
 mod withdrawal;
 
 use core::num::NonZero;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use foldhash::fast::FixedState;
@@ -84,17 +83,8 @@ pub use asked_by::PoolMember;
 pub use config::{HttpServerConfig, Sessions, Stateless};
 pub use discovery::MAX_PAGE;
 pub use door::{
-    access::Access,
-    bearers::{Bearers, BearersError, LineFault},
-    caller::{Caller, Extension},
-    holder::{ClientAddress, ClientConnection},
-    hosts::{Hosts, LocalAddress},
-    issuer::{
-        Issuer, IssuerError,
-        key_set::{KeySet, KeySetError},
-    },
-    owner::Owner,
-    token::TokenDigest,
+    Access, Bearers, BearersError, Caller, ClientAddress, ClientConnection, Extension, Hosts, Issuer, IssuerError,
+    KeySet, KeySetError, LineFault, LocalAddress, Owner, TokenDigest,
 };
 pub use event::HttpServerEvent;
 pub use keys::{LinkKey, ReplyKey};
@@ -102,15 +92,14 @@ pub use link::LinkInput;
 pub use placement::{Candidate, Load, place};
 pub use reply::{BodyChunk, ReplyBody};
 
-use door::{asker::Asker, head::SESSION, holder::Shares, issuer::keyring::Keyring, refusal::Refusal};
+use door::{Asker, Keyring, Refusal, SESSION, Shares};
 use entrance::Unjudged;
-use event::Events;
 use incoming::Body;
 use joint::Joint;
 use keys::{SessionKey, StreamKey};
 use link::{Link, LinkUse};
 use made_tasks::MadeTasks;
-use programs::{era::Shared, modern_only::ModernOnly, starts::Starts};
+use programs::{ModernOnly, Shared, Starts};
 use reply::Reply;
 use session::Session;
 use stream::Stream;
@@ -222,7 +211,7 @@ pub struct HttpServer {
     cancels: HashMap<(LinkKey, RequestId), ReplyKey, FixedState>,
     /// What the server speaks, if it has shown that it knows no sessions.
     modern_only: Option<ModernOnly>,
-    events: Events,
+    events: VecDeque<HttpServerEvent>,
     next_key: NonZero<u64>,
     /// The id of the next session.
     session_id: Option<Box<str>>,
@@ -259,7 +248,7 @@ impl HttpServer {
             starts: Starts::default(),
             cancels: HashMap::with_hasher(FixedState::with_seed(config.seed)),
             modern_only: None,
-            events: Events::default(),
+            events: VecDeque::new(),
             next_key: NonZero::<u64>::MIN,
             session_id: None,
             is_draining: false,
@@ -505,7 +494,11 @@ impl HttpServer {
 
     /// What the driver has to do next.
     pub fn poll_event(&mut self) -> Option<HttpServerEvent> {
-        self.events.pop()
+        let event = self.events.pop_front();
+        if event.is_none() && self.events.capacity() > SPARE_EVENTS {
+            self.events = VecDeque::new();
+        }
+        event
     }
 
     /// Drops timers of what is over, if they are many.
@@ -528,13 +521,8 @@ impl HttpServer {
         key
     }
 
-    /// Opens a link; `session` is the id of its session, if it has only one.
-    fn open_link(&mut self, now: Instant, serves: LinkUse, session: Option<Box<str>>, asker: &Asker) -> LinkKey {
-        self.open_link_at(now, now, serves, session, asker)
-    }
-
-    /// The same for a program that may be started at `at`.
-    fn open_link_at(
+    /// Opens a link whose program may be started at `at`; `session` is the id of its session, if it has only one.
+    fn open_link(
         &mut self,
         now: Instant,
         at: Instant,
@@ -546,7 +534,7 @@ impl HttpServer {
         let Asker { owner, credentials } = asker.clone();
         self.links.insert(link, Link::new(serves, credentials.clone(), link.0, now, self.config.seed));
         if at > now {
-            self.starts.rest(at, link);
+            self.starts.resting.insert((at, link));
         } else {
             self.report(HttpServerEvent::Opened { link, session, credentials, owner });
         }
@@ -563,7 +551,7 @@ impl HttpServer {
     }
 
     fn report(&mut self, event: HttpServerEvent) {
-        self.events.push(event);
+        self.events.push_back(event);
     }
 
     /// Has the driver look at a response, unless it is to look at it anyway.
@@ -623,6 +611,9 @@ impl HttpServer {
         self.bound_kept(session);
     }
 }
+
+/// Places for events that are kept when there are none.
+const SPARE_EVENTS: usize = 64;
 
 /// What a page of an allowed origin may do.
 const ALLOWED: [(&str, &str); 3] = [

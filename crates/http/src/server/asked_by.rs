@@ -92,7 +92,7 @@ impl HttpServer {
 mod tests {
     use http::Request;
 
-    use super::{super::door::head::VERSION, *};
+    use super::{super::door::VERSION, *};
 
     const POOL: u64 = 0xab;
 

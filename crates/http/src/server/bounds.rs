@@ -3,10 +3,10 @@
 use super::{
     config::{HttpServerConfig, Sessions},
     discovery::{MAX_PAGE, MAX_PAGES},
-    door::{access::Access, credentials::MAX_CREDENTIALS, issuer::keyring::MAX_KEYRING, owner::MAX_OWNER},
+    door::{Access, MAX_CREDENTIALS, MAX_KEYRING, MAX_OWNER},
     joint::MAX_SUBSCRIBED,
     posted::MAX_NAME,
-    programs::modern_only::MAX_LIST,
+    programs::MAX_LIST,
     session::{MAX_ENDED, MAX_LISTENING},
     stream::CHUNK,
     task_owners::{MAX_TASK_ID, MAX_TASKS},

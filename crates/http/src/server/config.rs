@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     asked_by::PoolMember,
-    door::{Door, access::Access, hosts::Hosts},
+    door::{Access, Door, Hosts},
 };
 
 /// Settings of an [`HttpServer`](super::HttpServer).

@@ -7,7 +7,7 @@
 use core::{cmp::Reverse, net::IpAddr};
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::door::holder::Holder;
+use super::door::Holder;
 
 /// Names a connection, as long as its table lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

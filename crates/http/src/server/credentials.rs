@@ -11,23 +11,17 @@ use rescind_proto::time::Instant;
 
 use super::{
     HttpServer, LinkInput, LinkKey, Sessions, Stateless, StreamKey,
-    door::{asker::Asker, credentials::Credentials, holder::Holder, refusal::Refusal},
+    door::{Asker, Credentials, Holder, Refusal},
     is_undecided,
     link::LinkUse,
-    unauthorized::Unauthorized,
+    passed_status::Unauthorized,
 };
 
 impl HttpServer {
     /// Returns the link of an asker's requests outside a session; opens it if there is none.
     pub(crate) fn stateless_link(&mut self, now: Instant, asker: &Asker, holder: &Holder) -> Result<LinkKey, Refusal> {
-        if self.joins_eras() {
-            let key = self.joint_link(now);
-            if let Some(link) = self.links.get_mut(&key) {
-                link.idle_since = now;
-            }
-            return Ok(key);
-        }
-        if let Some(key) = self.shared.links.get(asker).copied() {
+        let joint = self.joins_eras().then(|| self.joint_link(now));
+        if let Some(key) = joint.or_else(|| self.shared.links.get(asker).copied()) {
             if let Some(link) = self.links.get_mut(&key) {
                 link.idle_since = now;
             }
@@ -39,7 +33,7 @@ impl HttpServer {
             self.take_place(now, place);
         }
         let at = if parts_people { now } else { self.starts.back_off.start(now) };
-        let key = self.open_link_at(now, at, LinkUse::Stateless, None, asker);
+        let key = self.open_link(now, at, LinkUse::Stateless, None, asker);
         self.shared.links.insert(asker.clone(), key);
         if parts_people {
             self.timers.link_upkeep.arm(now, key);

@@ -6,7 +6,7 @@ use rescind_proto::error_code;
 
 use super::{
     HttpServer, HttpServerEvent, ReplyKey,
-    door::{access::Access, refusal::Refusal},
+    door::{Access, Refusal},
 };
 
 /// Pages that are being fetched at once.
@@ -42,11 +42,8 @@ impl HttpServer {
                 let Some(reply) = self.replies.get_mut(&key) else { return };
                 let (head, body) = page.into_parts();
                 for name in [header::LOCATION, header::CACHE_CONTROL] {
-                    head.headers
-                        .get(&name)
-                        .cloned()
-                        .into_iter()
-                        .for_each(|value| reply.add_header(name.clone(), value));
+                    let value = head.headers.get(&name).cloned();
+                    value.into_iter().for_each(|value| reply.add_header(name.clone(), value));
                 }
                 reply.whole(head.status, head.headers.get(header::CONTENT_TYPE).cloned(), body);
                 // Whatever it is, it is not of this origin.

@@ -1,28 +1,40 @@
 //! The door: who may ask, and as whom. It knows requests by their heads, and knows nothing of links, sessions and streams.
 
-pub(crate) mod access;
-pub(crate) mod asker;
-pub(crate) mod bearers;
-pub(crate) mod caller;
-pub(crate) mod credentials;
-pub(crate) mod head;
-pub(crate) mod holder;
-pub(crate) mod hosts;
-pub(crate) mod issuer;
-pub(crate) mod owner;
+mod access;
+mod asker;
+mod bearers;
+mod caller;
+mod credentials;
+mod head;
+mod holder;
+mod hosts;
+mod issuer;
+mod owner;
 mod pages;
-pub(crate) mod refusal;
+mod refusal;
 pub(crate) mod strict;
-pub(crate) mod token;
+mod token;
 
 use http::request::Parts;
 use rescind_proto::time::Instant;
 
-use access::Access;
-use head::{Head, Verb};
-use hosts::Hosts;
-use issuer::keyring::Keyring;
-use refusal::Refusal;
+pub(crate) use asker::Asker;
+pub(crate) use credentials::{Credentials, MAX_CREDENTIALS};
+pub(crate) use head::{Head, METHOD, NAME, SESSION, VERSION, Verb, not_allowed};
+pub(crate) use holder::{Holder, Shares, is_told_apart};
+pub(crate) use issuer::keyring::{Keyring, MAX_KEYRING};
+pub(crate) use owner::MAX_OWNER;
+pub(crate) use refusal::Refusal;
+
+pub use access::Access;
+pub use bearers::{Bearers, BearersError, LineFault};
+pub use caller::{Caller, Extension};
+pub use holder::{ClientAddress, ClientConnection};
+pub use hosts::{Hosts, LocalAddress};
+pub use issuer::key_set::{KeySet, KeySetError};
+pub use issuer::{Issuer, IssuerError};
+pub use owner::Owner;
+pub use token::TokenDigest;
 
 /// Whom a server admits.
 #[derive(Clone, Copy, Debug)]

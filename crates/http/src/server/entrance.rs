@@ -12,14 +12,7 @@ use rescind_proto::time::Instant;
 
 use super::{
     HttpServer, HttpServerEvent, ReplyKey,
-    door::{
-        Judgement,
-        access::Access,
-        caller::Caller,
-        head::{Head, Verb},
-        issuer::key_set::KeySet,
-        refusal::Refusal,
-    },
+    door::{Access, Caller, Head, Judgement, KeySet, Refusal, Verb},
     reply::Reply,
 };
 

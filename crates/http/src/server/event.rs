@@ -1,11 +1,9 @@
 //! What the driver has to do.
 
-use std::collections::VecDeque;
-
 use http::HeaderValue;
 
 use super::{
-    door::owner::Owner,
+    door::Owner,
     keys::{LinkKey, ReplyKey},
 };
 
@@ -45,34 +43,4 @@ pub enum HttpServerEvent {
         /// Its method.
         method: Box<str>,
     },
-}
-
-/// Events that were not polled.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Events(VecDeque<HttpServerEvent>);
-
-/// Places for events that are kept when there are none.
-const SPARE: usize = 64;
-
-impl Events {
-    pub(crate) fn push(&mut self, event: HttpServerEvent) {
-        self.0.push_back(event);
-    }
-
-    pub(crate) fn pop(&mut self) -> Option<HttpServerEvent> {
-        let event = self.0.pop_front();
-        if event.is_none() && self.0.capacity() > SPARE {
-            self.0 = VecDeque::new();
-        }
-        event
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Bytes of memory that they hold.
-    pub(crate) fn held(&self) -> usize {
-        self.0.capacity() * size_of::<HttpServerEvent>()
-    }
 }

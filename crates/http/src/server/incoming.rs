@@ -7,11 +7,7 @@ use rescind_proto::{error_code, time::Instant};
 
 use super::{
     HttpServer, ReplyKey,
-    door::{
-        head::{Head, Verb},
-        holder::Holder,
-        refusal::Refusal,
-    },
+    door::{Head, Holder, Refusal, Verb},
     reply::Reply,
 };
 

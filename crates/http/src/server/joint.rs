@@ -19,7 +19,7 @@ use rescind_proto::{
 
 use super::{
     HttpServer, HttpServerEvent, LinkInput, LinkKey, SessionKey, Sessions, StreamKey,
-    door::asker::Asker,
+    door::Asker,
     link::LinkUse,
     posted::{Meta, line, splice, text},
     session::{HANDSHAKE, Session},
@@ -154,7 +154,7 @@ impl HttpServer {
     /// Opens it, and has its program shake hands as soon as that may be started.
     pub(crate) fn open_joint(&mut self, now: Instant, former: Option<Bytes>) -> LinkKey {
         let at = self.starts.back_off.start(now);
-        let link = self.open_link_at(now, at, LinkUse::Sessions, None, &Asker::default());
+        let link = self.open_link(now, at, LinkUse::Sessions, None, &Asker::default());
         self.shake_hands(now, link, former);
         link
     }

@@ -14,7 +14,7 @@ use rescind_proto::{id::RequestId, time::Instant};
 
 use super::{
     SessionKey, StreamKey,
-    door::{caller::Caller, credentials::Credentials},
+    door::{Caller, Credentials},
 };
 use crate::mirror::tools::{TOOL, Tools};
 

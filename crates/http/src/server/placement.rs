@@ -8,7 +8,7 @@ use http::{HeaderMap, request::Parts};
 
 use super::{
     HttpServer, PoolMember,
-    door::head::{METHOD, NAME, SESSION, VERSION},
+    door::{METHOD, NAME, SESSION, VERSION},
 };
 use rescind_proto::dialect::mcp;
 

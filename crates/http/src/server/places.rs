@@ -8,11 +8,7 @@ use rescind_proto::time::Instant;
 
 use super::{
     HttpServer, LinkKey, ReplyKey, SessionKey,
-    door::{
-        asker::Asker,
-        holder::{Holder, is_told_apart},
-        refusal::Refusal,
-    },
+    door::{Asker, Holder, Refusal, is_told_apart},
     session::Session,
 };
 

@@ -14,7 +14,7 @@ use rescind_proto::{
 };
 
 use super::{
-    door::{asker::Asker, refusal::Refusal},
+    door::{Asker, Refusal},
     look_alike,
 };
 

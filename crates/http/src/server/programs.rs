@@ -1,6 +1,10 @@
 //! What is known of the programs behind: which era they speak, and when they are started.
 
 mod back_off;
-pub(crate) mod era;
-pub(crate) mod modern_only;
-pub(crate) mod starts;
+mod era;
+mod modern_only;
+mod starts;
+
+pub(crate) use era::{Era, Held, Question, Shared};
+pub(crate) use modern_only::{MAX_LIST, ModernOnly};
+pub(crate) use starts::Starts;

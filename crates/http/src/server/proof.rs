@@ -5,17 +5,14 @@ use core::hash::{Hash, Hasher};
 use rescind_proto::time::Instant;
 
 use super::{
-    HttpServer, LinkKey, ReplyKey, SessionKey, Sessions, StreamKey, awaits_fate,
+    HttpServer, HttpServerEvent, LinkKey, ReplyKey, SessionKey, Sessions, StreamKey, awaits_fate,
     entrance::Unjudged,
     incoming::Body,
     is_undecided,
     joint::Joint,
     lane::Lane,
     link::{Link, LinkUse},
-    programs::{
-        era::{Held, Question},
-        modern_only::ModernOnly,
-    },
+    programs::{Held, ModernOnly, Question},
     session::Session,
     stream::Stream,
 };
@@ -120,7 +117,7 @@ impl HttpServer {
             + self.pages.len()
             + self.keyring.due().iter().len()
             + self.unjudged.len()
-            + self.starts.len();
+            + self.starts.resting.len();
         let tables =
             self.links.len() + self.sessions.len() + self.session_ids.len() + self.streams.len() + self.replies.len();
         tables + timers + self.cancels.len() + self.events.len() + self.shared.held().len()
@@ -140,7 +137,7 @@ impl HttpServer {
         links
             + sessions
             + modern_only
-            + self.starts.held()
+            + self.starts.resting.len() * 2 * size_of::<(Instant, LinkKey)>()
             + self.log_level.as_ref().map_or(0, bytes::Bytes::len)
             + streams
             + replies
@@ -153,7 +150,7 @@ impl HttpServer {
             + self.body_shares.held()
             + self.stream_shares.held()
             + waiting
-            + self.events.held()
+            + self.events.capacity() * size_of::<HttpServerEvent>()
     }
 
     /// Bytes of all streams that their clients have not read, or may ask for again. Costs time in proportion to them.
@@ -229,7 +226,7 @@ impl HttpServer {
             LinkUse::Session(_) => None,
         };
         hash_lane(&self.timers.ask, now, state, is_asked);
-        self.starts.iter().for_each(|(at, link)| (at.since(now), self.rank_of_link(link)).hash(state));
+        self.starts.resting.iter().for_each(|(at, link)| (at.since(now), self.rank_of_link(*link)).hash(state));
         self.starts.back_off.hash_state(now, state);
         self.keyring.hash_state(now, state);
         self.unjudged.len().hash(state);

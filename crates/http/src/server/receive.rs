@@ -15,11 +15,7 @@ use rescind_proto::{
 
 use super::{
     HttpServer, LinkInput, LinkKey, ReplyKey, SessionKey, Sessions, StreamKey,
-    door::{
-        head::{Head, SESSION},
-        holder::Holder,
-        refusal::Refusal,
-    },
+    door::{Head, Holder, Refusal, SESSION},
     joint,
     link::{InputNumber, LinkUse},
     posted::{Edit, Meta, Posted, check_look_alikes, check_names, line, text, unreadable},
@@ -110,7 +106,7 @@ impl HttpServer {
         }
         let key = SessionKey(self.allocate_key());
         let link = match self.config.sessions {
-            Sessions::OwnLink => self.open_link(now, LinkUse::Session(key), Some(id.clone()), posted.asker),
+            Sessions::OwnLink => self.open_link(now, now, LinkUse::Session(key), Some(id.clone()), posted.asker),
             Sessions::SharedLink => self.joint_link(now),
         };
         let owner = posted.asker.owner.clone();

@@ -9,7 +9,7 @@ use rescind_proto::id::RequestId;
 
 use super::{
     LinkKey, SessionKey, StreamKey,
-    door::{caller::Caller, holder::Holder, refusal::Refusal},
+    door::{Caller, Holder, Refusal},
 };
 use crate::sse;
 

@@ -12,15 +12,14 @@ use rescind_proto::{
 
 use super::{
     HttpServer, HttpServerEvent, LinkInput, LinkKey, SessionKey, StreamKey,
-    door::head::SESSION,
+    door::SESSION,
     link::LinkUse,
     owned,
-    passed_status::PassedStatus,
+    passed_status::{PassedStatus, Unauthorized},
     posted::{line, splice, text},
-    programs::modern_only::ModernOnly,
+    programs::ModernOnly,
     session::HANDSHAKE_STREAM,
     stream::{CHUNK, Part, Stream, Waiting},
-    unauthorized::Unauthorized,
 };
 use crate::{mirror::tools::Tools, status_note};
 

@@ -15,12 +15,7 @@ use rescind_proto::{
 
 use super::{
     HttpServer, LinkInput, LinkKey, ReplyKey, SessionKey, Sessions, StreamKey,
-    door::{
-        head::{Head, not_allowed},
-        holder::Holder,
-        owner::Owner,
-        refusal::Refusal,
-    },
+    door::{Head, Holder, Owner, Refusal, not_allowed},
     link::{Link, LinkUse},
     renamed::{Known, Renamed},
     stream::{Place, Stream},

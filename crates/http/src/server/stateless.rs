@@ -11,11 +11,11 @@ use rescind_proto::{
 
 use super::{
     HttpServer, LinkInput, ReplyKey, StreamKey,
-    door::{asker::Asker, head::Head, holder::Holder, refusal::Refusal},
+    door::{Asker, Head, Holder, Refusal},
+    passed_status::Unauthorized,
     posted::{Meta, Posted, check_look_alikes, line, unreadable},
-    programs::era::{Era, Held, Question},
+    programs::{Era, Held, Question},
     stream::Stream,
-    unauthorized::Unauthorized,
 };
 use crate::mirror::{NAMED, tools::Tools};
 

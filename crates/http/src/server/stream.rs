@@ -11,7 +11,7 @@ use rescind_proto::{dialect::Dialect, error_code, id::RequestId, message, time::
 
 use super::{
     LinkKey, ReplyKey, SessionKey,
-    door::{holder::Holder, owner::Owner},
+    door::{Holder, Owner},
     link::InputNumber,
 };
 use crate::sse;

@@ -18,10 +18,8 @@ use rescind_proto::{
 
 use super::{
     HttpServer, LinkKey, SessionKey, Sessions, StreamKey,
-    door::{
-        owner::Owner,
-        strict::{Ambiguous, elements, only, only_text, text},
-    },
+    door::Owner,
+    door::strict::{Ambiguous, elements, only, only_text, text},
     look_alike::RELATED,
     posted::{Edit, Meta},
     stream::Stream,

@@ -53,48 +53,38 @@ impl Timers {
 
     /// When the first is due.
     pub(crate) fn next(&self) -> Option<Instant> {
-        let next = [
-            self.undecided.next(),
-            self.unproved.next(),
-            self.keep_alive.next(),
-            self.upkeep.next(),
-            self.joint_upkeep.next(),
-            self.link_upkeep.next(),
-            self.ask.next(),
-            self.fates.next(),
-            self.body_patience.next(),
-        ];
-        next.into_iter().flatten().min()
+        self.lanes().into_iter().filter_map(|lane| lane.next).min()
     }
 
     pub(crate) fn len(&self) -> usize {
-        let lens = [
-            self.undecided.len(),
-            self.unproved.len(),
-            self.keep_alive.len(),
-            self.upkeep.len(),
-            self.joint_upkeep.len(),
-            self.link_upkeep.len(),
-            self.ask.len(),
-            self.fates.len(),
-            self.body_patience.len(),
-        ];
-        lens.into_iter().sum()
+        self.lanes().into_iter().map(|lane| lane.len).sum()
     }
 
     /// Bytes of memory that they hold.
     pub(crate) fn held(&self) -> usize {
-        let held = [
-            self.undecided.held(),
-            self.unproved.held(),
-            self.keep_alive.held(),
-            self.upkeep.held(),
-            self.joint_upkeep.held(),
-            self.link_upkeep.held(),
-            self.ask.held(),
-            self.fates.held(),
-            self.body_patience.held(),
-        ];
-        held.into_iter().sum()
+        self.lanes().into_iter().map(|lane| lane.held).sum()
+    }
+
+    fn lanes(&self) -> [Summary; 9] {
+        let Self { undecided, unproved, keep_alive, upkeep, joint_upkeep, link_upkeep, ask, fates, body_patience } =
+            self;
+        let [undecided, unproved] = [undecided, unproved].map(Summary::of);
+        let [keep_alive, fates, body_patience] = [keep_alive, fates, body_patience].map(Summary::of);
+        let [joint_upkeep, link_upkeep, ask] = [joint_upkeep, link_upkeep, ask].map(Summary::of);
+        let upkeep = Summary::of(upkeep);
+        [undecided, unproved, keep_alive, upkeep, joint_upkeep, link_upkeep, ask, fates, body_patience]
+    }
+}
+
+/// A lane, whatever its keys are.
+struct Summary {
+    next: Option<Instant>,
+    len: usize,
+    held: usize,
+}
+
+impl Summary {
+    fn of<K: Copy>(lane: &Lane<K>) -> Self {
+        Self { next: lane.next(), len: lane.len(), held: lane.held() }
     }
 }

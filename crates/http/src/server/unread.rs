@@ -2,7 +2,7 @@
 
 use rescind_proto::time::Instant;
 
-use super::{HttpServer, StreamKey, door::holder::Holder, stream::Stream};
+use super::{HttpServer, StreamKey, door::Holder, stream::Stream};
 
 impl HttpServer {
     /// Changes a stream, and counts what it takes then, and what that makes its session keep.

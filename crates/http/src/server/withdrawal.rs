@@ -7,7 +7,7 @@ use rescind_proto::time::Instant;
 
 use super::{
     HttpServer, ReplyKey, SessionKey,
-    door::{access::Access, owner::Owner},
+    door::{Access, Owner},
 };
 
 impl HttpServer {

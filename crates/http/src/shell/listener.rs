@@ -30,7 +30,7 @@ use super::{
     room::{Answer, Place, Question, Room, Stage, Watched},
     turns::{Seat, Turns},
 };
-use crate::server::{ClientAddress, LocalAddress, door::refusal::Refusal};
+use crate::server::{ClientAddress, LocalAddress, door::Refusal};
 
 /// The wait after a failed accept: the client has left, or no descriptor is free.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);

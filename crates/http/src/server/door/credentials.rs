@@ -11,18 +11,25 @@ pub(crate) type Credentials = Option<HeaderValue>;
 /// The longest, in bytes: each link keeps some.
 pub(crate) const MAX_CREDENTIALS: usize = 16 << 10;
 
-/// Reads them. Those of a scheme that signs in a connection count as none: others would travel on it.
-pub(crate) fn read(headers: &HeaderMap) -> Result<Credentials, Refusal> {
+/// The value of `Authorization`. A request that has two is refused: others may read the other.
+pub(super) fn authorization(headers: &HeaderMap) -> Result<Option<&HeaderValue>, Refusal> {
+    let mut values = headers.get_all(header::AUTHORIZATION).iter();
+    let value = values.next();
+    if values.next().is_some() {
+        let text = "the header Authorization is given twice";
+        return Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text));
+    }
+    Ok(value)
+}
+
+/// Reads credentials. Those of a scheme that signs in a connection count as none: others would travel on it.
+pub(super) fn read(headers: &HeaderMap) -> Result<Credentials, Refusal> {
     const OF_CONNECTIONS: [&[u8]; 2] = [b"negotiate", b"ntlm"];
 
-    let refused = |status, text: &str| Err(Refusal::new(status, error_code::INVALID_REQUEST, text));
-    let mut values = headers.get_all(header::AUTHORIZATION).iter();
-    let Some(value) = values.next() else { return Ok(None) };
-    if values.next().is_some() {
-        return refused(StatusCode::BAD_REQUEST, "the header Authorization is given twice");
-    }
+    let Some(value) = authorization(headers)? else { return Ok(None) };
     if value.len() > MAX_CREDENTIALS {
-        return refused(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "the header Authorization is too long");
+        let text = "the header Authorization is too long";
+        return Err(Refusal::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, error_code::INVALID_REQUEST, text));
     }
     let scheme = value.as_bytes().split(|byte| *byte == b' ').next().unwrap_or_default();
     if OF_CONNECTIONS.iter().any(|known| scheme.eq_ignore_ascii_case(known)) {

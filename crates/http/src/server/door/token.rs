@@ -2,21 +2,15 @@
 
 use core::fmt;
 
-use http::{HeaderMap, HeaderValue, StatusCode, header};
-use rescind_proto::error_code;
+use http::{HeaderMap, HeaderValue};
 use ring::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 use subtle::ConstantTimeEq;
 
-use super::refusal::Refusal;
+use super::{credentials::authorization, refusal::Refusal};
 
-/// The bearer token of a request; `None` if it has none. One that has two may be another's to someone who reads the other.
+/// The bearer token of a request; `None` if it has none.
 pub(crate) fn bearer(headers: &HeaderMap) -> Result<Option<&[u8]>, Refusal> {
-    let mut values = headers.get_all(header::AUTHORIZATION).iter();
-    let value = values.next().map_or(&b""[..], HeaderValue::as_bytes);
-    if values.next().is_some() {
-        let text = "the header Authorization is given twice";
-        return Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text));
-    }
+    let value = authorization(headers)?.map_or(&b""[..], HeaderValue::as_bytes);
     let token = value.split_at_checked(7).filter(|(scheme, _)| scheme.eq_ignore_ascii_case(b"Bearer "));
     Ok(token.map(|(_, token)| token).filter(|token| !token.is_empty()))
 }

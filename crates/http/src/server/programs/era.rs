@@ -7,7 +7,7 @@ use rescind_proto::{dialect::Dialect, id::RequestId};
 
 use crate::server::{
     config::{HttpServerConfig, Stateless},
-    door::asker::Asker,
+    door::Asker,
     keys::{LinkKey, ReplyKey},
 };
 

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use rescind_proto::time::Instant;
 
 use super::back_off::BackOff;
-use crate::server::{door::refusal::Refusal, keys::LinkKey};
+use crate::server::{door::Refusal, keys::LinkKey};
 
 /// Requests wait so long for a program that is to be started again; if it takes longer, they are refused.
 const HELD_FOR: Duration = Duration::from_secs(2);
@@ -16,15 +16,10 @@ pub(crate) struct Starts {
     /// The program of several clients.
     pub(crate) back_off: BackOff,
     /// Links whose program may not be started yet, by when it may.
-    resting: BTreeSet<(Instant, LinkKey)>,
+    pub(crate) resting: BTreeSet<(Instant, LinkKey)>,
 }
 
 impl Starts {
-    /// Has a link rest: its program may be started at `at`.
-    pub(crate) fn rest(&mut self, at: Instant, link: LinkKey) {
-        self.resting.insert((at, link));
-    }
-
     /// Takes a link whose program may be started now.
     pub(crate) fn wake(&mut self, now: Instant) -> Option<LinkKey> {
         let (at, _) = self.resting.first()?;
@@ -62,19 +57,5 @@ impl Starts {
     /// When the next program may be started.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.resting.first().map(|(at, _)| *at)
-    }
-
-    /// Links that rest, by when their program may be started.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Instant, LinkKey)> {
-        self.resting.iter().copied()
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.resting.len()
-    }
-
-    /// Bytes of memory that it holds.
-    pub(crate) fn held(&self) -> usize {
-        self.resting.len() * 2 * size_of::<(Instant, LinkKey)>()
     }
 }
