@@ -26,9 +26,9 @@ pub struct HttpClientConfig {
     /// Cancels that are being sent at once; what is beyond waits. While as many as [`max_in_flight`](Self::max_in_flight)
     /// are not taken by the server, requests are refused: so no cancel is ever dropped, and they are bounded.
     pub max_cancels: usize,
-    /// Questions of the server that are not answered since nobody has taken them here, and answers that the server has not
-    /// taken, together. Beyond, streams of events should not be read ([`may_read`](super::HttpClient::may_read)): a server
-    /// that asks without end, and takes no answer, delays what it says itself, and neither requests nor cancels.
+    /// Questions of the server that were not taken here, and answers that the server has not taken, together. Beyond,
+    /// streams of events should not be read ([`may_read`](super::HttpClient::may_read)): a server that asks without end, and
+    /// takes no answer, delays its own messages, and neither requests nor cancels.
     pub max_owed: usize,
     /// Bytes of messages that the server has not taken yet. Beyond, requests are refused. Of answers to its questions there
     /// may be as many more: from half of that on, streams of events should not be read, and beyond, answers are dropped.
@@ -70,8 +70,9 @@ pub struct HttpClientConfig {
     pub greet_within: Duration,
     /// How long the server may take to show that it speaks the transport of 2024-11-05 only.
     pub probe_within: Duration,
-    /// Whether an answer that came with a status of 429 or 500 and above is given a last member that says so, `rescind/http`,
-    /// for a gateway's [`HttpServer`](crate::server::HttpServer), which takes it off again. Off by default: nobody else knows it.
+    /// Whether an answer that came with a status of 429 or 500 and above gets a last member that notes it, `rescind/http`, for
+    /// a gateway's [`HttpServer`](crate::server::HttpServer), which takes it off again. Off by default: other clients do not
+    /// know it.
     pub notes_status: bool,
     /// Seeds the hash of ids, so that a peer cannot choose ids that collide, and spreads the attempts of many clients.
     /// With 0, the default, each [`HttpTransport`](crate::shell::client::HttpTransport) draws one from the system; a test may pin
@@ -83,7 +84,7 @@ pub struct HttpClientConfig {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HttpConfigError {
-    /// The text is no URL.
+    /// The text is not a URL.
     #[error("not a URL")]
     NotUrl,
     /// The URL is of another kind.
@@ -102,7 +103,7 @@ impl HttpClientConfig {
     ///
     /// # Errors
     ///
-    /// If it is no URL with `http` or `https`.
+    /// If it is not a URL with `http` or `https`.
     pub fn new(url: &str) -> Result<Self, HttpConfigError> {
         let url: Uri = url.trim().parse().map_err(|_| HttpConfigError::NotUrl)?;
         if !matches!(url.scheme_str(), Some("http" | "https")) {
@@ -147,7 +148,7 @@ impl HttpClientConfig {
     ///
     /// # Errors
     ///
-    /// If it is no header, or one that the transport sets itself.
+    /// If it is not a header, or one that the transport sets itself.
     pub fn header(mut self, line: &str) -> Result<Self, HttpConfigError> {
         let (name, value) = line.split_once(':').ok_or(HttpConfigError::NotHeader)?;
         let name: HeaderName = name.trim().parse().map_err(|_| HttpConfigError::NotHeader)?;
@@ -160,7 +161,7 @@ impl HttpClientConfig {
         Ok(self)
     }
 
-    /// Whether they say who asks, so that nobody else's word for it is sent.
+    /// Whether they show who asks, so that no other credentials are sent.
     #[must_use]
     pub fn has_authorization(&self) -> bool {
         self.headers.contains_key(header::AUTHORIZATION)

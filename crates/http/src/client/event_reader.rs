@@ -1,6 +1,6 @@
 //! Server-sent events, read as their bytes come.
 //!
-//! The rule to know first: what a stream says does not depend on how its bytes are cut, and what an event may take of
+//! The rule to know first: the events of a stream do not depend on how its bytes are cut, and what an event may take of
 //! memory does not depend on its length. The data of an event is gathered as a line of messages is elsewhere, so one that
 //! is too long is scanned to its end, and what can be learnt of it is ([`Overlong`]).
 
@@ -12,7 +12,7 @@ use rescind_proto::framing::{Chunk, Decoder, Framing, Overlong};
 /// The longest id that is kept. Behind a longer one nothing can be resumed.
 const MAX_ID: usize = 1024;
 
-/// Bytes kept of a value that is no data and no id.
+/// Bytes kept of a value that is neither data nor an id.
 const MAX_VALUE: usize = 64;
 
 /// Bytes kept of the name of a field: more than the longest that counts, behind a byte order mark.
@@ -49,7 +49,7 @@ pub(crate) struct EventReader {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Name,
-    /// Behind the colon, where one space is no part of the value.
+    /// Behind the colon, where one space is not a part of the value.
     Colon(Field),
     Value(Field),
 }
@@ -71,7 +71,7 @@ pub(crate) struct Event {
     pub(crate) has_own_id: bool,
 }
 
-/// What an event says.
+/// The content of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
     /// A message, not yet parsed.
@@ -114,7 +114,7 @@ impl EventReader {
         self.retry
     }
 
-    /// The next event of `input`, which loses the bytes that were used; `None` when all of it is. Call until `None`.
+    /// The next event of `input`, which loses the bytes that were used; `None` once they all were. Call until `None`.
     pub(crate) fn read(&mut self, input: &mut &[u8]) -> Option<Event> {
         while let Some((&byte, rest)) = input.split_first() {
             if core::mem::take(&mut self.after_return) && byte == b'\n' {
@@ -187,7 +187,7 @@ impl EventReader {
             Field::Id => MAX_ID,
             Field::Event | Field::Retry => MAX_VALUE,
         };
-        // One byte more than is of use tells that it is too long.
+        // One byte more than is of use shows that it is too long.
         let room = most + 1 - self.value.len();
         self.value.extend_from_slice(&part[..part.len().min(room)]);
     }
@@ -271,7 +271,7 @@ mod tests {
         reader.data.held() + reader.value.capacity() + reader.kind.capacity()
     }
 
-    /// What a stream says, its bytes cut at these places.
+    /// The events of a stream, its bytes cut at these places.
     fn read(stream: &[u8], cuts: &[usize], max_message: usize) -> (Vec<Event>, Option<Vec<u8>>, Option<Duration>) {
         let mut reader = EventReader::new(max_message);
         let mut events = Vec::new();
@@ -375,7 +375,7 @@ mod tests {
         let lines: Vec<&str> = text.split('\n').collect();
         let (mut data, mut kind, mut id, mut own, mut last, mut retry) = (String::new(), "", None, false, None, None);
         let mut events = Vec::new();
-        // What follows the last line break is no line.
+        // What follows the last line break is not a line.
         for line in &lines[..lines.len() - 1] {
             if line.is_empty() {
                 if own {

@@ -1,4 +1,4 @@
-//! What is said for a server that did not answer.
+//! The answer in place of a server that did not answer.
 
 use http::StatusCode;
 use rescind_proto::{
@@ -17,7 +17,7 @@ pub(crate) struct Failure {
     code: i32,
     text: String,
     status: Option<StatusCode>,
-    /// What the server wants to be told of who asks.
+    /// What the server wants to know of who asks.
     challenge: Option<Box<str>>,
     /// When the server wants the request to be tried again.
     retry_after: Option<Box<str>>,
@@ -26,7 +26,7 @@ pub(crate) struct Failure {
     why: Why,
 }
 
-/// What a caller in this process is told apart.
+/// What a caller in this process can distinguish.
 #[derive(Clone, Copy, Debug)]
 enum Why {
     Fault(Fault),

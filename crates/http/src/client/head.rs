@@ -18,7 +18,7 @@ impl HttpClient {
         let origin = fetch.target.origin();
         let mut fields = HeaderMap::new();
         fields.insert(header::USER_AGENT, headers::AGENT);
-        // Whatever the user has set may be a secret between him and this origin.
+        // What the user has set may be a secret that is shared with this origin alone.
         if origin == self.origin {
             if !self.config.headers.contains_key(header::AUTHORIZATION) {
                 fields.extend(self.credentials_of(&fetch.role).map(|value| (header::AUTHORIZATION, value.clone())));
@@ -74,7 +74,7 @@ impl HttpClient {
         request
     }
 
-    /// To whom belongs what a fetch says.
+    /// The credentials of a fetch.
     fn credentials_of<'a>(&'a self, role: &'a Role) -> Option<&'a HeaderValue> {
         let stream = match role {
             Role::Post(stream) => stream,
@@ -85,7 +85,7 @@ impl HttpClient {
         self.streams.get(stream)?.credentials.as_ref()
     }
 
-    /// Whether the session was opened there: its id is said to nobody else.
+    /// Whether the session was opened there: its id is sent to no other.
     fn is_session_of(&self, origin: &Origin) -> bool {
         self.session.origin.as_ref().unwrap_or(&self.origin) == origin
     }

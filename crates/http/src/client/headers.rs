@@ -1,4 +1,4 @@
-//! What stands in the head of an HTTP request, and to whom it may be said.
+//! What stands in the head of an HTTP request, and to whom it may be sent.
 
 use std::fmt;
 
@@ -52,7 +52,7 @@ pub(crate) fn secret(value: &[u8]) -> Option<HeaderValue> {
     Some(value)
 }
 
-/// Adds the headers that repeat what a request says (2026-07-28).
+/// Adds the headers that repeat parts of a request (2026-07-28).
 pub(crate) fn mirror(request: &Request<'_>, tools: &Tools, headers: &mut HeaderMap) {
     headers.extend(HeaderValue::from_str(&request.method).ok().map(|method| (METHOD, method)));
     let Some(params) = request.params.raw else { return };
@@ -86,7 +86,7 @@ pub(crate) fn version_in(meta: &[u8]) -> Option<HeaderValue> {
     HeaderValue::from_str(&version).ok()
 }
 
-/// Scheme, host and port: to whom credentials may be said.
+/// Scheme, host and port: to whom credentials may be sent.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Origin {
     is_secure: bool,
@@ -135,7 +135,7 @@ impl fmt::Debug for Target {
     }
 }
 
-/// Where a redirect leads that `base` answered with (RFC 3986, 5.2); `None` if that is no URL of HTTP.
+/// Where a redirect leads that `base` answered with (RFC 3986, 5.2); `None` if that is not a URL of HTTP.
 pub(crate) fn resolve(base: &Uri, location: &str) -> Option<Uri> {
     let location = location.split('#').next().unwrap_or_default().trim();
     let scheme = base.scheme_str()?;

@@ -1,4 +1,4 @@
-//! What a server says, as far as it is a message at all (D43).
+//! What a server sends, as far as it is a message at all (D43).
 
 use rescind_proto::{
     frame::{Response, ResponseBody},
@@ -18,7 +18,7 @@ pub(crate) fn is_batch(message: &[u8]) -> bool {
     message.first() == Some(&b'[')
 }
 
-/// Whether a message says that it is one of JSON-RPC 2.0. Clients read no other.
+/// Whether a message is one of JSON-RPC 2.0, by its own words. Clients read no other.
 pub(crate) fn has_version(message: &[u8]) -> bool {
     message.starts_with(USUAL_START)
         || json::member(message, "jsonrpc").and_then(json::text).is_some_and(|version| version == "2.0")

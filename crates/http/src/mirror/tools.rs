@@ -1,7 +1,7 @@
 //! Arguments of tools that are repeated in headers (2026-07-28).
 //!
-//! A server annotates them in the schema of a tool. What an annotation may say is in the revision, and a tool with one
-//! that says something else is taken out of the list: such a tool could not be called rightly.
+//! A server annotates them in the schema of a tool. What an annotation may be is in the revision, and a tool with
+//! another is taken out of the list: such a tool could not be called rightly.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -119,7 +119,7 @@ impl Param {
         path + self.header.as_str().len()
     }
 
-    /// Whether there is no such argument.
+    /// Whether such an argument is missing.
     pub(crate) fn is_absent(&self, arguments: &[u8]) -> bool {
         self.raw(arguments).is_none_or(|raw| raw == b"null")
     }
@@ -191,7 +191,7 @@ fn walk(schema: &[u8], place: &Place, found: &mut Vec<Param>) -> Result<(), &'st
     if place.depth > MAX_DEPTH {
         return Err("its schema is nested too deeply to look for x-mcp-header");
     }
-    // A schema that is no object is a truth, or an array of schemas.
+    // A schema that is not an object is a truth, or an array of schemas.
     for element in json::elements(schema).into_iter().flatten().map_while(Result::ok) {
         walk(element, &place.inside(None), found)?;
     }

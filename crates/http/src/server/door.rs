@@ -69,24 +69,23 @@ impl Door<'_> {
         keyring: &mut Keyring,
         may_wait: bool,
     ) -> Judgement<'a> {
-        let verb = match Verb::read(parts, self) {
-            Ok(verb) => verb,
-            Err(refusal) => return Judgement::Refused(refusal),
-        };
-        let owner = match verb {
-            // A browser sends no credentials with its question whether it may ask, and a client has none before it has read
-            // how to sign in.
-            Verb::Options | Verb::Describe => Ok(None),
-            Verb::Post | Verb::Get | Verb::Delete | Verb::Discover(_) => {
-                if may_wait && self.access.awaits_key(now, &parts.headers, keyring) {
-                    return Judgement::WaitsForKeys;
-                }
-                self.access.check(&parts.headers, keyring)
-            }
-        };
-        match owner.and_then(|owner| Head::read(parts, verb, owner, self)) {
+        if may_wait && self.access.awaits_key(now, &parts.headers, keyring) {
+            return Judgement::WaitsForKeys;
+        }
+        match self.admit(parts, keyring) {
             Ok(head) => Judgement::Admitted(head),
             Err(refusal) => Judgement::Refused(refusal),
         }
+    }
+
+    fn admit<'a>(&self, parts: &'a Parts, keyring: &Keyring) -> Result<Head<'a>, Refusal> {
+        let verb = Verb::read(parts, self)?;
+        let owner = match verb {
+            // A browser sends no credentials with its question whether it may ask, and a client has none before it has read
+            // how to sign in.
+            Verb::Options | Verb::Describe => None,
+            Verb::Post | Verb::Get | Verb::Delete | Verb::Discover(_) => self.access.check(&parts.headers, keyring)?,
+        };
+        Head::read(parts, verb, owner, self)
     }
 }

@@ -51,19 +51,20 @@ impl HttpServer {
     /// Takes in an HTTP request whose body is at hand, and names its response. `body` is empty for a request without one. A
     /// request whose body must be waited for begins with [`handle_head`](Self::handle_head).
     pub fn handle_request(&mut self, now: Instant, head: &Parts, body: &[u8]) -> ReplyKey {
-        self.compact_timers();
-        let key = ReplyKey(self.allocate_key());
-        self.enter(now, key, head, Some(body), !self.is_draining);
-        key
+        self.receive(now, head, Some(body))
     }
 
     /// Judges the head of a request before its body is read, and names its response. If
     /// [`poll_head`](Self::poll_head) has a response, the request is refused, and the body need not be read; otherwise
     /// [`wants_body`](Self::wants_body) is `true` while it is to be read.
     pub fn handle_head(&mut self, now: Instant, head: &Parts) -> ReplyKey {
+        self.receive(now, head, None)
+    }
+
+    fn receive(&mut self, now: Instant, head: &Parts, body: Option<&[u8]>) -> ReplyKey {
         self.compact_timers();
         let key = ReplyKey(self.allocate_key());
-        self.enter(now, key, head, None, !self.is_draining);
+        self.enter(now, key, head, body, !self.is_draining);
         key
     }
 
@@ -76,7 +77,7 @@ impl HttpServer {
 
     /// Supplies the time of day, as the time since 1970 (UTC); best before each request.
     pub const fn supply_time(&mut self, since_1970: Duration) {
-        self.keyring.supply_time(since_1970);
+        self.keyring.time_of_day = since_1970;
     }
 
     /// Takes in the keys of the issuer, wanted ([`KeysWanted`](HttpServerEvent::KeysWanted)) or not; `None` if they could not

@@ -94,26 +94,19 @@ impl HttpServer {
     /// Has the body of a request read that was admitted, unless it is too long.
     pub(crate) fn await_body(&mut self, now: Instant, key: ReplyKey, head: Head<'_>, parts: &Parts) {
         self.replies.insert(key, Reply::new(false, head.origin.cloned()));
-        let judged = self.check_replies().and_then(|()| {
-            let declared = parts.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
-            let declared = declared.and_then(|value| value.parse::<usize>().ok());
-            let is_long = declared.is_some_and(|declared| declared > self.config.max_message);
-            match head.verb {
-                Verb::Post if is_long => Err(self.too_large()),
-                Verb::Post | Verb::Get | Verb::Delete | Verb::Options | Verb::Discover(_) | Verb::Describe => {
-                    Ok(Body { holder: head.holder, bytes: Vec::new(), declared, seen: 0 })
-                }
-            }
-        });
-        match judged {
-            Ok(body) => {
-                self.body_shares.set(&body.holder, key, body.held());
-                self.bodies.insert(key, body);
-                self.timers.body_patience.arm(now, key);
-                self.report_reply(key);
-            }
-            Err(refusal) => self.refuse_unread(key, refusal),
+        if let Err(refusal) = self.check_replies() {
+            return self.refuse_unread(key, refusal);
         }
+        let declared = parts.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+        let declared = declared.and_then(|value| value.parse::<usize>().ok());
+        if head.verb == Verb::Post && declared.is_some_and(|declared| declared > self.config.max_message) {
+            return self.refuse_unread(key, self.too_large());
+        }
+        let body = Body { holder: head.holder, bytes: Vec::new(), declared, seen: 0 };
+        self.body_shares.set(&body.holder, key, body.held());
+        self.bodies.insert(key, body);
+        self.timers.body_patience.arm(now, key);
+        self.report_reply(key);
     }
 
     /// Lets a body go.

@@ -36,7 +36,7 @@ pub enum BodyChunk {
     Bytes(Bytes),
     /// Nothing yet.
     Pending,
-    /// There is no more.
+    /// All of it was given.
     End,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Reply {
     pub(crate) session: Option<SessionKey>,
     /// The cancel that was POSTed, while its fate is not known.
     pub(crate) cancel: Option<Box<(LinkKey, RequestId)>>,
-    /// Its client reads events. For one that does not, only an answer is said.
+    /// Its client reads events. One that does not gets only an answer.
     pub(crate) takes_events: bool,
     /// Nothing was written since the last tick of its keep-alive.
     is_quiet: bool,
@@ -81,7 +81,7 @@ enum ReplyState {
     Long(StatusCode, usize),
     /// A stream, whose head was taken.
     Streaming,
-    /// A stream that has ended, whatever its messages still say.
+    /// A stream that has ended, whatever it still has.
     Ended,
 }
 
@@ -254,7 +254,7 @@ impl Reply {
         (self.is_quiet, self.owes_comment) = (false, false);
     }
 
-    /// Whether the stream ends here, whatever its messages still say.
+    /// Whether the stream ends here, whatever it still has.
     pub(crate) fn has_ended(&self) -> bool {
         matches!(self.state, ReplyState::Ended) || self.stream.is_none()
     }

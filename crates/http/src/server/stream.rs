@@ -16,7 +16,7 @@ use super::{
 };
 use crate::sse;
 
-/// The most bytes that are handed out at once: what is handed out nobody counts any more.
+/// The most bytes that are handed out at once: what is handed out is not counted any more.
 pub(crate) const CHUNK: usize = 64 << 10;
 
 /// One stream.
@@ -115,7 +115,7 @@ impl StreamEvent {
 pub(crate) enum Part {
     /// The answer to this request.
     Answer(RequestId),
-    /// Progress under this token; the newest says all.
+    /// Progress under this token; the newest has all.
     Progress(RequestId),
     /// Any other message.
     Other,
@@ -168,7 +168,7 @@ impl Stream {
         self.place.map(|place| place.number)
     }
 
-    /// Nobody can come back to it any more: what was handed out is forgotten.
+    /// Leaves its session: a client cannot come back to it any more, and what was handed out is forgotten.
     pub(crate) fn leave_session(&mut self) {
         self.events.drain(..core::mem::take(&mut self.sent));
         self.gone_answers = Vec::new();
@@ -227,7 +227,7 @@ impl Stream {
         assert!(self.ended.is_none() || self.waiting.is_empty(), "a stream that has ended waits for an answer");
     }
 
-    /// Whether all that was said was handed out, and nothing more will be.
+    /// Whether all of it was handed out, and nothing more will be.
     pub(crate) fn is_spent(&self) -> bool {
         self.ended.is_some() && self.sent == self.events.len()
     }
@@ -251,7 +251,7 @@ impl Stream {
     pub(crate) fn push(&mut self, message: &[u8], part: Part) {
         self.has_begun = true;
         self.has_answered |= matches!(part, Part::Answer(_));
-        // Nobody reads: of several reports of a request's progress the newest says all.
+        // Without a reader, of several reports of a request's progress the newest is enough.
         if matches!(part, Part::Progress(_))
             && self.reply.is_none()
             && self.sent < self.events.len()
@@ -265,14 +265,14 @@ impl Stream {
         self.insert(self.events.len(), event);
     }
 
-    /// Has it say nothing but this answer, as it is, and end.
+    /// Ends it with this answer alone, as it is.
     pub(crate) fn answer_whole(&mut self, now: Instant, message: Bytes, id: RequestId) {
         self.ended = Some(now);
         let number = self.allocate_number();
         self.insert(self.events.len(), StreamEvent { number, bytes: message, part: Part::Answer(id) });
     }
 
-    /// The request whose answer is the next that it says.
+    /// The request whose answer is the next message.
     pub(crate) fn next_answer(&self) -> Option<&RequestId> {
         match &self.events.get(self.sent)?.part {
             Part::Answer(id) => Some(id),
@@ -371,10 +371,10 @@ impl Stream {
         }
     }
 
-    /// Goes back to behind the event of this number, once nobody carries it. What of it is gone is said in words: a warning for messages, and an
-    /// error for each answer.
+    /// Goes back to behind the event of this number, once no response carries it. A warning takes the place of messages that
+    /// are gone, and an error that of each answer.
     pub(crate) fn rewind(&mut self, after: u64) {
-        // What was said of that to one who came back before.
+        // Such words for a client that came back before.
         while let Some(told) = self.events.pop_front_if(|event| event.number <= self.gone) {
             self.kept -= told.cost();
         }
@@ -404,7 +404,7 @@ impl Stream {
         self.sent -= 1;
         let Some(event) = self.events.pop_front() else { return false };
         self.kept -= event.cost();
-        // What only says that something is gone can be said again.
+        // Words about what is gone can be made again.
         if event.number > self.gone {
             self.gone = event.number;
             match event.part {
@@ -419,7 +419,7 @@ impl Stream {
         true
     }
 
-    /// Forgets so many bytes of what nobody has read, if it has them, the oldest first, and says so in their place.
+    /// Forgets so many bytes of what was not read, if it has them, the oldest first, and puts words in their place.
     pub(crate) fn evict_unsent(&mut self, bytes: usize) {
         let wanted = self.kept.saturating_sub(bytes);
         while self.kept > wanted && self.evict_sent() {}
@@ -438,12 +438,12 @@ impl Stream {
                 }
             };
             let told = self.event(event.number, &words(&part), part);
-            // Shorter than what would be said instead.
+            // Shorter than the words would be.
             if told.bytes.len() >= event.bytes.len() && !follows_gap && self.events.get(place + 1).is_none_or(is_told) {
                 place += 1;
                 continue;
             }
-            // Of gaps side by side the last says all.
+            // Of gaps side by side the last is enough.
             if follows_gap && told.part == Part::Gap {
                 place -= 1;
                 self.remove(place);
@@ -483,13 +483,13 @@ fn cost_of_gone(id: &RequestId) -> usize {
     size_of::<(u64, RequestId)>() + id.heap_bytes()
 }
 
-/// Says that messages are missing. A client takes it for a log line.
+/// The words for missing messages. A client takes them for a log line.
 const GAP: &str = concat!(
     r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"warning","logger":"rescind","#,
     r#""data":"messages of this stream were not kept while the client was away"}}"#
 );
 
-/// What is said in place of what is gone.
+/// The words in place of what is gone.
 fn words(part: &Part) -> Vec<u8> {
     let Part::NotKept(id) = part else { return GAP.as_bytes().to_vec() };
     let mut out = Vec::new();

@@ -2,7 +2,7 @@
 //!
 //! The program knows nothing of owners, and has one list of tasks. A task is the owner's whose request was answered with its
 //! handle; for everybody else, and for ids that were never seen here, there is none (TASK-08). So whether another's task
-//! exists cannot be found out, and what is not known for certain belongs to nobody.
+//! exists cannot be found out, and what is not known for certain has no owner.
 
 use core::hash::{Hash, Hasher};
 use std::{collections::VecDeque, sync::Arc};
@@ -37,8 +37,9 @@ const LOG: &str = "notifications/message";
 
 /// Owners by their tasks.
 ///
-/// An owner takes another place only while fewer are his than are free; else his oldest task is forgotten. So nobody alone
-/// has another's forgotten: it takes as many owners as there are places. A task that is forgotten goes on, and cannot be asked about any more.
+/// An owner takes another place only while it has fewer than are free; else its oldest task is forgotten. So one owner
+/// alone has no other's forgotten: that takes as many owners as there are places. A task that is forgotten goes on, and
+/// cannot be asked about any more.
 #[derive(Clone, Debug)]
 pub(crate) struct TaskOwners {
     most: usize,
@@ -53,7 +54,7 @@ impl TaskOwners {
         Self { most, owners: HashMap::with_hasher(FixedState::with_seed(seed)), tasks: VecDeque::new() }
     }
 
-    /// Notes whose a task is. One that has an owner stays his.
+    /// Notes the owner of a task. A task that has one keeps it.
     fn insert(&mut self, id: &str, owner: &Owner) {
         if id.len() > MAX_TASK_ID || self.owners.contains_key(id) {
             return;
@@ -162,7 +163,7 @@ impl HttpServer {
         span.map(|span| (span, own)).into_iter().collect()
     }
 
-    /// Whether a stream may be told this of a subscription: nothing of another's task.
+    /// Whether a stream may get this of a subscription: nothing of another's task.
     pub(crate) fn may_hear(&self, stream: &Stream, params: Option<&[u8]>) -> bool {
         if !self.serves_owners_together() {
             return true;
@@ -174,8 +175,8 @@ impl HttpServer {
         }
     }
 
-    /// The sessions that hear a notification which is one owner's; `None` if it is for whoever listens. What names no task
-    /// in a log may be about anyone, and is nobody's.
+    /// The sessions that get a notification which is one owner's; `None` if it is for all that listen. A log line that names
+    /// no task may be about any of them, and goes to none.
     pub(crate) fn hearers(&self, notification: &Notification<'_>) -> Option<Vec<SessionKey>> {
         if !self.serves_owners_together() {
             return None;

@@ -13,9 +13,9 @@ use super::{
 impl HttpServer {
     /// From now on these tokens are good. `access` is of the same kind as that of the settings; of another, nothing happens.
     ///
-    /// Of an owner who has none any more, nothing is left: his sessions end, and what he has in flight is cancelled; where
-    /// nothing was said yet, it is refused with 401. What is there of an owner who has another token goes on, and so does
-    /// what was begun with an [`Access::Token`], since nobody knows whose that is.
+    /// Of an owner without a token nothing is left: its sessions end, and what it has in flight is cancelled, or refused with
+    /// 401 where the response has not begun. What belongs to an owner with another token goes on, and so does what was begun
+    /// with an [`Access::Token`], since its owner is not known.
     pub fn handle_access(&mut self, now: Instant, access: Access) {
         if discriminant(&access) != discriminant(&self.config.access) {
             return;

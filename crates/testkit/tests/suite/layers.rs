@@ -1,8 +1,10 @@
-//! Arrows between our crates point one way, and what the engine depends on is a decision.
+//! Arrows between our crates point one way, what the engine depends on is a decision, and the door of HTTP knows nothing behind it.
 
-use std::process::Command;
+use std::{fs, path::Path, process::Command};
 
 use serde_json::{Value, json};
+
+use crate::source::{rust_files, tokens};
 
 /// Our crates, and which of ours each may use. Nothing may use the command.
 const LAYERS: [(&str, &[&str]); 15] = [
@@ -52,6 +54,19 @@ const ENGINE_DEPENDENCIES: [(&str, &[&str]); 3] = [
 #[test]
 fn arrows_between_crates_point_one_way() {
     assert_eq!(violations(&workspace()), Vec::<String>::new());
+}
+
+#[test]
+fn the_door_of_the_http_server_knows_no_link_no_session_and_no_stream() {
+    let server = Path::new(env!("CARGO_MANIFEST_DIR")).join("../http/src/server");
+    let files = [vec![server.join("door.rs")], rust_files(&server.join("door"))].concat();
+    assert!(files.len() > 1, "no door at {}", server.display());
+    for file in files {
+        let text = fs::read_to_string(&file).unwrap();
+        let known = ["HttpServer", "LinkKey", "SessionKey", "StreamKey", "ReplyKey"];
+        let found: Vec<String> = tokens(&text).into_iter().filter(|token| known.contains(&token.as_str())).collect();
+        assert!(found.is_empty(), "{} names {found:?}", file.display());
+    }
 }
 
 #[test]

@@ -98,12 +98,12 @@ impl Issuer {
             self.refusal(StatusCode::UNAUTHORIZED, Some("invalid_token"), &format!("the token {fault}"))
         };
         let jwt = Jwt::read(token).map_err(invalid)?;
-        let Some(keys) = keyring.keys() else {
+        let Some(keys) = &keyring.keys else {
             return Err(Refusal::unavailable(RETRY_AFTER, "the keys of the issuer are not known yet"));
         };
         let expected = Expected { issuer: &self.issuer, audience: &self.audience };
         let claims = jwt.verified(keys).map_err(invalid)?;
-        let owner = claims.owner(&expected, keyring.time_of_day()).map_err(invalid)?;
+        let owner = claims.owner(&expected, keyring.time_of_day).map_err(invalid)?;
         if !claims.has_scopes(&self.scopes).map_err(invalid)? {
             let text = "the token has not the scope that is needed here";
             return Err(self.refusal(StatusCode::FORBIDDEN, Some("insufficient_scope"), text));

@@ -28,11 +28,11 @@ pub(crate) const MAX_KEYRING: usize = 256 << 10;
 /// What is known of an issuer's keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Keyring {
-    keys: Option<KeySet>,
+    pub(super) keys: Option<KeySet>,
     /// When they came.
     since: Instant,
     /// The time of day, since 1970. Before it is known every token has expired.
-    time_of_day: Duration,
+    pub(crate) time_of_day: Duration,
     /// When keys were asked for last.
     asked_at: Option<Instant>,
     /// They are awaited.
@@ -51,19 +51,6 @@ impl Keyring {
             is_asked: false,
             is_wanted: false,
         }
-    }
-
-    pub(crate) const fn keys(&self) -> Option<&KeySet> {
-        self.keys.as_ref()
-    }
-
-    pub(crate) const fn time_of_day(&self) -> Duration {
-        self.time_of_day
-    }
-
-    /// Supplies the time of day, as the time since 1970.
-    pub(crate) const fn supply_time(&mut self, since_1970: Duration) {
-        self.time_of_day = since_1970;
     }
 
     /// Takes in keys; without any, the known ones are kept. In both cases none are awaited any more.
