@@ -172,9 +172,9 @@ pub struct Bridge {
     due: Option<Instant>,
     /// What waits to be written to the server: cancels before all else.
     outbox: Outbox<Departs>,
-    /// Nobody reads that any more.
+    /// The server reads no more.
     is_write_closed: bool,
-    /// Who writes it says later what has left ([`handle_departure`](Self::handle_departure)).
+    /// What is written leaves later ([`handle_departure`](Self::handle_departure)).
     server_departs: bool,
     /// Messages for the relay, as from the server.
     said: VecDeque<Carried>,
@@ -297,7 +297,7 @@ impl Bridge {
         }
     }
 
-    /// The same, where who writes to the server says later what has left ([`handle_departure`](Self::handle_departure)).
+    /// The same, where what is written to the server leaves later ([`handle_departure`](Self::handle_departure)).
     #[must_use]
     pub const fn with_server_departs(mut self, departs: bool) -> Self {
         self.server_departs = departs;

@@ -1,4 +1,4 @@
-//! What waits to be written to the server, and what the relay is told of it: which of its requests and cancels have left,
+//! What waits to be written to the server, and what the relay learns of it: which of its requests and cancels have left,
 //! and which were taken back (D51).
 //!
 //! A request departs with its line, or else with the answer that it gets here. A call that wants the answers of its client
@@ -48,8 +48,8 @@ pub(super) fn cancelled_by(notification: &Notification<'_>) -> Option<RequestId>
 }
 
 impl Bridge {
-    /// Records that so many bytes of [`pending`](Self::pending) have left, or were taken by whoever says later what became of
-    /// them.
+    /// Records that so many bytes of [`pending`](Self::pending) have left, or were handed to what
+    /// reports their departures later.
     pub fn handle_written(&mut self, now: Instant, bytes: usize) {
         let Self { outbox, said, server_departs, .. } = self;
         outbox.written(bytes, |departs, _| match departs {

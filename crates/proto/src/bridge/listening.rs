@@ -151,7 +151,7 @@ impl Bridge {
                 self.ask_about(SUBSCRIBE, uri);
             }
         }
-        // There is nothing else to be done for it.
+        // Nothing else is to be done.
         self.departs(Departure::Request(request.id.clone()));
         self.say(|out| {
             message::notification(ACKNOWLEDGED, out, |out| {

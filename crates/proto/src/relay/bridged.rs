@@ -3,7 +3,7 @@
 //!
 //! Everything here is of the client's era, recordings included; what the server itself is sent and says is the bridge's.
 //! A frame that the bridge has taken has not left by that, and a cancel of it goes to the bridge, which takes it back or
-//! passes the cancel on, and says which (D51).
+//! passes the cancel on, and reports which (D51).
 
 use super::{Hop, Relay, RelayEvent};
 use crate::{

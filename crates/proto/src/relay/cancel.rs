@@ -146,7 +146,7 @@ impl Relay {
             Some(was_cancelled)
         });
         let was_cancelled = was_cancelled.flatten();
-        // What is answered says what has become of it.
+        // The answer shows what has become of it.
         self.cross(now);
         if let Some(was_cancelled) = was_cancelled {
             self.step(now, request, |step| step.answer_stopped(was_cancelled));
@@ -234,7 +234,7 @@ impl Step<'_> {
         let is_withdrawn = match self.exchange.up {
             Up::Assembling => true,
             Up::Queued(Some(ticket)) => self.core.links[to].outbox.withdraw(ticket).is_some(),
-            Up::Queued(None) | Up::Taken | Up::Sent | Up::Answered | Up::Never | Up::Lost => false,
+            Up::Queued(None) | Up::Handed | Up::Sent | Up::Answered | Up::Never | Up::Lost => false,
         };
         if is_withdrawn {
             self.exchange.up = Up::Never;
@@ -243,11 +243,11 @@ impl Step<'_> {
             Up::Never => Outcome::NeverSent,
             Up::Answered => Outcome::CompletedFirst,
             Up::Lost => Outcome::Unknown,
-            Up::Assembling | Up::Queued(_) | Up::Taken | Up::Sent if self.core.links[to].write_closed => {
+            Up::Assembling | Up::Queued(_) | Up::Handed | Up::Sent if self.core.links[to].write_closed => {
                 Outcome::Unknown
             }
-            Up::Assembling | Up::Queued(_) | Up::Taken | Up::Sent if self.is_unsendable() => Outcome::NotSendable,
-            Up::Assembling | Up::Queued(_) | Up::Taken | Up::Sent => Outcome::Asked,
+            Up::Assembling | Up::Queued(_) | Up::Handed | Up::Sent if self.is_unsendable() => Outcome::NotSendable,
+            Up::Assembling | Up::Queued(_) | Up::Handed | Up::Sent => Outcome::Asked,
         };
         let frame = (outcome == Outcome::Asked).then(|| self.send_cancel(&cause));
         self.begin_cancel(cause, outcome, frame);

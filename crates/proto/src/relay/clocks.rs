@@ -52,7 +52,7 @@ impl Relay {
         let ran_out = self.with(now, request, |step| step.clock_ran_out());
         if let Some((clock, limit)) = ran_out.flatten() {
             self.step(now, request, |step| step.cancel_upstream(Cause::new(CauseCode::Timeout)));
-            // What is answered says what has become of it.
+            // The answer shows what has become of it.
             self.cross(now);
             self.step(now, request, |step| step.answer_timed_out(clock, limit));
         }

@@ -53,7 +53,7 @@ pub struct RelayConfig {
     /// Joins the two eras of MCP, where the client is of one and the server of the other; without, each is left to find
     /// that out.
     pub bridge: Option<BridgeConfig>,
-    /// Whether what was written to the server has not left by that: its driver says later what became of it
+    /// Whether what was written to the server has not left by that: its driver reports later what became of it
     /// ([`handle_departure`](super::Relay::handle_departure)).
     pub server_departs: bool,
     /// Which events are emitted.

@@ -1,4 +1,4 @@
-//! What has become of messages for the server that whoever stands before it had taken, and could still take back (D51).
+//! What has become of messages for the server that were handed to what stands before it, and could be taken back (D51).
 
 use super::{
     Followup, Relay, Step,
@@ -12,8 +12,8 @@ use crate::{
 };
 
 impl Relay {
-    /// Records what has become of a message for `side` that was taken and had not left, where its driver has to say so
-    /// ([`RelayConfig::server_departs`](super::RelayConfig::server_departs)). Departures are told in the order in which they
+    /// Records what has become of a message for `side` that was taken and had not left, where its driver has to report it
+    /// ([`RelayConfig::server_departs`](super::RelayConfig::server_departs)). Departures come in the order in which they
     /// came to be, and before the answer that followed. One of a request that is not known, or has left, changes nothing.
     pub fn handle_departure(&mut self, now: Instant, side: Side, departure: &Departure) {
         match &mut self.bridge {
@@ -38,7 +38,7 @@ impl Relay {
         });
     }
 
-    /// Nothing can be written to the server any more: whether a cancel that was taken has left is not known.
+    /// Nothing can be written to the server any more: whether a cancel that was handed on has left is not known.
     pub(super) fn lose_taken_cancels(&mut self, now: Instant) {
         let is_asked = |cancel: &Cancelling| cancel.receipt.outcome == Outcome::Asked;
         for key in self.tables.client.by_age(|ex| ex.cancel.as_deref().is_some_and(is_asked)) {
@@ -54,7 +54,7 @@ impl Relay {
 
 impl Step<'_> {
     fn taken_left(&mut self) {
-        if self.exchange.up == Up::Taken {
+        if self.exchange.up == Up::Handed {
             self.request_left();
         }
     }
@@ -74,7 +74,7 @@ impl Step<'_> {
         let Some(cancel) = self.exchange.cancel.as_deref_mut() else { return };
         cancel.frame = None;
         let (up, outcome) = match self.exchange.up {
-            Up::Taken => (Up::Never, Outcome::NeverSent),
+            Up::Handed => (Up::Never, Outcome::NeverSent),
             // What it was given of the request it has answered.
             Up::Sent => (Up::Answered, Outcome::CompletedFirst),
             Up::Assembling | Up::Queued(_) | Up::Answered | Up::Never | Up::Lost => return,

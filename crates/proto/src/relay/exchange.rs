@@ -56,8 +56,8 @@ pub(super) enum Up {
     Assembling,
     /// It waits to be written: alone in its frame, under a ticket, or in an array, and so cannot be withdrawn.
     Queued(Option<Ticket>),
-    /// Whoever stands between here and the other side has taken it, and says later what became of it (D51).
-    Taken,
+    /// It was handed to what stands before the other side, which reports later what became of it (D51).
+    Handed,
     /// It has been written whole.
     Sent,
     /// It has been answered.
@@ -71,7 +71,7 @@ pub(super) enum Up {
 impl Up {
     /// Whether an answer may come that is the other side's own.
     pub(super) const fn may_be_answered(self) -> bool {
-        matches!(self, Self::Taken | Self::Sent)
+        matches!(self, Self::Handed | Self::Sent)
     }
 }
 
@@ -329,7 +329,7 @@ impl Exchange {
 
     /// Whether the other side still owes something that could come late.
     pub(super) const fn is_open_upstream(&self) -> bool {
-        matches!(self.up, Up::Assembling | Up::Queued(_) | Up::Taken | Up::Sent)
+        matches!(self.up, Up::Assembling | Up::Queued(_) | Up::Handed | Up::Sent)
     }
 
     /// Whether its id on the other side must not be that of another request there: it may still be answered, or its cancel

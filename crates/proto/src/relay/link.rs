@@ -131,7 +131,7 @@ pub(super) struct Passed {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum FrameState {
     /// It has been taken whole, and leaves or is taken back later.
-    Taken,
+    Handed,
     /// It has been written whole.
     Left,
     /// It will never be.
@@ -215,7 +215,7 @@ impl Relay {
             return;
         }
         timers.stop(&mut links[side].stalled);
-        let state = if links[side].departs { FrameState::Taken } else { FrameState::Left };
+        let state = if links[side].departs { FrameState::Handed } else { FrameState::Left };
         // Mostly one frame leaves at a time.
         let mut first = None;
         links[side].outbox.written(bytes, |tag, bytes| {
@@ -327,19 +327,19 @@ impl Step<'_> {
     /// Notes what has become of a frame about the request.
     fn frame_is(&mut self, part: Part, state: FrameState) {
         match (part, state) {
-            (Part::Request, FrameState::Taken) => self.request_is(Up::Taken),
+            (Part::Request, FrameState::Handed) => self.request_is(Up::Handed),
             (Part::Request, FrameState::Left) => self.request_left(),
             (Part::Request, FrameState::Lost) => self.request_is(Up::Lost),
-            (Part::Answer, FrameState::Taken | FrameState::Left) => {
+            (Part::Answer, FrameState::Handed | FrameState::Left) => {
                 if let Down::Answering(_, how) = self.exchange.down {
                     self.settle(how);
                 }
             }
             (Part::Answer, FrameState::Lost) => self.settle(Settled::Gone),
-            (Part::Cancel, FrameState::Taken) => {}
+            (Part::Cancel, FrameState::Handed) => {}
             (Part::Cancel, FrameState::Left) => self.cancel_written(),
             (Part::Cancel, FrameState::Lost) => self.learn(Outcome::Unknown),
-            (Part::Notice, FrameState::Taken | FrameState::Left) => self.exchange.rare().notice_left(),
+            (Part::Notice, FrameState::Handed | FrameState::Left) => self.exchange.rare().notice_left(),
             (Part::Notice, FrameState::Lost) => self.exchange.rare().notices.clear(),
         }
     }

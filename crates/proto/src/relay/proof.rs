@@ -25,7 +25,7 @@ impl Relay {
                     );
                     assert!(
                         cancel.receipt.written.is_none()
-                            || !matches!(exchange.up, Up::Assembling | Up::Queued(_) | Up::Taken),
+                            || !matches!(exchange.up, Up::Assembling | Up::Queued(_) | Up::Handed),
                         "invariant 1: the cancel of {request:?} left before the request"
                     );
                 }
@@ -138,7 +138,7 @@ impl Relay {
                 }
                 match ex.up {
                     Up::Queued(Some(ticket)) => self.core.links[side.other()].outbox.place(ticket).hash(state),
-                    Up::Assembling | Up::Queued(None) | Up::Taken | Up::Sent | Up::Answered | Up::Never | Up::Lost => {
+                    Up::Assembling | Up::Queued(None) | Up::Handed | Up::Sent | Up::Answered | Up::Never | Up::Lost => {
                         core::mem::discriminant(&ex.up).hash(state);
                     }
                 }

@@ -229,7 +229,7 @@ const fn state(exchange: &Exchange) -> RequestState {
         (Down::Answering(..), _) => RequestState::Answering,
         (Down::Waiting, _) if exchange.cancel.is_some() => RequestState::Cancelling,
         // Lost while its requester waits: the other side could no longer be written to.
-        (Down::Waiting, Up::Assembling | Up::Queued(_) | Up::Taken | Up::Never | Up::Lost) => RequestState::Queued,
+        (Down::Waiting, Up::Assembling | Up::Queued(_) | Up::Handed | Up::Never | Up::Lost) => RequestState::Queued,
         (Down::Waiting, Up::Sent | Up::Answered) => RequestState::Sent,
     }
 }

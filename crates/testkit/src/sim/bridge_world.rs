@@ -4,9 +4,9 @@
 //! what it has, and may die, or end of our question and be started again. Each frame that either sees is judged: is it of the reader's own era, may it come now, is it
 //! anybody's, and is a question shown with the call that it is for. In the end nothing goes on that was stopped.
 //!
-//! Each receipt is judged by what the server was handed: of what it was not handed whole none says "sent" or when that was
-//! written, and what was never sent it never gets. Where the meeting says so, somebody stands before the server who takes
-//! what is written, and hands it on later, or gives it back.
+//! Each receipt is judged by what the server was handed: what it was not handed whole is neither "sent" nor written, and
+//! what was never sent does not reach it. In some meetings a post stands before the server: it takes what is written, and
+//! hands it on later, or gives it back.
 
 use core::{hash::Hash, time::Duration};
 
@@ -86,11 +86,11 @@ struct Ask {
     root: usize,
     /// What the client is asked for it, and has not given.
     wanted: Option<Wanted>,
-    /// What was said last of its cancel.
+    /// Its last receipt.
     told: Option<Told>,
 }
 
-/// What a receipt says that more is to come of, or nothing at all.
+/// A receipt, as far as it is judged later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Told {
     Asked,
@@ -152,10 +152,10 @@ pub struct BridgeWorld {
     work: Vec<Work>,
     /// Ids that the server has seen.
     seen: Vec<i64>,
-    /// Calls that it was handed, by their id and first request, and those of which it was handed a cancel.
+    /// Calls that it was handed, by their id and first request, and those whose cancel it was handed.
     handed: Vec<(i64, usize)>,
     cancels_handed: Vec<usize>,
-    /// Which requests of the client, by place, the relay has said something of.
+    /// Requests of the client that have a receipt, by place.
     cancelled_asks: Vec<(RequestKey, usize)>,
     /// What was taken for the server and has not left.
     post: Post,
@@ -572,7 +572,7 @@ impl BridgeWorld {
         Ok(())
     }
 
-    /// Judges what is said of the cancel of a request.
+    /// Judges a receipt.
     fn receipt_came(&mut self, request: RequestKey, id: &str, receipt: Receipt) -> Result<(), Broken> {
         if request.from == Side::Server {
             return Ok(());
@@ -612,7 +612,7 @@ impl BridgeWorld {
         self.asks[root].told == Some(Told::NeverSent)
     }
 
-    /// Whoever stands before the server takes a message, and gives back what a cancel names and has not left.
+    /// The post takes a message, and gives back what a cancel names and has not left.
     fn take(&mut self, frame: String) {
         if let Some(departure) = self.post.take(frame) {
             self.relay.handle_departure(self.now, Side::Server, &departure);
@@ -908,7 +908,7 @@ impl BridgeWorld {
         if let Some(ask) = self.asks.iter().find(|ask| !ask.is_cancelled && ask.answers != 1) {
             return Err(Broken(format!("{ask:?} waits for ever")));
         }
-        // One that is forgotten is told of no more.
+        // A request that was forgotten has no more receipts.
         let is_open = |(key, at): &&(RequestKey, usize)| {
             self.asks[*at].told == Some(Told::Asked) && self.relay.view(*key).is_some()
         };

@@ -1,4 +1,4 @@
-//! Whoever stands before a server and takes what is written to it: it hands that on later, and gives back what was cancelled
+//! A post before a server takes what is written to it: it hands that on later, and gives back what was cancelled
 //! before (D51).
 
 use std::collections::VecDeque;
@@ -26,7 +26,7 @@ impl Post {
         request.map(Departure::Withdrawn)
     }
 
-    /// The first of what was taken leaves: what that was, and what the relay is to be told.
+    /// The first of what was taken leaves: the message, and its departures.
     pub fn hand_on(&mut self) -> Option<(String, Vec<Departure>)> {
         let message = self.taken.pop_front()?;
         let departures = departures(&message);

@@ -3,7 +3,7 @@
 //! The parties do whatever their wire lets them do, right or wrong: they cancel
 //! what they never asked, answer twice, use an id again. Each direction keeps its
 //! order; how the four directions interleave, and where a pipe cuts a frame, is
-//! chosen. Where the scene says so, the relay is told later that what was written to the server has left (D51).
+//! chosen. In some scenes the relay learns later that what was written to the server has left (D51).
 
 use core::{hash::Hash, time::Duration};
 use std::{
@@ -42,7 +42,7 @@ pub enum Action {
     Cancel(Side, u8),
     /// Some of what waits for a side is written and read.
     Write(Side, Cut),
-    /// The relay is told that the first message that the server has and it does not know of has left.
+    /// The relay learns that the first message that it knows to be written has left.
     Depart,
     /// The other side answers a request with a result.
     Answer(u8),
@@ -105,7 +105,7 @@ pub struct RelayWorld {
     cancels: Sides<[u8; 8]>,
     /// Follows from what has passed, and so is no part of the state.
     witness: Option<Box<Witness>>,
-    /// What has left, and the relay was not told.
+    /// What has left, and the relay does not know of.
     departures: VecDeque<Departure>,
     /// The ids of requests at the server, and those whose cancel has left as far as the relay knows.
     upstream: BTreeMap<RequestKey, RequestId>,
@@ -261,7 +261,7 @@ impl RelayWorld {
         }
     }
 
-    /// Judges what is said of a cancel by what the relay was told of it.
+    /// Judges a receipt by what the relay knows to have left.
     fn judge(&self, request: RequestKey, receipt: &Receipt) -> Result<(), Broken> {
         if request.from == Side::Server || !self.scene.config.server_departs {
             return Ok(());

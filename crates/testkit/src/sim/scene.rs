@@ -133,7 +133,7 @@ impl Scene {
         }
     }
 
-    /// The same scene, in which the relay is told later what has left for the server.
+    /// The same scene, in which the relay learns later what has left for the server.
     #[must_use]
     pub fn departing(mut self) -> Self {
         self.config.server_departs = true;

@@ -230,7 +230,7 @@ pub struct TaskWorld {
     /// Calls that the server was handed, and how many cancels.
     handed: Vec<usize>,
     cancels_handed: usize,
-    /// Requests of the client of whose cancel it was said that the server was handed it.
+    /// Requests of the client whose receipts claim that the server was handed their cancel.
     said_sent: Vec<RequestKey>,
     transcript: Option<Vec<String>>,
 }
@@ -901,7 +901,7 @@ impl TaskWorld {
         Ok(())
     }
 
-    /// Judges what is said of the cancel of a request by what the server was handed.
+    /// Judges a receipt by what the server was handed.
     fn judge(&mut self, request: RequestKey, id: &RequestId, receipt: &Receipt) -> Result<(), Broken> {
         let is_sent = receipt.written.is_some()
             || matches!(receipt.outcome, Outcome::Sent | Outcome::Confirmed { .. } | Outcome::AnsweredAfter { .. });

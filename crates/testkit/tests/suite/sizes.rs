@@ -27,16 +27,16 @@ const PARTS: &[Part] = &[
     // Goal: 3,050.
     Part { name: "HTTP's client", of: &["http/src/client"], without: &[], lines: 3_650 },
     // Goal: 3,150.
-    Part { name: "the bridge", of: BRIDGE, without: &[], lines: 3_650 },
+    Part { name: "the bridge", of: BRIDGE, without: &[], lines: 3_710 },
     // Goal: 13,000.
     Part {
         name: "the engine without the bridge",
         of: &["wire/src", "parts/src", "proto/src"],
         without: BRIDGE,
-        lines: 15_050,
+        lines: 15_150,
     },
     // Goal: less than 81,832.
-    Part { name: "all crates", of: &[""], without: &[], lines: 81_900 },
+    Part { name: "all crates", of: &[""], without: &[], lines: 82_400 },
 ];
 
 /// The most lines of code of each crate.
@@ -48,11 +48,11 @@ const CRATES: &[(&str, usize)] = &[
     ("http", 12_900),
     ("ledger", 2_100),
     ("parts", 1_350),
-    ("proto", 14_750),
+    ("proto", 14_950),
     ("rescind", 16_550),
     ("sign-in", 2_200),
     ("tasks", 4_800),
-    ("testkit", 10_200),
+    ("testkit", 10_500),
     ("wire", 2_650),
     ("wrap", 2_150),
 ];
@@ -60,7 +60,7 @@ const CRATES: &[(&str, usize)] = &[
 /// Types with many methods: the crate, the type, and the most methods that it may have in all of its `impl` blocks
 /// together, those of traits aside. The goal is 90 each.
 const METHODS: &[(&str, &str, usize)] =
-    &[("http", "HttpServer", 201), ("http", "HttpClient", 142), ("proto", "Bridge", 144)];
+    &[("http", "HttpServer", 201), ("http", "HttpClient", 142), ("proto", "Bridge", 152)];
 
 #[test]
 fn lines_of_code_stay_within_their_bounds() {
