@@ -19,6 +19,7 @@
 //!   status again.
 
 mod config;
+mod departures;
 mod event_reader;
 mod failure;
 mod fetch;
@@ -53,6 +54,7 @@ use rescind_proto::{
     dialect::{Dialect, negotiation::Negotiation},
     framing::Framing,
     id::RequestId,
+    link::Departure,
     side::{Side, Sides},
     time::Instant,
 };
@@ -84,6 +86,8 @@ pub(crate) struct StreamKey(u64);
 pub enum HttpClientEvent {
     /// Drop this HTTP request, and close the stream of its response. Nothing of it is taken in any more.
     Abort(FetchKey),
+    /// A message that was taken in has left, or never will.
+    Departed(Departure),
     /// Something that a person may want to know.
     Notice(HttpClientNotice),
 }
@@ -386,9 +390,9 @@ impl HttpClient {
     /// request was withdrawn, and nothing must leave.
     #[must_use]
     pub fn handle_written(&mut self, now: Instant, key: FetchKey) -> bool {
-        let Some(fetch) = self.fetches.get_mut(&key) else { return false };
+        let Some(fetch) = self.fetches.get(&key) else { return false };
         if fetch.phase == Phase::Handed {
-            fetch.phase = Phase::Written(now);
+            self.begin_writing(now, key);
         }
         true
     }
@@ -581,6 +585,9 @@ impl HttpClient {
         for waiting in &stream.waiting {
             if waiting.state == stream::CallState::InFlight && self.calls.get(&waiting.id) == Some(&key) {
                 self.calls.remove(&waiting.id);
+            }
+            if stream.purpose == Purpose::Calls && !waiting.has_left {
+                self.departed(Departure::Withdrawn(waiting.id.clone()));
             }
         }
         Some(stream)

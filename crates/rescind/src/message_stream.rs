@@ -8,7 +8,7 @@ use std::{
 
 use bytes::Bytes;
 use rescind_proto::id::RequestId;
-pub use rescind_proto::link::{Attachment, CancelFate, Connected, Unanswered};
+pub use rescind_proto::link::{Attachment, CancelFate, Connected, Departure, Unanswered};
 #[cfg(feature = "peer")]
 use rescind_proto::{connection::Connection, time::Instant};
 
@@ -46,12 +46,31 @@ pub trait MessageStream: Send + Unpin {
     /// The link broke, or the peer sent something that cannot be skipped.
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Arrival>>>;
 
-    /// Takes one message: JSON without a line break. Once taken it counts as sent (D15).
+    /// Takes one message: JSON without a line break. Once taken it counts as sent (D15), unless departures are reported.
     ///
     /// # Errors
     ///
     /// Nothing can be sent any more.
     fn poll_send(&mut self, cx: &mut Context<'_>, message: &[u8]) -> Poll<io::Result<()>>;
+
+    /// Has a stream that can take back what it has taken report what has become of it (D51), by
+    /// [`poll_departure`](Self::poll_departure). `false` for a stream from which every message leaves when it is taken.
+    /// Called once, before the first message.
+    fn watch_departures(&mut self) -> bool {
+        false
+    }
+
+    /// Reports what has become of requests and cancels that were taken, each under the request's id as it was spelled in
+    /// the message.
+    ///
+    /// Each request that was taken leaves or is withdrawn, also if it is answered by an error for want of a server. Its
+    /// departure is reported before its answer: [`poll_next`](Self::poll_next) gives nothing while a departure waits. One
+    /// that is returned leaves again, or is withdrawn. One that has left is withdrawn by its cancel if the other side has
+    /// just refused it. A cancel leaves after its request, and at most once: never if the request was withdrawn or answered
+    /// before, nor if nobody takes the cancel.
+    fn poll_departure(&mut self, _cx: &mut Context<'_>) -> Poll<Departure> {
+        Poll::Pending
+    }
 
     /// Has what is taken from now on belong to others, or to the same people under a new token. What was taken before
     /// belongs to whom it did, however late it leaves.

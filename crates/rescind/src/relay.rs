@@ -55,7 +55,9 @@ use no_admin::NoAdmin;
 use observer::Observer;
 use record::{Recorder, RecordingHeader};
 
-pub use crate::message_stream::{Arrival, CancelFate, Census, Connected, Credentials, MessageStream, SigningIn};
+pub use crate::message_stream::{
+    Arrival, CancelFate, Census, Connected, Credentials, Departure, MessageStream, SigningIn,
+};
 pub use ends::{Descriptor, LinkClient, LinkServer};
 pub use log::LogLevel;
 pub use observer::OnStuck;

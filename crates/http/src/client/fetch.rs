@@ -116,6 +116,8 @@ pub(crate) struct OneWay {
     pub(crate) credentials: Option<HeaderValue>,
     /// How often it was tried in vain.
     pub(crate) attempts: u32,
+    /// It is a cancel, and was reported as left.
+    pub(crate) has_left: bool,
 }
 
 /// What a message without an answer is.

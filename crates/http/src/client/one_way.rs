@@ -26,7 +26,7 @@ impl HttpClient {
     /// A message in the session, of those to whom belongs what is said now.
     pub(crate) fn one_way(&self, kind: OneWayKind, body: Bytes, method: &str) -> OneWay {
         let credentials = self.credentials.clone();
-        OneWay { kind, body, method: method.into(), stateless: None, credentials, attempts: 0 }
+        OneWay { kind, body, method: method.into(), stateless: None, credentials, attempts: 0, has_left: false }
     }
 
     /// Sends what has no answer now, or as soon as the session takes messages.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{
     Held, HttpClient, Owed, Timer,
-    fetch::{OneWayKind, Phase, Reader, Role},
+    fetch::{Fetch, OneWayKind, Phase, Reader, Role},
     stream::{CallState, Purpose, Stage},
 };
 
@@ -38,16 +38,25 @@ impl HttpClient {
                 Stage::Away => assert!(stream.timer.is_some(), "a stream waits for nothing"),
             }
             for waiting in stream.waiting.iter().filter(|_| stream.purpose == Purpose::Calls) {
+                let is_out = match &stream.stage {
+                    Stage::Posting(fetch) => self.fetches.get(fetch).is_some_and(Fetch::may_be_processed),
+                    Stage::Held(_) | Stage::Surveying(..) => false,
+                    Stage::Reading(_) | Stage::Away | Stage::Asking(_) | Stage::Probing(_) => true,
+                };
+                assert!(waiting.has_left || !is_out, "{} is out, which was not reported", waiting.id);
                 match waiting.state {
                     CallState::InFlight => {
                         assert_eq!(self.calls.get(&waiting.id), Some(key), "{} is in flight nowhere", waiting.id);
                     }
                     CallState::Cancelled { cancel, .. } => {
+                        assert!(waiting.has_left, "{} was to be taken back, and its cancel is sent", waiting.id);
                         let carries = |cancel| self.fetches.get(&cancel).map(|fetch| &fetch.role);
                         let is_carried = cancel.is_none_or(|cancel| matches!(carries(cancel), Some(Role::OneWay(_))));
                         assert!(is_carried, "the cancel of {} is carried by nothing", waiting.id);
                     }
-                    CallState::Answered { .. } => {}
+                    CallState::Answered { .. } => {
+                        assert!(waiting.has_left, "{} is answered, and was not reported as out", waiting.id);
+                    }
                 }
             }
             if stream.purpose == Purpose::Calls && !stream.is_waited_for() {
@@ -80,13 +89,16 @@ impl HttpClient {
                     assert_eq!(stream.fetch(), Some(*key), "a fetch carries a stream that another one carries");
                 }
                 Role::OneWay(one_way) => {
+                    let is_cancel = matches!(one_way.kind, OneWayKind::Cancel(..));
+                    let is_written = matches!(fetch.phase, Phase::Written(_));
+                    assert!(!is_cancel || one_way.has_left || !is_written, "a cancel is out, which was not reported");
                     match one_way.kind {
                         OneWayKind::Answer => {
                             owed.answers += 1;
                             owed.bytes += one_way.body.len();
                         }
                         OneWayKind::Cancel(..) | OneWayKind::Initialized | OneWayKind::Other => {
-                            cancels += usize::from(matches!(one_way.kind, OneWayKind::Cancel(..)));
+                            cancels += usize::from(is_cancel);
                             unsent += one_way.body.len();
                         }
                     }

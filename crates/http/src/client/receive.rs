@@ -7,7 +7,7 @@ use rescind_proto::{
     id::RequestId,
     json,
     kind::MessageKind,
-    link::Rejected,
+    link::{Departure, Rejected},
     message as wire,
     time::Instant,
 };
@@ -279,6 +279,10 @@ impl HttpClient {
         let waiting = self.streams.get_mut(&key)?.waiting.get_mut(at)?;
         let id = waiting.id.clone();
         let earlier = core::mem::replace(&mut waiting.state, CallState::Answered { until });
+        let had_left = core::mem::replace(&mut waiting.has_left, true);
+        if !had_left {
+            self.departed(Departure::Request(id.clone()));
+        }
         // An answer that comes before its cancel has left disarms it (D15).
         if let CallState::Cancelled { cancel: Some(cancel), .. } = earlier
             && !self.fetches.get(&cancel).is_some_and(|fetch| matches!(fetch.phase, Phase::Written(_)))

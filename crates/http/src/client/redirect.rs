@@ -64,6 +64,9 @@ impl HttpClient {
         let to = self.start(next);
         match role {
             Role::Post(stream) | Role::Get(stream) => {
+                if let Role::Post(_) = role {
+                    self.requests_returned(stream);
+                }
                 let Some(stream) = self.streams.get_mut(&stream) else { return };
                 stream.stage = if matches!(role, Role::Get(_)) { Stage::Asking(to) } else { Stage::Posting(to) };
             }

@@ -219,6 +219,8 @@ impl HttpClient {
             return false;
         }
         stream.was_resent = true;
+        self.requests_returned(key);
+        let Some(stream) = self.streams.get(&key) else { return true };
         let cancelled = stream.waiting.iter().filter(|waiting| matches!(waiting.state, CallState::Cancelled { .. }));
         for id in cancelled.map(|waiting| waiting.id.clone()).collect::<Vec<_>>() {
             self.leave_out(key, &id);

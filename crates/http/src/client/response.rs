@@ -35,10 +35,10 @@ pub(crate) enum Interruption {
 impl HttpClient {
     /// Takes in the head of a response.
     pub fn handle_head(&mut self, now: Instant, key: FetchKey, head: &Parts) {
-        let Some(fetch) = self.fetches.get_mut(&key) else { return };
+        let Some(fetch) = self.fetches.get(&key) else { return };
         if matches!(fetch.phase, Phase::Handed | Phase::SigningIn) {
             // Its driver does not report what it writes, or there is no token to be had.
-            fetch.phase = Phase::Written(now);
+            self.begin_writing(now, key);
         }
         if head.status.is_redirection() && self.handle_redirect(now, key, head) {
             return;

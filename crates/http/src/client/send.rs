@@ -10,6 +10,7 @@ use rescind_proto::{
     id::RequestId,
     json,
     kind::MessageKind,
+    link::Departure,
     side::Side,
     time::Instant,
 };
@@ -54,19 +55,19 @@ impl HttpClient {
         {
             let text = format!("not a request: {}", reason.as_str());
             let failure = Failure::of_caller(error_code::INVALID_REQUEST, text);
-            self.inbox.push_failure(&failure, id, None, None);
+            self.refuse_call(id, &failure);
         }
     }
 
     fn handle_request(&mut self, now: Instant, message: &[u8], request: &Request<'_>) {
         if let Err(failure) = self.check_room(std::slice::from_ref(&request.id), message.len()) {
-            return self.inbox.push_failure(&failure, &request.id, None, None);
+            return self.refuse_call(&request.id, &failure);
         }
         let dialect = self.negotiation.of_request(Side::Client, Framing::Line, Negotiation::named(request.params.meta));
         let is_stateless = dialect.stateless;
         if is_stateless && HeaderValue::from_str(&request.method).is_err() {
             let failure = Failure::of_caller(error_code::INVALID_REQUEST, "a header cannot hold the method's name");
-            return self.inbox.push_failure(&failure, &request.id, None, None);
+            return self.refuse_call(&request.id, &failure);
         }
         let is_handshake = dialect.handshake == Some(&*request.method);
         let body = Bytes::copy_from_slice(message);
@@ -82,7 +83,7 @@ impl HttpClient {
             method if dialect.subscription.is_some_and(|form| form.method == method) => CallKind::Subscription,
             _ => CallKind::Plain,
         };
-        stream.waiting.push(Waiting { id: request.id.clone(), kind, state: CallState::InFlight });
+        stream.waiting.push(Waiting::new(request.id.clone(), kind));
         let key = self.insert_stream(stream);
         if is_stateless {
             self.stateless = request.params.meta.and_then(headers::version_in);
@@ -206,11 +207,6 @@ impl HttpClient {
         if let CallKind::Handshake = stream.waiting[at].kind {
             return self.dropped(method, "the handshake is never cancelled");
         }
-        if stream.is_stateless() {
-            // Closing the stream is the cancel (MCP-H03).
-            self.forget_stream(key);
-            return self.inbox.withdraw(key);
-        }
         let is_out = match &stream.stage {
             Stage::Posting(fetch) => self.fetches.get(fetch).is_some_and(Fetch::may_be_processed),
             Stage::Reading(_) | Stage::Away | Stage::Asking(_) => true,
@@ -218,6 +214,12 @@ impl HttpClient {
         };
         if !is_out {
             return self.withdraw_call(now, key, at);
+        }
+        if stream.is_stateless() {
+            // Closing the stream is the cancel (MCP-H03).
+            self.departed(Departure::Cancel(id.clone()));
+            self.forget_stream(key);
+            return self.inbox.withdraw(key);
         }
         self.calls.remove(id);
         let written = match &stream.stage {
@@ -250,10 +252,12 @@ impl HttpClient {
 
     /// Takes back a request that the server has not got: it is as if it had never been made.
     fn withdraw_call(&mut self, now: Instant, key: StreamKey, at: usize) {
-        let Some(stream) = self.streams.get(&key) else { return };
+        let Some(stream) = self.streams.get_mut(&key) else { return };
+        // If it had left, the server has refused it.
+        stream.waiting[at].has_left = false;
         if !matches!(frame::parse(&stream.body), Ok(Frame::Batch(_))) {
             self.forget_stream(key);
-            return;
+            return self.inbox.withdraw(key);
         }
         let id = stream.waiting[at].id.clone();
         self.calls.remove(&id);
@@ -278,7 +282,10 @@ impl HttpClient {
         let (body, is_empty) = (array(&rest), rest.is_empty());
         self.unsent = self.unsent + body.len() - stream.unsent;
         (stream.unsent, stream.body) = (body.len(), body);
-        stream.waiting.retain(|waiting| waiting.id != *id);
+        let left_out = stream.position(id).map(|at| stream.waiting.remove(at));
+        if let Some(Waiting { id, has_left: false, .. }) = left_out {
+            self.departed(Departure::Withdrawn(id));
+        }
         if is_empty {
             self.forget_stream(key);
         }
@@ -304,17 +311,16 @@ impl HttpClient {
         for (member, frame) in &members {
             match frame {
                 Ok(Frame::Request(request)) => {
-                    // Neither leaves.
                     if cancelled.contains(&request.id) && !self.calls.contains_key(&request.id) {
+                        self.departed(Departure::Withdrawn(request.id.clone()));
                         continue;
                     }
                     if let Err(failure) = self.check_room(std::slice::from_ref(&request.id), message.len()) {
-                        self.inbox.push_failure(&failure, &request.id, None, None);
+                        self.refuse_call(&request.id, &failure);
                         continue;
                     }
-                    let (id, kind, state) = (request.id.clone(), CallKind::Plain, CallState::InFlight);
-                    if stream.position(&id).is_none() {
-                        stream.waiting.push(Waiting { id, kind, state });
+                    if stream.position(&request.id).is_none() {
+                        stream.waiting.push(Waiting::new(request.id.clone(), CallKind::Plain));
                         passed.push(*member);
                     }
                 }

@@ -174,7 +174,7 @@ impl HttpClient {
         self.session.generation += 1;
         let generation = self.session.generation;
         let mut stream = Stream::new(Purpose::Reopen, &mcp::LATEST_LEGACY, Some(generation), body.clone());
-        stream.waiting.push(Waiting { id, kind: CallKind::Handshake, state: CallState::InFlight });
+        stream.waiting.push(Waiting::new(id, CallKind::Handshake));
         let key = self.insert_stream(stream);
         self.session.state = SessionState::Reopening(key);
         self.pull_back(now);

@@ -26,8 +26,10 @@ impl HttpClient {
     /// runs meanwhile, since a person may be asked.
     pub fn handle_signing_in(&mut self, key: FetchKey) {
         self.arm_fetch(key, None);
-        if let Some(fetch) = self.fetches.get_mut(&key) {
-            fetch.phase = Phase::SigningIn;
+        let Some(fetch) = self.fetches.get_mut(&key) else { return };
+        fetch.phase = Phase::SigningIn;
+        if let Role::Post(stream) = fetch.role {
+            self.requests_returned(stream);
         }
     }
 

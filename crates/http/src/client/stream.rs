@@ -86,6 +86,15 @@ pub(crate) struct Waiting {
     pub(crate) id: RequestId,
     pub(crate) kind: CallKind,
     pub(crate) state: CallState,
+    /// It was reported as left.
+    pub(crate) has_left: bool,
+}
+
+impl Waiting {
+    /// A request that has not been sent.
+    pub(crate) const fn new(id: RequestId, kind: CallKind) -> Self {
+        Self { id, kind, state: CallState::InFlight, has_left: false }
+    }
 }
 
 /// What of a request's method matters here.

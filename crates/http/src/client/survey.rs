@@ -14,7 +14,7 @@ use rescind_proto::{
 use super::{
     HttpClient, StreamKey,
     failure::Failure,
-    stream::{CallKind, CallState, Purpose, Stage, Stream, Waiting},
+    stream::{CallKind, Purpose, Stage, Stream, Waiting},
 };
 
 impl HttpClient {
@@ -24,7 +24,10 @@ impl HttpClient {
         stream.was_resent = true;
         let dialect = stream.dialect;
         match self.ask_for_tools(call, dialect, 1, None) {
-            Some(survey) => self.set_stage(call, Stage::Surveying(survey, refusal)),
+            Some(survey) => {
+                self.requests_returned(call);
+                self.set_stage(call, Stage::Surveying(survey, refusal));
+            }
             None => self.answer_with(now, call, refusal),
         }
     }
@@ -50,7 +53,7 @@ impl HttpClient {
             }
         });
         let mut stream = Stream::new(Purpose::Survey { call, pages }, dialect, None, Bytes::from(body));
-        stream.waiting.push(Waiting { id, kind: CallKind::ListTools, state: CallState::InFlight });
+        stream.waiting.push(Waiting::new(id, CallKind::ListTools));
         let key = self.insert_stream(stream);
         let credentials = self.streams.get(&call).and_then(|call| call.credentials.clone());
         self.streams.get_mut(&key)?.credentials = credentials;

@@ -7,6 +7,7 @@ mod bounds;
 mod cancel;
 mod connections;
 mod credentials;
+mod departures;
 mod faults;
 mod issuer_keys;
 mod joined;

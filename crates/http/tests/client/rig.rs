@@ -7,7 +7,7 @@ use std::{
 
 use http::{HeaderMap, Method, Response};
 use rescind_http::client::{FetchKey, HttpClient, HttpClientConfig, HttpClientEvent, HttpClientNotice};
-use rescind_proto::time::Instant;
+use rescind_proto::{id::RequestId, link::Departure, time::Instant};
 use rescind_testkit::valid::ValidMessages;
 use serde_json::{Value, json};
 
@@ -28,6 +28,7 @@ pub(crate) struct Rig {
     pub(crate) unwritten: BTreeSet<FetchKey>,
     pub(crate) open: BTreeMap<FetchKey, Sent>,
     aborted: Vec<FetchKey>,
+    departed: Vec<Departure>,
     notices: Vec<HttpClientNotice>,
     valid: ValidMessages,
 }
@@ -73,6 +74,7 @@ impl Rig {
             unwritten: BTreeSet::new(),
             open: BTreeMap::new(),
             aborted: Vec::new(),
+            departed: Vec::new(),
             notices: Vec::new(),
             valid: ValidMessages::default(),
         }
@@ -111,6 +113,7 @@ impl Rig {
                     self.open.remove(&key);
                     self.unwritten.remove(&key);
                 }
+                HttpClientEvent::Departed(departure) => self.departed.push(departure),
                 HttpClientEvent::Notice(notice) => self.notices.push(notice),
             }
         }
@@ -256,6 +259,13 @@ impl Rig {
         std::mem::take(&mut self.aborted)
     }
 
+    /// What has left or was taken back since the last call, without the handshake.
+    pub(crate) fn departed(&mut self) -> Vec<Departure> {
+        let mut departed = std::mem::take(&mut self.departed);
+        departed.retain(|departure| *departure != Departure::Request(named(0)));
+        departed
+    }
+
     pub(crate) fn notices(&mut self) -> Vec<HttpClientNotice> {
         std::mem::take(&mut self.notices)
     }
@@ -287,6 +297,11 @@ impl Rig {
         assert_eq!(self.client.residue(), 0);
         assert_eq!(self.client.in_flight(), 0);
     }
+}
+
+/// The request with this id.
+pub(crate) fn named(id: impl Into<Value>) -> RequestId {
+    RequestId::from_json(id.into().to_string().as_bytes()).unwrap()
 }
 
 pub(crate) fn initialize(revision: &str) -> String {

@@ -11,6 +11,8 @@ pub enum Departure {
     Request(RequestId),
     /// The last byte of the request's cancel has left, or what cancels it there was done.
     Cancel(RequestId),
+    /// The other side has given the request back, since it wants a token for it, say: it has not left until it is sent again.
+    Returned(RequestId),
     /// The request was taken back, and with it its cancel: the other side gets neither.
     Withdrawn(RequestId),
 }

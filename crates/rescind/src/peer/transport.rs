@@ -35,7 +35,7 @@ use rescind_proto::{framing::Framing, id::RequestId};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, DuplexStream};
 
 pub use crate::message_stream::{
-    Arrival, Attachment, CancelFate, Census, Connected, Credentials, MessageStream, SigningIn, Unanswered,
+    Arrival, Attachment, CancelFate, Census, Connected, Credentials, Departure, MessageStream, SigningIn, Unanswered,
 };
 #[cfg(feature = "child")]
 pub use child::child;

@@ -6,7 +6,7 @@
 mod fetch;
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     task::{Context, Poll, Waker},
@@ -15,7 +15,7 @@ use std::{
 use bytes::Bytes;
 use http::{Request, header};
 use rescind::peer::transport::SigningIn;
-use rescind_proto::time::Instant;
+use rescind_proto::{link::Departure, time::Instant};
 use tokio::{runtime::Handle, sync::Notify, task::AbortHandle};
 
 use super::{authorizer::Authorizer, connect::Sender, request_body::Gate};
@@ -39,11 +39,21 @@ pub(super) struct Shared {
     room: Notify,
 }
 
+/// What has become of messages that were taken.
+#[derive(Default)]
+struct Departures {
+    /// Somebody takes them.
+    are_wanted: bool,
+    waiting: VecDeque<Departure>,
+    watcher: Option<Waker>,
+}
+
 struct State {
     client: HttpClient,
     fetches: HashMap<FetchKey, AbortHandle>,
     reader: Option<Waker>,
     closer: Option<Waker>,
+    departures: Departures,
     /// When the clock will wake the machine.
     armed: Option<Instant>,
     /// Nothing is begun any more.
@@ -58,7 +68,15 @@ impl Shared {
         on_notice: Option<OnNotice>,
         runtime: Handle,
     ) -> Arc<Self> {
-        let state = State { client, fetches: HashMap::new(), reader: None, closer: None, armed: None, is_over: false };
+        let state = State {
+            client,
+            fetches: HashMap::new(),
+            reader: None,
+            closer: None,
+            departures: Departures::default(),
+            armed: None,
+            is_over: false,
+        };
         Arc::new(Self {
             origin: tokio::time::Instant::now(),
             sender,
@@ -112,14 +130,36 @@ impl Shared {
 
     /// The next message for the local client.
     pub(super) fn poll_message(self: &Arc<Self>, cx: &Context<'_>) -> Poll<Option<LocalMessage>> {
-        self.with(|state, _| match state.client.poll_message() {
-            Some(message) => Poll::Ready(Some(message)),
-            None if state.client.is_closed() => Poll::Ready(None),
-            None => {
-                state.reader = Some(cx.waker().clone());
-                Poll::Pending
+        self.with(|state, _| {
+            // A request has left before it is answered.
+            if !state.departures.waiting.is_empty() {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            match state.client.poll_message() {
+                Some(message) => Poll::Ready(Some(message)),
+                None if state.client.is_closed() => Poll::Ready(None),
+                None => {
+                    state.reader = Some(cx.waker().clone());
+                    Poll::Pending
+                }
             }
         })
+    }
+
+    /// Keeps what becomes of messages from now on for [`poll_departure`](Self::poll_departure).
+    pub(super) fn watch_departures(&self) {
+        self.lock().departures.are_wanted = true;
+    }
+
+    /// The next that is known of a message that was taken.
+    pub(super) fn poll_departure(&self, cx: &Context<'_>) -> Poll<Departure> {
+        let mut state = self.lock();
+        let Some(departure) = state.departures.waiting.pop_front() else {
+            state.departures.watcher = Some(cx.waker().clone());
+            return Poll::Pending;
+        };
+        Poll::Ready(departure)
     }
 
     /// Ends the session, and waits until the server knows.
@@ -165,6 +205,11 @@ impl Shared {
         while let Some(event) = state.client.poll_event() {
             match event {
                 HttpClientEvent::Abort(key) => drop(state.fetches.remove(&key).map(|fetch| fetch.abort())),
+                HttpClientEvent::Departed(departure) => {
+                    if state.departures.are_wanted {
+                        state.departures.waiting.push_back(departure);
+                    }
+                }
                 HttpClientEvent::Notice(notice) => notices.push(notice),
             }
         }
@@ -176,6 +221,9 @@ impl Shared {
             state.fetches.insert(key, fetch.abort_handle());
         }
         let mut woken = Vec::new();
+        if !state.departures.waiting.is_empty() {
+            woken.extend(state.departures.watcher.take());
+        }
         if state.client.has_message() || state.client.is_closed() {
             woken.extend(state.reader.take());
         }

@@ -9,7 +9,7 @@ use std::{
 use http::HeaderValue;
 use rescind::peer::{
     Transport,
-    transport::{Arrival, Credentials, MessageStream, SigningIn},
+    transport::{Arrival, Credentials, Departure, MessageStream, SigningIn},
 };
 use tokio::{runtime::Handle, task::AbortHandle};
 
@@ -144,6 +144,15 @@ impl MessageStream for HttpTransport {
     fn poll_send(&mut self, _cx: &mut Context<'_>, message: &[u8]) -> Poll<io::Result<()>> {
         self.shared.step(|client, now| client.handle_message(now, message));
         Poll::Ready(Ok(()))
+    }
+
+    fn watch_departures(&mut self) -> bool {
+        self.shared.watch_departures();
+        true
+    }
+
+    fn poll_departure(&mut self, cx: &mut Context<'_>) -> Poll<Departure> {
+        self.shared.poll_departure(cx)
     }
 
     fn poll_flush(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {

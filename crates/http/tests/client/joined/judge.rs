@@ -28,11 +28,16 @@ pub(crate) struct Tally {
     pub(crate) resumed: usize,
     /// Sessions that were opened again.
     pub(crate) reopened: usize,
+    /// Calls that never left, or were taken back.
+    pub(crate) withdrawn: usize,
+    /// How often calls came back, to be sent again.
+    pub(crate) returned: usize,
 }
 
 impl Tally {
     pub(crate) fn add(&mut self, other: &Self) {
-        let Self { results, errors, cancelled, closed, progress, questions, resumed, reopened } = other;
+        let Self { results, errors, cancelled, closed, progress, questions, resumed, reopened, withdrawn, returned } =
+            other;
         self.results += results;
         self.errors += errors;
         self.cancelled += cancelled;
@@ -41,6 +46,8 @@ impl Tally {
         self.questions += questions;
         self.resumed += resumed;
         self.reopened += reopened;
+        self.withdrawn += withdrawn;
+        self.returned += returned;
     }
 }
 
@@ -52,6 +59,10 @@ struct Call {
     answers: usize,
     progress: u64,
     started: usize,
+    /// What its client was told of its way to the server.
+    left: bool,
+    withdrawn: bool,
+    cancel_left: bool,
     /// What the program has done with it.
     end: Option<End>,
 }
@@ -70,12 +81,66 @@ pub(crate) enum End {
 
 impl Judge {
     pub(crate) fn called(&mut self, number: u64, id: Value, is_modern: bool) {
-        let call = Call { id, is_modern, is_cancelled: false, answers: 0, progress: 0, started: 0, end: None };
+        let call = Call {
+            id,
+            is_modern,
+            is_cancelled: false,
+            answers: 0,
+            progress: 0,
+            started: 0,
+            left: false,
+            withdrawn: false,
+            cancel_left: false,
+            end: None,
+        };
         self.calls.insert(number, call);
     }
 
     pub(crate) fn cancelled(&mut self, number: u64) {
         self.calls.get_mut(&number).unwrap().is_cancelled = true;
+    }
+
+    /// The client says that a call has left.
+    pub(crate) fn left(&mut self, number: u64) {
+        let call = self.calls.get_mut(&number).unwrap();
+        assert!(!call.left && !call.withdrawn, "call {number} leaves, and that was known otherwise");
+        call.left = true;
+    }
+
+    /// The client says that a call has come back.
+    pub(crate) fn returned(&mut self, number: u64) {
+        let call = self.calls.get_mut(&number).unwrap();
+        assert!(call.left && !call.cancel_left, "call {number} comes back, and was not away");
+        assert_eq!(call.started, 0, "call {number} runs, and comes back");
+        call.left = false;
+        self.tally.returned += 1;
+    }
+
+    /// The client says that a call was taken back.
+    pub(crate) fn withdrawn(&mut self, number: u64) {
+        let call = self.calls.get_mut(&number).unwrap();
+        assert!(!call.withdrawn && !call.cancel_left, "call {number} is taken back, and that was known otherwise");
+        assert_eq!(call.started, 0, "call {number} runs, and was taken back");
+        assert!(call.is_cancelled || !call.left, "call {number} is taken back after it has left, without a cancel");
+        call.withdrawn = true;
+        self.tally.withdrawn += 1;
+    }
+
+    /// The client says that the cancel of a call has left.
+    pub(crate) fn cancel_left(&mut self, number: u64) {
+        let call = self.calls.get_mut(&number).unwrap();
+        assert!(call.left && !call.withdrawn, "the cancel of call {number} leaves before it");
+        assert!(call.is_cancelled && !call.cancel_left, "the cancel of call {number} leaves once too often");
+        call.cancel_left = true;
+    }
+
+    /// At the end: of each call it is known whether it has left; and, unless something was lost, of each cancel.
+    pub(crate) fn check_departures(&self, may_lose_cancels: bool) {
+        for (number, call) in &self.calls {
+            assert!(call.left || call.withdrawn, "it is not known whether call {number} has left");
+            let is_known = call.cancel_left || call.withdrawn || call.end == Some(End::Answered);
+            assert!(!call.is_cancelled || is_known || may_lose_cancels, "nor what became of its cancel: {call:?}");
+        }
     }
 
     /// Calls that the local client waits for.
@@ -143,6 +208,7 @@ impl Judge {
         let call = self.calls.get_mut(&number).unwrap();
         call.started += 1;
         assert_eq!(call.started, 1, "call {number} runs twice");
+        assert!(call.left && !call.withdrawn, "call {number} runs, and its client does not know that it has left");
     }
 
     /// A program ends its work on a call. `may_lose_streams`: a connection may have broken.
@@ -152,6 +218,10 @@ impl Judge {
         match end {
             End::Cancelled => {
                 self.tally.cancelled += 1;
+                assert!(
+                    call.cancel_left,
+                    "a cancel stops call {number}, and its client does not know that it has left"
+                );
                 assert!(call.is_cancelled, "a cancel stops call {number}, which nobody has cancelled");
                 assert!(!call.is_modern, "a cancel was POSTed for call {number}, outside a session");
             }
@@ -159,6 +229,7 @@ impl Judge {
                 self.tally.closed += 1;
                 assert!(call.is_modern, "a closed stream stops call {number}, in a session");
                 assert!(call.is_cancelled || may_lose_streams, "call {number} loses its stream");
+                assert!(call.cancel_left || may_lose_streams, "call {number} is stopped by a cancel that has not left");
             }
             End::Answered | End::Died => {}
         }

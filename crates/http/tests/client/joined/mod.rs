@@ -28,6 +28,7 @@ fn where_nothing_breaks_every_request_gets_its_own_answer() {
     let seen = run(300, 200, Chaos { breaks: false, restarts: false });
     let Tally { results, errors, cancelled, closed, progress, questions, .. } = seen;
     assert!(results > 1_000 && cancelled > 100 && closed > 100 && progress > 100 && questions > 30, "{seen:?}");
+    assert!(seen.withdrawn > 100, "{seen:?}");
     assert_eq!((errors, seen.reopened), (0, 0));
 }
 
@@ -42,5 +43,5 @@ fn where_connections_break_every_request_is_answered_once_and_every_cancel_reach
 #[test]
 fn where_servers_are_started_anew_no_request_runs_twice() {
     let seen = run(300, 250, Chaos { breaks: true, restarts: true });
-    assert!(seen.results > 500 && seen.reopened > 100 && seen.cancelled > 30, "{seen:?}");
+    assert!(seen.results > 500 && seen.reopened > 100 && seen.cancelled > 30 && seen.returned > 30, "{seen:?}");
 }

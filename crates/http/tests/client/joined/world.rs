@@ -15,7 +15,7 @@ use rescind_http::{
         Stateless,
     },
 };
-use rescind_proto::{id::RequestId, time::Instant};
+use rescind_proto::{id::RequestId, link::Departure, time::Instant};
 use rescind_testkit::valid::{self, Protocol};
 use serde_json::{Value, json};
 
@@ -207,6 +207,7 @@ impl World {
         assert_eq!(self.client.residue(), 0);
         assert_eq!(self.server.in_flight(), 0);
         assert!(self.programs.values().all(|program| program.running.is_empty()));
+        self.judge.check_departures(self.chaos.breaks || self.chaos.restarts);
         self.judge.tally
     }
 
@@ -317,6 +318,7 @@ impl World {
         };
         connection.is_written = true;
         assert!(self.client.handle_written(self.now, key), "a request is withdrawn that was not aborted");
+        self.check();
     }
 
     fn arrive_some(&mut self) {
@@ -613,15 +615,38 @@ impl World {
         }
     }
 
+    fn departed(&mut self, departure: &Departure) {
+        let (Departure::Request(id) | Departure::Cancel(id) | Departure::Returned(id) | Departure::Withdrawn(id)) =
+            departure
+        else {
+            panic!("what is {departure:?}?")
+        };
+        let named = self.open.iter().rev().find(|(_, known)| request_id(known) == *id);
+        let Some((number, _)) = named else {
+            // The handshake.
+            return assert_eq!(*id, request_id(&json!(0)));
+        };
+        match departure {
+            Departure::Request(_) => self.judge.left(*number),
+            Departure::Cancel(_) => self.judge.cancel_left(*number),
+            Departure::Returned(_) => self.judge.returned(*number),
+            _ => self.judge.withdrawn(*number),
+        }
+    }
+
     /// Does what the client wants done.
     fn check(&mut self) {
         while let Some(event) = self.client.poll_event() {
             self.judge.tally.reopened +=
                 usize::from(event == HttpClientEvent::Notice(HttpClientNotice::SessionReopened));
-            if let HttpClientEvent::Abort(key) = event
-                && let Some(connection) = self.connections.remove(&key)
-            {
-                self.leave(connection.request.filter(|_| connection.is_written), connection.reply);
+            match event {
+                HttpClientEvent::Abort(key) => {
+                    if let Some(connection) = self.connections.remove(&key) {
+                        self.leave(connection.request.filter(|_| connection.is_written), connection.reply);
+                    }
+                }
+                HttpClientEvent::Departed(departure) => self.departed(&departure),
+                HttpClientEvent::Notice(_) => {}
             }
         }
         while let Some((key, request)) = self.client.poll_request(self.now) {
