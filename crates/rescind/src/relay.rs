@@ -202,7 +202,9 @@ pub async fn drive(link: Link) -> Result<LinkEnd, LinkError> {
         }
         LinkServer::Messages { stream, .. } => {
             config.framing = Some(Framing::Line);
-            messages.server = Some(MessageEnd::new(stream, config.max_message));
+            let mut end = MessageEnd::new(stream, config.max_message);
+            config.server_departs = end.watch_departures();
+            messages.server = Some(end);
             (None, Port::default())
         }
     };

@@ -26,7 +26,8 @@ impl Relay {
     /// The same, of a message by the id that the relay has given it.
     pub(super) fn departed(&mut self, now: Instant, to: Side, departure: &Departure) {
         let from = to.other();
-        let (Departure::Request(id) | Departure::Cancel(id) | Departure::Withdrawn(id)) = departure;
+        let (Departure::Request(id) | Departure::Cancel(id) | Departure::Returned(id) | Departure::Withdrawn(id)) =
+            departure;
         let Some(key) = self.tables[from].by_upstream(id) else { return };
         self.step(now, RequestKey { from, key }, |step| match departure {
             Departure::Request(_) => step.taken_left(),
@@ -34,6 +35,7 @@ impl Relay {
                 step.taken_left();
                 step.taken_cancel_left();
             }
+            Departure::Returned(_) => step.returned(),
             Departure::Withdrawn(_) => step.taken_back(),
         });
     }
@@ -66,6 +68,13 @@ impl Step<'_> {
         let is_none = matches!(cancel.receipt.outcome, Outcome::NeverSent | Outcome::NotSendable);
         if !waits_here && !is_none && cancel.receipt.written.is_none() {
             self.cancel_written();
+        }
+    }
+
+    /// The request has not left after all.
+    fn returned(&mut self) {
+        if self.exchange.up == Up::Sent {
+            self.request_is(Up::Taken);
         }
     }
 

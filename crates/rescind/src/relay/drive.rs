@@ -444,10 +444,23 @@ impl Drive {
     fn poll_close(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
         let is_closed = self.messages.server.as_mut().is_some_and(|messages| messages.poll_close(cx).is_ready());
         if is_closed {
+            self.poll_departures(cx, now);
             self.messages.server = None;
             self.check_server(now);
         }
         is_closed
+    }
+
+    /// Learns what has become of messages that the server's stream has taken.
+    fn poll_departures(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
+        let mut moved = false;
+        while let Some(messages) = &mut self.messages.server
+            && let Poll::Ready(departure) = messages.poll_departure(cx)
+        {
+            self.relay.handle_departure(now, Side::Server, &departure);
+            moved = true;
+        }
+        moved
     }
 
     /// Hands messages to a side that has no descriptors.
@@ -475,6 +488,9 @@ impl Drive {
                     moved = true;
                 }
             }
+        }
+        if side == Side::Server {
+            moved |= self.poll_departures(cx, now);
         }
         moved
     }

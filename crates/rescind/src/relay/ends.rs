@@ -9,7 +9,7 @@ use std::{
 
 use rescind_proto::id::RequestId;
 
-use crate::message_stream::{Arrival, CancelFate, Credentials, MessageStream};
+use crate::message_stream::{Arrival, CancelFate, Credentials, Departure, MessageStream};
 #[cfg(feature = "admin")]
 use crate::message_stream::{Census, SigningIn};
 pub use crate::stdio::Descriptor;
@@ -116,6 +116,15 @@ impl MessageEnd {
             Ok(Some(Arrival::Credentials(credentials))) => MessageInput::Credentials(credentials),
             Ok(None) | Err(_) => MessageInput::End,
         })
+    }
+
+    /// Whether it reports what becomes of messages that it takes, as it does from now on.
+    pub(super) fn watch_departures(&mut self) -> bool {
+        self.stream.watch_departures()
+    }
+
+    pub(super) fn poll_departure(&mut self, cx: &mut Context<'_>) -> Poll<Departure> {
+        self.stream.poll_departure(cx)
     }
 
     /// Takes one message, without its line break; an error if nothing can be sent any more.
