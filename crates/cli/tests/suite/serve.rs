@@ -2,6 +2,7 @@
 
 mod cancel;
 mod connected;
+pub(crate) mod departures;
 mod hundred;
 mod issuer;
 mod lifecycle;

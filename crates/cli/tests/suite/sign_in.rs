@@ -8,11 +8,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rescind_feed::Outcome;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::{
-    serve::MODERN,
+    serve::{MODERN, departures::receipt},
+    shim::admin::Admin,
     shim::words::{cancelled, notification, request, request_with, result},
 };
 use person::{Person, Talk, authority, browse, command_lines, redirect, try_browse};
@@ -111,6 +113,22 @@ fn a_cancel_during_a_sign_in_ends_exactly_that() {
     run.say(&request_with("2", "tools/list", MODERN));
     browse(&person.link());
     assert_eq!(run.hear(), result("2", r#"{"scope":"read"}"#));
+    assert_eq!(run.end(), 0);
+}
+
+/// The server has refused it, and did not get it again.
+#[test]
+fn a_call_that_is_cancelled_during_its_sign_in_was_never_sent() {
+    let (service, person) = (Service::start(), Person::new());
+    let mut run = person.start(&["run", "--url", &service.url()]);
+    run.say(&request_with("1", "tools/list", MODERN));
+    let link = person.link();
+    let mut session = Admin(person.file("run").join(format!("{}.sock", run.child.id()))).subscribe(None);
+    run.say(&cancelled("1"));
+    let cancel = receipt(&mut session, "1");
+    assert_eq!((cancel.outcome, cancel.written), (Outcome::NeverSent, None));
+    expect_closed(&link);
+    assert_eq!(service.count("/mcp"), 1);
     assert_eq!(run.end(), 0);
 }
 
