@@ -65,9 +65,9 @@ pub trait MessageStream: Send + Unpin {
     ///
     /// Each request that was taken leaves or is withdrawn, also if it is answered by an error for want of a server. Its
     /// departure is reported before its answer: [`poll_next`](Self::poll_next) gives nothing while a departure waits. One
-    /// that is returned leaves again, or is withdrawn. One that has left is withdrawn by its cancel if the other side has
-    /// just refused it. A cancel leaves after its request, and at most once: never if the request was withdrawn or answered
-    /// before, nor if nobody takes the cancel.
+    /// that is returned leaves again, or is withdrawn. A cancel leaves after its request, and at most once. It does not if
+    /// nobody takes it, or if the request was answered before; where that answer is then not given, the request is
+    /// withdrawn although it had left.
     fn poll_departure(&mut self, _cx: &mut Context<'_>) -> Poll<Departure> {
         Poll::Pending
     }

@@ -10,8 +10,8 @@
 //!
 //! Of each request of the local client one of two is reported: that it has left, or that it never will; the second before the
 //! error that answers it. One that the server has refused and that is to be sent again, for want of a token above all, was
-//! returned: it has not left until it leaves once more. Where it is only its refusal that is still being read, its cancel
-//! takes it back although it has left.
+//! returned: it has not left until it leaves once more. Where its refusal is still being read or, outside a session, its answer
+//! was not taken yet, there is nothing left to cancel: it is taken back although it has left.
 
 use core::mem::replace;
 

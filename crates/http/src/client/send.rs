@@ -245,6 +245,7 @@ impl HttpClient {
     /// The cancel of a request whose answer was not taken yet: outside a session nothing is delivered after it.
     fn withdraw_answer(&mut self, id: &RequestId, key: StreamKey) {
         if self.inbox.withdraws(key) {
+            self.departed(Departure::Withdrawn(id.clone()));
             self.inbox.withdraw(key);
             self.calls.remove(id);
         }

@@ -94,9 +94,10 @@ fn outside_a_session_a_cancel_leaves_when_the_stream_is_closed() {
     rig.say(&cancel(2));
     assert_eq!(rig.departed(), [withdrawn(2)]);
     rig.json(posts[2].key, 200, &[], &result(3));
-    // It was answered first.
+    // It was answered first, and the answer is taken back.
     rig.say(&cancel(3));
-    assert_eq!(rig.departed(), [left(3)]);
+    assert_eq!(rig.departed(), [left(3), withdrawn(3)]);
+    assert!(rig.heard().is_empty());
 }
 
 #[test]

@@ -63,18 +63,21 @@ impl Bridge {
 
     /// Records what has become of a message by the id that the server knows.
     pub fn handle_departure(&mut self, departure: &Departure) {
-        let (Departure::Request(id) | Departure::Cancel(id) | Departure::Withdrawn(id)) = departure;
+        let (Departure::Request(id) | Departure::Cancel(id) | Departure::Returned(id) | Departure::Withdrawn(id)) =
+            departure;
         let Some(own) = id.as_integer().filter(|own| self.calls.is_ours(*own)) else {
             return self.departs(departure.clone());
         };
         let client_id = self.calls.client_id(own).cloned();
-        if let Departure::Withdrawn(_) = departure {
+        // One that no cancel has taken back is answered by an error all the same.
+        if matches!(departure, Departure::Withdrawn(_)) && self.calls.get(own).is_some_and(|call| call.is_cancelled) {
             self.calls.answered(own);
         }
         let Some(id) = client_id else { return };
         self.departs(match departure {
             Departure::Request(_) => Departure::Request(id),
             Departure::Cancel(_) => Departure::Cancel(id),
+            Departure::Returned(_) => Departure::Returned(id),
             Departure::Withdrawn(_) => Departure::Withdrawn(id),
         });
     }

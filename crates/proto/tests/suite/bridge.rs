@@ -4,6 +4,8 @@ use core::time::Duration;
 
 use rescind_proto::{
     bridge::BridgeConfig,
+    id::RequestId,
+    link::Departure,
     receipt::Outcome,
     relay::{End, RelayConfig, RequestState},
     side::Side,
@@ -785,4 +787,27 @@ fn half_a_frame_and_several_in_one_read_are_what_they_are_whole() {
     }
     let seen = rig.at_server();
     assert_eq!(seen.last(), Some(&plain(OWN[2], "tools/call", r#""name":"x""#)), "{seen:?}");
+}
+
+/// Whoever has taken it from the bridge could not send it: it is answered, and was never sent.
+#[test]
+fn a_call_that_could_not_be_sent_is_answered_through_a_bridge() {
+    let mut rig = RelayRig::new(RelayConfig {
+        bridge: Some(BridgeConfig { serves_modern: true, ..BridgeConfig::default() }),
+        server_departs: true,
+        ..RelayConfig::default()
+    });
+    rig.from_client(&request(1, "tools/call", r#""name":"slow""#));
+    rig.at_server();
+    rig.from_server(&error(OWN[0], NO_METHOD));
+    rig.at_server();
+    rig.from_server(&result(OWN[1], GREETING));
+    let seen = rig.at_server();
+    assert!(seen.iter().any(|line| line.contains("tools/call")), "{seen:?}");
+    let departure = Departure::Withdrawn(RequestId::integer(OWN[2]));
+    rig.relay.handle_departure(rig.now, Side::Server, &departure);
+    rig.from_server(&error(OWN[2], r#"{"code":-31002,"message":"cannot reach it"}"#));
+    let told = rig.at_client();
+    assert!(told.len() == 1 && told[0].contains("cannot reach it"), "{told:?}");
+    assert!(is_nothing_left(&mut rig));
 }

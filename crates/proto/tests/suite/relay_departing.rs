@@ -71,6 +71,20 @@ fn a_request_that_was_taken_back_was_never_sent() {
     assert_eq!(state(&rig, "1"), RequestState::Sent, "what has left in order to be cancelled has left");
 }
 
+#[test]
+fn a_request_that_the_other_side_has_given_back_has_not_left() {
+    let mut rig = taken();
+    let id = RequestId::integer(1);
+    departs(&mut rig, &Departure::Request(id.clone()));
+    departs(&mut rig, &Departure::Returned(id.clone()));
+    assert_eq!(state(&rig, "1"), RequestState::Queued);
+    rig.from_client(CANCEL);
+    assert_eq!(rig.at_server(), [CANCEL]);
+    departs(&mut rig, &Departure::Withdrawn(id));
+    let receipt = rig.receipt(Side::Client, "1").unwrap();
+    assert_eq!((receipt.outcome, receipt.written), (Outcome::NeverSent, None));
+}
+
 /// A dialect whose cancelled requests are answered gives that answer at once, and waits for nobody.
 #[test]
 fn one_whose_dialect_owes_an_answer_has_it_without_a_grace() {

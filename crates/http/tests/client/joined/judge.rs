@@ -116,12 +116,17 @@ impl Judge {
         self.tally.returned += 1;
     }
 
-    /// The client says that a call was taken back.
-    pub(crate) fn withdrawn(&mut self, number: u64) {
+    /// The client says that a call was taken back; or its answer, by its cancel.
+    pub(crate) fn withdrawn(&mut self, number: u64, may_lose_streams: bool) {
         let call = self.calls.get_mut(&number).unwrap();
-        assert!(!call.withdrawn && !call.cancel_left, "call {number} is taken back, and that was known otherwise");
-        assert_eq!(call.started, 0, "call {number} runs, and was taken back");
-        assert!(call.is_cancelled || !call.left, "call {number} is taken back after it has left, without a cancel");
+        assert!(!call.cancel_left, "call {number} is taken back, and its cancel has left");
+        let is_answered = call.is_cancelled && (call.withdrawn || call.left);
+        assert!(is_answered || !call.withdrawn && !call.left, "call {number} is taken back once too often");
+        let has_run = call.end == Some(End::Answered) || may_lose_streams;
+        assert!(
+            call.started == 0 || is_answered && call.is_modern && has_run,
+            "call {number} runs, and was taken back"
+        );
         call.withdrawn = true;
         self.tally.withdrawn += 1;
     }
@@ -208,7 +213,8 @@ impl Judge {
         let call = self.calls.get_mut(&number).unwrap();
         call.started += 1;
         assert_eq!(call.started, 1, "call {number} runs twice");
-        assert!(call.left && !call.withdrawn, "call {number} runs, and its client does not know that it has left");
+        // What was given up may still be on its way.
+        assert!(call.left, "call {number} runs, and its client does not know that it has left");
     }
 
     /// A program ends its work on a call. `may_lose_streams`: a connection may have broken.

@@ -630,7 +630,7 @@ impl World {
             Departure::Request(_) => self.judge.left(*number),
             Departure::Cancel(_) => self.judge.cancel_left(*number),
             Departure::Returned(_) => self.judge.returned(*number),
-            _ => self.judge.withdrawn(*number),
+            _ => self.judge.withdrawn(*number, self.chaos.breaks || self.chaos.restarts),
         }
     }
 
