@@ -80,7 +80,8 @@ impl Step<'_> {
 
     /// Nothing more of the request goes to the other side, and no cancel.
     fn taken_back(&mut self) {
-        let Some(cancel) = self.exchange.cancel.as_deref_mut() else { return };
+        let is_asked = |cancel: &&mut Cancelling| cancel.receipt.outcome == Outcome::Asked;
+        let Some(cancel) = self.exchange.cancel.as_deref_mut().filter(is_asked) else { return };
         cancel.frame = None;
         let (up, outcome) = match self.exchange.up {
             Up::Handed => (Up::Never, Outcome::NeverSent),

@@ -22,6 +22,9 @@ use crate::{
 /// As many responses as are open at once.
 const OPEN: usize = 512;
 
+/// Which revision both sides speak is not found out.
+const WITHOUT_BRIDGE: [&str; 2] = ["--protocol", "mcp-2025-11-25"];
+
 fn subscribe(service: &Service, shim: &Shim) -> Subscriber {
     Admin(service.sockets.join(format!("{}.sock", shim.id))).subscribe(None)
 }
@@ -39,30 +42,34 @@ fn a_call_that_is_cancelled_before_its_session_is_open_was_never_sent() {
         r#"{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}"#;
     const ANSWER: &str =
         r#"{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"test","version":"1"}}"#;
-    let service = serve();
-    let (shim, mut client) = service.client(PROGRAM, [] as [&str; 0]);
-    client.send(&request_with("0", "initialize", GREETING));
-    let mut server = service.accept();
-    assert!(server.receive().contains(r#""method":"initialize""#));
-    let mut session = subscribe(&service, &shim);
-    client.send(&request("1", "tools/call"));
-    client.send(&cancelled("1"));
-    let cancel = receipt(&mut session, "1");
-    assert_eq!((cancel.outcome, cancel.written), (Outcome::NeverSent, None));
-    let shown = say(&service.sockets, &["ps", "--recent"]).stdout;
-    assert!(shown.contains("never sent"), "{shown}");
-    // The server got neither.
-    server.send(&result("0", ANSWER));
-    client.expect(&result("0", ANSWER));
-    client.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
-    server.expect(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
-    ask(&mut client, &mut server, "2");
+    for flags in [&[][..], &WITHOUT_BRIDGE] {
+        let service = serve();
+        let (shim, mut client) = service.client(PROGRAM, flags.iter().copied());
+        client.send(&request_with("0", "initialize", GREETING));
+        let mut server = service.accept();
+        assert!(server.receive().contains(r#""method":"initialize""#));
+        let mut session = subscribe(&service, &shim);
+        client.send(&request("1", "tools/call"));
+        // It has been passed on.
+        session.until(|session| session.of("1").is_some());
+        client.send(&cancelled("1"));
+        let cancel = receipt(&mut session, "1");
+        assert_eq!((cancel.outcome, cancel.written), (Outcome::NeverSent, None));
+        let shown = say(&service.sockets, &["ps", "--recent"]).stdout;
+        assert!(shown.contains("never sent"), "{shown}");
+        // The server got neither.
+        server.send(&result("0", ANSWER));
+        client.expect(&result("0", ANSWER));
+        client.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+        server.expect(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+        ask(&mut client, &mut server, "2");
+    }
 }
 
 #[test]
 fn a_call_that_is_cancelled_while_it_waits_for_its_turn_was_never_sent() {
     let service = serve();
-    let (shim, mut client, mut server) = open_with(&service, &[]);
+    let (shim, mut client, mut server) = open_with(&service, &WITHOUT_BRIDGE);
     let mut session = subscribe(&service, &shim);
     let ids = |all: std::ops::Range<usize>| all.map(|id| id.to_string()).collect::<BTreeSet<_>>();
     let got = |server: &mut Server, many: usize| {
