@@ -73,7 +73,8 @@ impl Step<'_> {
 
     /// The request has not left after all.
     fn returned(&mut self) {
-        if self.exchange.up == Up::Sent {
+        let is_cancelled = self.exchange.cancel.as_ref().is_some_and(|cancel| cancel.receipt.written.is_some());
+        if self.exchange.up == Up::Sent && !is_cancelled {
             self.request_is(Up::Taken);
         }
     }
