@@ -630,7 +630,8 @@ impl World {
             Departure::Request(_) => self.judge.left(*number),
             Departure::Cancel(_) => self.judge.cancel_left(*number),
             Departure::Returned(_) => self.judge.returned(*number),
-            _ => self.judge.withdrawn(*number, self.chaos.breaks || self.chaos.restarts),
+            Departure::Withdrawn(_) => self.judge.withdrawn(*number, self.chaos.breaks || self.chaos.restarts),
+            _ => {}
         }
     }
 
