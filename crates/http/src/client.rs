@@ -587,7 +587,7 @@ impl HttpClient {
                 self.calls.remove(&waiting.id);
             }
             if stream.purpose == Purpose::Calls && !waiting.has_left {
-                self.departed(Departure::Withdrawn(waiting.id.clone()));
+                self.events.push_back(Departure::Withdrawn(waiting.id.clone()).into());
             }
         }
         Some(stream)

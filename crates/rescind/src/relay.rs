@@ -200,11 +200,10 @@ pub async fn drive(link: Link) -> Result<LinkEnd, LinkError> {
             }
             (Some(group), Port::to_server(pipes))
         }
-        LinkServer::Messages { stream, .. } => {
+        LinkServer::Messages { mut stream, .. } => {
             config.framing = Some(Framing::Line);
-            let mut end = MessageEnd::new(stream, config.max_message);
-            config.server_departs = end.watch_departures();
-            messages.server = Some(end);
+            config.server_departs = stream.watch_departures();
+            messages.server = Some(MessageEnd::new(stream, config.max_message));
             (None, Port::default())
         }
     };

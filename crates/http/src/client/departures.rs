@@ -14,26 +14,23 @@
 //! was not taken yet, there is nothing left to cancel: it is taken back although it has left.
 
 use core::mem::replace;
+use std::collections::VecDeque;
 
 use rescind_proto::{id::RequestId, link::Departure, time::Instant};
 
 use super::{
-    FetchKey, HttpClient, HttpClientEvent, StreamKey,
+    FetchKey, HttpClient, HttpClientEvent,
     failure::Failure,
     fetch::{OneWayKind, Phase, Role},
-    stream::{CallState, Purpose},
+    stream::{CallState, Purpose, Stream},
 };
 
 impl HttpClient {
-    pub(crate) fn departed(&mut self, departure: Departure) {
-        self.events.push_back(HttpClientEvent::Departed(departure));
-    }
-
     /// Answers a request that is not taken in, and so never leaves.
     pub(crate) fn refuse_call(&mut self, id: &RequestId, failure: &Failure) {
         // By its id it could be taken for the one in flight.
         if !self.calls.contains_key(id) {
-            self.departed(Departure::Withdrawn(id.clone()));
+            self.events.push_back(Departure::Withdrawn(id.clone()).into());
         }
         self.inbox.push_failure(failure, id, None, None);
     }
@@ -44,37 +41,41 @@ impl HttpClient {
         fetch.phase = Phase::Written(now);
         match &mut fetch.role {
             Role::Post(stream) => {
-                let stream = *stream;
-                self.requests_left(stream);
+                self.streams.get_mut(stream).into_iter().for_each(|stream| stream.leave(&mut self.events));
             }
             Role::OneWay(one_way) => {
                 if let OneWayKind::Cancel(_, id) = &one_way.kind
                     && !replace(&mut one_way.has_left, true)
                 {
-                    let departure = Departure::Cancel(id.clone());
-                    self.departed(departure);
+                    self.events.push_back(Departure::Cancel(id.clone()).into());
                 }
             }
             Role::Get(_) | Role::Probe(_) | Role::End { .. } => {}
         }
     }
+}
 
-    /// The requests of a stream have left.
-    fn requests_left(&mut self, key: StreamKey) {
-        let Some(stream) = self.streams.get_mut(&key).filter(|stream| stream.purpose == Purpose::Calls) else { return };
-        for waiting in &mut stream.waiting {
+impl From<Departure> for HttpClientEvent {
+    fn from(departure: Departure) -> Self {
+        Self::Departed(departure)
+    }
+}
+
+impl Stream {
+    /// Reports that the requests have left.
+    fn leave(&mut self, events: &mut VecDeque<HttpClientEvent>) {
+        for waiting in self.waiting.iter_mut().filter(|_| self.purpose == Purpose::Calls) {
             if !replace(&mut waiting.has_left, true) {
-                self.events.push_back(HttpClientEvent::Departed(Departure::Request(waiting.id.clone())));
+                events.push_back(Departure::Request(waiting.id.clone()).into());
             }
         }
     }
 
-    /// The server has refused the requests of a stream, and they are to be sent again.
-    pub(crate) fn requests_returned(&mut self, key: StreamKey) {
-        let Some(stream) = self.streams.get_mut(&key).filter(|stream| stream.purpose == Purpose::Calls) else { return };
-        for waiting in stream.waiting.iter_mut().filter(|waiting| waiting.state == CallState::InFlight) {
-            if replace(&mut waiting.has_left, false) {
-                self.events.push_back(HttpClientEvent::Departed(Departure::Returned(waiting.id.clone())));
+    /// Reports that the server has refused the requests, which are to be sent again.
+    pub(crate) fn come_back(&mut self, events: &mut VecDeque<HttpClientEvent>) {
+        for waiting in self.waiting.iter_mut().filter(|_| self.purpose == Purpose::Calls) {
+            if waiting.state == CallState::InFlight && replace(&mut waiting.has_left, false) {
+                events.push_back(Departure::Returned(waiting.id.clone()).into());
             }
         }
     }

@@ -281,7 +281,7 @@ impl HttpClient {
         let earlier = core::mem::replace(&mut waiting.state, CallState::Answered { until });
         let had_left = core::mem::replace(&mut waiting.has_left, true);
         if !had_left {
-            self.departed(Departure::Request(id.clone()));
+            self.events.push_back(Departure::Request(id.clone()).into());
         }
         // An answer that comes before its cancel has left disarms it (D15).
         if let CallState::Cancelled { cancel: Some(cancel), .. } = earlier

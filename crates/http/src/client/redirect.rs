@@ -54,25 +54,22 @@ impl HttpClient {
             queue: fetch.queue,
             ..Fetch::new(fetch.role, Target(target), Phase::Queued)
         };
-        self.redirect(key, next);
-        true
-    }
-
-    /// Puts a fetch in the place of another.
-    fn redirect(&mut self, from: FetchKey, next: Fetch) {
         let role = next.role.clone();
         let to = self.start(next);
         match role {
             Role::Post(stream) | Role::Get(stream) => {
-                if let Role::Post(_) = role {
-                    self.requests_returned(stream);
+                let Some(stream) = self.streams.get_mut(&stream) else { return true };
+                if let Role::Get(_) = role {
+                    stream.stage = Stage::Asking(to);
+                } else {
+                    stream.come_back(&mut self.events);
+                    stream.stage = Stage::Posting(to);
                 }
-                let Some(stream) = self.streams.get_mut(&stream) else { return };
-                stream.stage = if matches!(role, Role::Get(_)) { Stage::Asking(to) } else { Stage::Posting(to) };
             }
             Role::Probe(probe) => self.set_stage(probe.stream, Stage::Probing(to)),
-            Role::OneWay(one_way) => self.move_one_way(from, to, &one_way.kind),
+            Role::OneWay(one_way) => self.move_one_way(key, to, &one_way.kind),
             Role::End { .. } => {}
         }
+        true
     }
 }

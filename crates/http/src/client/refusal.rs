@@ -50,7 +50,8 @@ impl HttpClient {
             let attempts = stream.attempts;
             stream.attempts += 1;
             stream.stage = Stage::Away;
-            let delay = self.delay(attempts, self.retry_of(key), key.0);
+            let retry = stream.cursor.retry;
+            let delay = self.delay(attempts, retry, key.0);
             return self.arm_stream(key, Some(now + delay));
         }
         let origin = &self.origin;
@@ -72,10 +73,6 @@ impl HttpClient {
         let failure = Failure::unknown(fault, text);
         let failure = status.into_iter().fold(failure, Failure::with_status);
         self.fail_stream(now, key, &failure);
-    }
-
-    fn retry_of(&self, key: StreamKey) -> Option<Duration> {
-        self.streams.get(&key).and_then(|stream| stream.cursor.retry)
     }
 
     /// How long to wait before the next attempt: as long as the server says, and longer the more attempts were in vain.
@@ -219,8 +216,7 @@ impl HttpClient {
             return false;
         }
         stream.was_resent = true;
-        self.requests_returned(key);
-        let Some(stream) = self.streams.get(&key) else { return true };
+        stream.come_back(&mut self.events);
         let cancelled = stream.waiting.iter().filter(|waiting| matches!(waiting.state, CallState::Cancelled { .. }));
         for id in cancelled.map(|waiting| waiting.id.clone()).collect::<Vec<_>>() {
             self.leave_out(key, &id);

@@ -217,7 +217,7 @@ impl HttpClient {
         }
         if stream.is_stateless() {
             // Closing the stream is the cancel (MCP-H03).
-            self.departed(Departure::Cancel(id.clone()));
+            self.events.push_back(Departure::Cancel(id.clone()).into());
             self.forget_stream(key);
             return self.inbox.withdraw(key);
         }
@@ -245,7 +245,7 @@ impl HttpClient {
     /// The cancel of a request whose answer was not taken yet: outside a session nothing is delivered after it.
     fn withdraw_answer(&mut self, id: &RequestId, key: StreamKey) {
         if self.inbox.withdraws(key) {
-            self.departed(Departure::Withdrawn(id.clone()));
+            self.events.push_back(Departure::Withdrawn(id.clone()).into());
             self.inbox.withdraw(key);
             self.calls.remove(id);
         }
@@ -285,7 +285,7 @@ impl HttpClient {
         (stream.unsent, stream.body) = (body.len(), body);
         let left_out = stream.position(id).map(|at| stream.waiting.remove(at));
         if let Some(Waiting { id, has_left: false, .. }) = left_out {
-            self.departed(Departure::Withdrawn(id));
+            self.events.push_back(Departure::Withdrawn(id).into());
         }
         if is_empty {
             self.forget_stream(key);
@@ -313,7 +313,7 @@ impl HttpClient {
             match frame {
                 Ok(Frame::Request(request)) => {
                     if cancelled.contains(&request.id) && !self.calls.contains_key(&request.id) {
-                        self.departed(Departure::Withdrawn(request.id.clone()));
+                        self.events.push_back(Departure::Withdrawn(request.id.clone()).into());
                         continue;
                     }
                     if let Err(failure) = self.check_room(std::slice::from_ref(&request.id), message.len()) {

@@ -28,8 +28,10 @@ impl HttpClient {
         self.arm_fetch(key, None);
         let Some(fetch) = self.fetches.get_mut(&key) else { return };
         fetch.phase = Phase::SigningIn;
-        if let Role::Post(stream) = fetch.role {
-            self.requests_returned(stream);
+        if let Role::Post(stream) = fetch.role
+            && let Some(stream) = self.streams.get_mut(&stream)
+        {
+            stream.come_back(&mut self.events);
         }
     }
 

@@ -25,8 +25,9 @@ impl HttpClient {
         let dialect = stream.dialect;
         match self.ask_for_tools(call, dialect, 1, None) {
             Some(survey) => {
-                self.requests_returned(call);
-                self.set_stage(call, Stage::Surveying(survey, refusal));
+                let Some(stream) = self.streams.get_mut(&call) else { return };
+                stream.come_back(&mut self.events);
+                stream.stage = Stage::Surveying(survey, refusal);
             }
             None => self.answer_with(now, call, refusal),
         }

@@ -118,11 +118,6 @@ impl MessageEnd {
         })
     }
 
-    /// Whether it reports what becomes of messages that it takes, as it does from now on.
-    pub(super) fn watch_departures(&mut self) -> bool {
-        self.stream.watch_departures()
-    }
-
     pub(super) fn poll_departure(&mut self, cx: &mut Context<'_>) -> Poll<Departure> {
         self.stream.poll_departure(cx)
     }
