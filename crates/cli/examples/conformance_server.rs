@@ -80,7 +80,7 @@ struct Prompt {
 
 /// A result that is whole, in the words of the request's revision. Lists and resources may be kept for no time.
 fn complete(cx: &Context, mut result: Value, is_cached: bool) -> Value {
-    if Revision::of(cx.dialect()).is_modern() {
+    if Revision::of(cx.dialect()).is_stateless() {
         result["resultType"] = "complete".into();
         if is_cached {
             (result["ttlMs"], result["cacheScope"]) = (0.into(), "private".into());
@@ -193,7 +193,7 @@ async fn perform(tool: Arc<Declared>, params: Value, cx: Context) -> Result<Tool
 /// Answers a call of 2026-07-28 without keeping anything between its rounds: the questions have the names of the
 /// catalogue, and the answers come without a state.
 fn by_name(round: &Map<String, Value>, request: &OnRequest) -> Option<Value> {
-    if !Revision::of(request.context().dialect()).is_modern() {
+    if !Revision::of(request.context().dialect()).is_stateless() {
         return None;
     }
     let params: Value = serde_json::from_slice(request.params()?).ok()?;
@@ -293,7 +293,7 @@ fn read(catalogue: &Catalogue, params: &Value, cx: &Context) -> Result<Value, Er
         }
         None => {
             let id = uri.strip_prefix("test://template/").and_then(|rest| rest.strip_suffix("/data"));
-            let code = if Revision::of(cx.dialect()).is_modern() { -32602 } else { RESOURCE_NOT_FOUND };
+            let code = if Revision::of(cx.dialect()).is_stateless() { -32602 } else { RESOURCE_NOT_FOUND };
             let unknown = || ErrorObject::new(code, "there is no such resource").with_data(&json!({ "uri": uri }));
             let id = id.ok_or_else(unknown)?;
             json!({ "uri": uri, "mimeType": "application/json", "text": json!({ "id": id }).to_string() })
@@ -339,7 +339,7 @@ async fn listen(Params(params): Params<Value>, cx: Context) -> Result<Value, Err
 /// A method of sessions, which 2026-07-28 has no longer.
 fn in_sessions(builder: Builder, method: &'static str) -> Builder {
     builder.on_request(method, move |cx: Context| async move {
-        if Revision::of(cx.dialect()).is_modern() { Err(ErrorObject::method_not_found(method)) } else { Ok(json!({})) }
+        if Revision::of(cx.dialect()).is_stateless() { Err(ErrorObject::method_not_found(method)) } else { Ok(json!({})) }
     })
 }
 

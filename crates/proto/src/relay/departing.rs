@@ -75,7 +75,7 @@ impl Step<'_> {
     fn returned(&mut self) {
         let is_cancelled = self.exchange.cancel.as_ref().is_some_and(|cancel| cancel.receipt.written.is_some());
         if self.exchange.up == Up::Sent && !is_cancelled {
-            self.request_is(Up::Taken);
+            self.request_is(Up::Handed);
         }
     }
 
