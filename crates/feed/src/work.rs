@@ -5,7 +5,7 @@ use crate::{Cancel, Outcome, Progress, Request, SettledHow, Side, State};
 
 /// What is known of the work on a request.
 ///
-/// It never grows: whatever shows it must have a sign for each.
+/// It never grows: code that shows it must have a sign for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WorkStatus {
     /// The server confirmed the cancel, or never got the request.
@@ -22,7 +22,7 @@ pub enum WorkStatus {
     NoAnswer,
     /// The server does not read the cancel, or its protocol does not allow one.
     NotDelivered,
-    /// Nothing was heard since the cancel, and nothing has to be.
+    /// Nothing was received since the cancel, and nothing has to be.
     Unknown,
     /// A server's request that its client does not work on any more, or never received.
     Withdrawn,

@@ -28,6 +28,7 @@ const BOUNDS: &[(&str, usize)] = &[
     ("feed", 15),
     ("http", 165),
     ("ledger", 70),
+    ("operator", 35),
     ("parts", 45),
     ("proto", 55),
     ("proto/src/bridge", 40),
