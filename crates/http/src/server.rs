@@ -28,6 +28,7 @@
 
 mod asked_by;
 mod bounds;
+mod calls;
 mod config;
 pub(crate) mod connections;
 mod credentials;
@@ -39,11 +40,13 @@ mod fate;
 pub(crate) mod incoming;
 mod input;
 mod joint;
+mod keyed;
 mod keys;
 mod lane;
 mod link;
 mod look_alike;
 mod made_tasks;
+mod opening;
 mod passed_status;
 mod placement;
 mod places;
@@ -51,7 +54,6 @@ mod posted;
 mod programs;
 mod proof;
 mod receive;
-mod renamed;
 mod reply;
 mod restart;
 mod route;
@@ -87,6 +89,8 @@ pub use door::{
     KeySet, KeySetError, LineFault, LocalAddress, Owner, TokenDigest,
 };
 pub use event::HttpServerEvent;
+#[cfg(debug_assertions)]
+pub use keyed::look_ups;
 pub use keys::{LinkKey, ReplyKey};
 pub use link::LinkInput;
 pub use placement::{Candidate, Load, place};
@@ -94,8 +98,8 @@ pub use reply::{BodyChunk, ReplyBody};
 
 use door::{Asker, Keyring, Refusal, SESSION, Shares};
 use entrance::Unjudged;
-use incoming::Body;
 use joint::Joint;
+use keyed::Keyed;
 use keys::{SessionKey, StreamKey};
 use link::{Link, LinkUse};
 use made_tasks::MadeTasks;
@@ -178,18 +182,17 @@ use timers::Timers;
 #[derive(Clone, Debug)]
 pub struct HttpServer {
     config: HttpServerConfig,
-    links: BTreeMap<LinkKey, Link>,
+    links: Keyed<BTreeMap<LinkKey, Link>>,
     /// Sessions that go on.
-    sessions: BTreeMap<SessionKey, Session>,
+    sessions: Keyed<BTreeMap<SessionKey, Session>>,
     /// The same by the id that their clients know.
-    session_ids: HashMap<Box<str>, SessionKey, FixedState>,
-    streams: BTreeMap<StreamKey, Stream>,
-    replies: BTreeMap<ReplyKey, Reply>,
-    /// Bodies that are being read, by their responses.
-    bodies: BTreeMap<ReplyKey, Body>,
-    body_shares: Shares<ReplyKey>,
+    session_ids: Keyed<HashMap<Box<str>, SessionKey, FixedState>>,
+    streams: Keyed<BTreeMap<StreamKey, Stream>>,
+    replies: Keyed<BTreeMap<ReplyKey, Reply>>,
+    /// What bodies take that are being read.
+    body_shares: Keyed<Shares<ReplyKey>>,
     /// What the messages of streams take.
-    stream_shares: Shares<StreamKey>,
+    stream_shares: Keyed<Shares<StreamKey>>,
     /// Those that wait for a page.
     pages: BTreeSet<ReplyKey>,
     shared: Shared,
@@ -208,7 +211,7 @@ pub struct HttpServer {
     unjudged: Vec<Unjudged>,
     starts: Starts,
     /// Cancels with a response that waits for their fate, by link and by the id that the program knows.
-    cancels: HashMap<(LinkKey, RequestId), ReplyKey, FixedState>,
+    cancels: Keyed<HashMap<(LinkKey, RequestId), ReplyKey, FixedState>>,
     /// What the server speaks, if it has shown that it knows no sessions.
     modern_only: Option<ModernOnly>,
     events: VecDeque<HttpServerEvent>,
@@ -225,14 +228,13 @@ impl HttpServer {
     #[must_use]
     pub fn new(config: HttpServerConfig) -> Self {
         Self {
-            links: BTreeMap::new(),
-            sessions: BTreeMap::new(),
-            session_ids: HashMap::with_hasher(FixedState::with_seed(config.seed)),
-            streams: BTreeMap::new(),
-            replies: BTreeMap::new(),
-            bodies: BTreeMap::new(),
-            body_shares: Shares::new(config.bodies_bound()),
-            stream_shares: Shares::new(config.unread_bound()),
+            links: Keyed::default(),
+            sessions: Keyed::default(),
+            session_ids: Keyed(HashMap::with_hasher(FixedState::with_seed(config.seed))),
+            streams: Keyed::default(),
+            replies: Keyed::default(),
+            body_shares: Keyed(Shares::new(config.bodies_bound())),
+            stream_shares: Keyed(Shares::new(config.unread_bound())),
             pages: BTreeSet::new(),
             shared: Shared::new(&config),
             joint: Joint::Closed,
@@ -246,7 +248,7 @@ impl HttpServer {
             keyring: Keyring::new(),
             unjudged: Vec::new(),
             starts: Starts::default(),
-            cancels: HashMap::with_hasher(FixedState::with_seed(config.seed)),
+            cancels: Keyed(HashMap::with_hasher(FixedState::with_seed(config.seed))),
             modern_only: None,
             events: VecDeque::new(),
             next_key: NonZero::<u64>::MIN,
@@ -299,7 +301,7 @@ impl HttpServer {
     /// Requests in flight.
     #[must_use]
     pub fn in_flight(&self) -> usize {
-        self.links.values().map(|link| link.requests.len()).sum()
+        self.links.values().map(|link| link.calls.len()).sum()
     }
 
     /// Counts who is connected to a link. Costs time in proportion to its sessions' streams.
@@ -314,7 +316,7 @@ impl HttpServer {
                 self.sessions.get(&key).into_iter().for_each(|one| self.count(one, &mut census))
             }
             Some(LinkUse::Sessions) => self.sessions.values().for_each(|one| self.count(one, &mut census)),
-            Some(LinkUse::Stateless) => census.responses = self.links.get(&link).map_or(0, |link| link.requests.len()),
+            Some(LinkUse::Stateless) => census.responses = self.links.get(&link).map_or(0, |link| link.calls.len()),
             None => {}
         }
         census
@@ -331,13 +333,16 @@ impl HttpServer {
     /// Takes the head of a response, once it is decided. With a [whole](ReplyBody::Whole) body that is all of it, and the
     /// key means nothing any more.
     pub fn poll_head(&mut self, now: Instant, key: ReplyKey) -> Option<Response<ReplyBody>> {
-        let reply = self.replies.get_mut(&key)?;
-        reply.is_reported = false;
-        let (response, is_whole) = reply.take_head()?;
-        if is_whole {
-            self.remove_reply(now, key);
-        } else {
-            self.timers.keep_alive.arm(now, key);
+        let mut head = None;
+        let whole = self.replies.remove_if(key, |reply| {
+            reply.is_reported = false;
+            head = reply.take_head();
+            head.as_ref().is_some_and(|(_, is_whole)| *is_whole)
+        });
+        let (response, _) = head?;
+        match whole {
+            Some(reply) => _ = self.let_go(now, key, reply),
+            None => self.timers.keep_alive.arm(now, key),
         }
         Some(response)
     }
@@ -432,12 +437,12 @@ impl HttpServer {
 
     /// When [`handle_timeout`](Self::handle_timeout) is next due.
     pub fn poll_timeout(&mut self) -> Option<Instant> {
-        let Self { streams, replies, bodies, .. } = self;
+        let Self { streams, replies, .. } = self;
         self.timers.undecided.skip(|key| is_undecided(streams, replies, key));
         self.timers.unproved.skip(|key| is_undecided(streams, replies, key));
         self.timers.keep_alive.skip(|key| replies.contains_key(&key));
         self.timers.fates.skip(|key| awaits_fate(replies, key));
-        self.timers.body_patience.skip(|key| bodies.contains_key(&key));
+        self.timers.body_patience.skip(|key| has_body(replies, key));
         self.earliest_timer()
     }
 
@@ -503,12 +508,12 @@ impl HttpServer {
 
     /// Drops timers of what is over, if they are many.
     fn compact_timers(&mut self) {
-        let Self { streams, replies, sessions, links, joint, bodies, .. } = self;
+        let Self { streams, replies, sessions, links, joint, .. } = self;
         self.timers.undecided.compact(streams.len(), |key| streams.contains_key(&key));
         self.timers.unproved.compact(streams.len(), |key| streams.contains_key(&key));
         self.timers.keep_alive.compact(replies.len(), |key| replies.contains_key(&key));
         self.timers.fates.compact(self.cancels.len(), |key| awaits_fate(replies, key));
-        self.timers.body_patience.compact(bodies.len(), |key| bodies.contains_key(&key));
+        self.timers.body_patience.compact(replies.len(), |key| has_body(replies, key));
         self.timers.upkeep.compact(sessions.len(), |key| sessions.contains_key(&key));
         self.timers.joint_upkeep.compact(1, |key| joint.link() == Some(key));
         self.timers.ask.compact(2, |key| links.contains_key(&key));
@@ -516,9 +521,7 @@ impl HttpServer {
     }
 
     const fn allocate_key(&mut self) -> NonZero<u64> {
-        let key = self.next_key;
-        self.next_key = key.saturating_add(1);
-        key
+        allocate_key(&mut self.next_key)
     }
 
     /// Opens a link whose program may be started at `at`; `session` is the id of its session, if it has only one.
@@ -543,7 +546,7 @@ impl HttpServer {
 
     /// Sends a request of our own to the program behind a link, ahead of everything else, and returns its id.
     fn ask_program(&mut self, key: LinkKey, method: &str, params: impl FnOnce(&mut Vec<u8>)) -> RequestId {
-        let id = self.links.get_mut(&key).map_or(RequestId::NULL, |link| link.id_for(&RequestId::NULL));
+        let id = self.links.get_mut(&key).map_or(RequestId::NULL, |link| link.calls.own_id());
         let mut question = Vec::new();
         message::request(&id, method, &mut question, params);
         self.push_urgent(key, LinkInput::Message(posted::line(&question, Vec::new())));
@@ -556,10 +559,8 @@ impl HttpServer {
 
     /// Has the driver look at a response, unless it is to look at it anyway.
     fn report_reply(&mut self, key: ReplyKey) {
-        if let Some(reply) = self.replies.get_mut(&key)
-            && !core::mem::replace(&mut reply.is_reported, true)
-        {
-            self.report(HttpServerEvent::ReplyReady(key));
+        if let Some(reply) = self.replies.get_mut(&key) {
+            reply.report(key, &mut self.events);
         }
     }
 
@@ -585,18 +586,30 @@ impl HttpServer {
 
     /// Lets a response go, and returns the stream that it carried.
     fn remove_reply(&mut self, now: Instant, key: ReplyKey) -> Option<StreamKey> {
-        self.forget_cancel(key);
-        drop(self.take_body(key));
         let reply = self.replies.remove(&key)?;
-        self.pages.remove(&key);
-        if let Some(session) = reply.session.and_then(|session| self.sessions.get_mut(&session)) {
-            session.replies -= 1;
-            (session.idle_since, session.heard) = (now, now);
-        }
-        let stream = reply.stream.filter(|stream| self.streams.contains_key(stream))?;
+        let stream = self.let_go(now, key, reply).filter(|stream| self.streams.contains_key(stream))?;
         self.detach(stream);
         self.bound_unread(now);
         Some(stream)
+    }
+
+    /// Lets go what a response had, which was taken out; its stream, if there still is one.
+    fn let_go(&mut self, now: Instant, key: ReplyKey, reply: Reply) -> Option<StreamKey> {
+        if let Some(cancel) = reply.cancel {
+            self.forget_fate(key, &cancel);
+        }
+        if let Some(body) = reply.body {
+            body.uncount(key, &mut self.body_shares);
+        }
+        if reply.stream.is_none() {
+            self.pages.remove(&key);
+        }
+        if let Some(session) = reply.session.and_then(|session| self.sessions.get_mut(&session)) {
+            session.replies -= 1;
+            reply.number.map(|number| session.streams.remove(&number));
+            (session.idle_since, session.heard) = (now, now);
+        }
+        reply.stream
     }
 
     /// Takes a stream from the response that carried it.
@@ -626,14 +639,29 @@ const ALLOWED: [(&str, &str); 3] = [
 ];
 
 /// Whether the response of this stream is still neither whole nor a stream.
-fn is_undecided(streams: &BTreeMap<StreamKey, Stream>, replies: &BTreeMap<ReplyKey, Reply>, key: StreamKey) -> bool {
+fn is_undecided(
+    streams: &Keyed<BTreeMap<StreamKey, Stream>>,
+    replies: &Keyed<BTreeMap<ReplyKey, Reply>>,
+    key: StreamKey,
+) -> bool {
     let reply = streams.get(&key).and_then(|stream| replies.get(&stream.reply?));
     reply.is_some_and(Reply::is_open)
 }
 
 /// Whether this response waits for the fate of a cancel.
-fn awaits_fate(replies: &BTreeMap<ReplyKey, Reply>, key: ReplyKey) -> bool {
+fn awaits_fate(replies: &Keyed<BTreeMap<ReplyKey, Reply>>, key: ReplyKey) -> bool {
     replies.get(&key).is_some_and(|reply| reply.cancel.is_some())
+}
+
+/// Whether the body of this response's request is being read.
+fn has_body(replies: &Keyed<BTreeMap<ReplyKey, Reply>>, key: ReplyKey) -> bool {
+    replies.get(&key).is_some_and(|reply| reply.body.is_some())
+}
+
+const fn allocate_key(next: &mut NonZero<u64>) -> NonZero<u64> {
+    let key = *next;
+    *next = key.saturating_add(1);
+    key
 }
 
 /// Bytes as a message for a response.

@@ -25,7 +25,7 @@ mod ring;
 
 use core::hint::black_box;
 
-use hashbrown::HashTable;
+use hashbrown::{HashTable, hash_table};
 use rescind_wire::id::RequestId;
 
 pub use index::Index;
@@ -215,6 +215,21 @@ impl<E: Entry> Table<E> {
         key
     }
 
+    /// Takes an entry in under the hash of its id, unless there is one with this id.
+    pub fn insert_new(&mut self, hash: u64, entry: E) -> Result<Key, E> {
+        let Self { slab, ids, rings: Rings { seed, .. }, .. } = self;
+        let is = |at: &u32| slab.at(*at).is_some_and(|known| known.id() == entry.id());
+        let place = ids.entry(hash, is, |at| slab.at(*at).map_or(0, |entry| entry.id().hash(*seed)));
+        let hash_table::Entry::Vacant(place) = place else { return Err(entry) };
+        let key = slab.insert(entry);
+        place.insert(key.index());
+        self.rings.note_live(key);
+        for token in self.slab.get(key).into_iter().flat_map(E::tokens) {
+            self.tokens.insert(self.rings.seed.id(token), key.index());
+        }
+        Ok(key)
+    }
+
     /// The entry that `is` confirms among those whose id has this hash.
     #[inline]
     pub fn find(&self, hash: u64, is: impl Fn(&E) -> bool) -> Option<Key> {
@@ -282,6 +297,19 @@ impl<E: Entry> Table<E> {
             Some(ring) => self.rings.ring_mut(ring).note_gone(|key| self.slab.get(key).is_some()),
         }
         Some(entry)
+    }
+
+    /// Removes the entry in flight that `is` confirms among those whose id has this hash: found and removed at once.
+    pub fn take(&mut self, hash: u64, is: impl Fn(&E) -> bool) -> Option<(Key, E)> {
+        let Self { slab, ids, .. } = self;
+        let place = ids.find_entry(hash, |at| slab.at(*at).is_some_and(&is)).ok()?;
+        let key = slab.key_at(place.remove().0)?;
+        let entry = slab.remove(key)?;
+        for token in entry.tokens() {
+            self.tokens.remove(self.rings.seed.id(token), key.index());
+        }
+        self.rings.forget_live(key);
+        Some((key, entry))
     }
 
     /// Whether a ring has so many that some have to go, or may.
@@ -436,6 +464,21 @@ mod tests {
     fn insert(table: &mut Table<Numbered>, id: i64) -> Key {
         let token = (id % 2 == 0).then(|| RequestId::integer(id));
         table.insert(table.hash(&id), Numbered { id, token, ring: None })
+    }
+
+    #[test]
+    fn an_id_is_taken_in_once_and_taken_out_with_its_token() {
+        let mut table = Table::new(Seed::new(7));
+        let new = |id| Numbered { id, token: Some(RequestId::integer(id)), ring: None };
+        let hash = table.hash(&1);
+        let key = table.insert_new(hash, new(1)).unwrap();
+        assert_eq!(table.insert_new(hash, new(1)), Err(new(1)));
+        assert_eq!(table.by_token(&RequestId::integer(1), |_| true), Some(key));
+        table.check(|_| true);
+        assert_eq!(table.take(hash, |entry| entry.id == 2), None);
+        assert_eq!(table.take(hash, |entry| entry.id == 1), Some((key, new(1))));
+        table.check(|_| true);
+        assert_eq!((table.live(), table.residue()), (0, 0));
     }
 
     fn retire(table: &mut Table<Numbered>, key: Key, now: u64, ring: Ring) {

@@ -9,7 +9,7 @@ use http::request::Parts;
 use memchr::memmem;
 use rescind_proto::{frame, json};
 
-use super::{HttpServer, StreamKey, placement::names_stateless, posted::Edit};
+use super::{HttpServer, placement::names_stateless, posted::Edit, stream::Stream};
 
 /// A machine among several that serve the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,22 +66,22 @@ fn split(state: &[u8]) -> Option<(PoolMember, usize)> {
 
 impl HttpServer {
     /// Puts this machine's mark before the state in a result that asks for input.
-    pub(crate) fn mark_state(&self, stream: StreamKey, message: &[u8], result: &[u8]) -> Option<Edit> {
+    pub(crate) fn mark_state(&self, stream: &Stream, message: &[u8], result: &[u8]) -> Option<Edit> {
         let member = self.config.pool_member?;
         memmem::find(result, WANTS_INPUT.as_bytes())?;
-        self.streams.get(&stream).filter(|stream| !stream.is_resumable())?;
-        let state = json::member(result, STATE).filter(|state| json::is_string(state))?;
+        let state = json::member(result, STATE).filter(|state| !stream.is_resumable() && json::is_string(state))?;
         if json::member(result, "resultType").and_then(json::text)? != WANTS_INPUT {
             return None;
         }
         let at = frame::span_of(message, state)?.start + 1;
         Some((at..at, member.mark().into_bytes()))
     }
+}
 
+impl PoolMember {
     /// Takes a mark off a state again, before its program sees it; that of another pool as well.
-    pub(crate) fn unmark_state(&self, message: &[u8], params: Option<&[u8]>) -> Option<Edit> {
-        self.config.pool_member.filter(|_| may_have_mark(message))?;
-        let state = json::member(params?, STATE)?;
+    pub(crate) fn unmark_state(message: &[u8], params: Option<&[u8]>) -> Option<Edit> {
+        let state = json::member(params.filter(|_| may_have_mark(message))?, STATE)?;
         let (_, length) = split(state)?;
         let at = frame::span_of(message, state)?.start + 1;
         Some((at..at + length, Vec::new()))

@@ -80,13 +80,19 @@ impl HttpServer {
         if is_proved { &mut self.timers.undecided } else { &mut self.timers.unproved }.arm(now, key);
     }
 
-    /// Notes that the server has sent something for a stream. If its link has the same credentials still, they are good, or
-    /// not any more.
-    pub(crate) fn note_proof(&mut self, now: Instant, key: StreamKey, unauthorized: Option<&Unauthorized>) {
+    /// Notes that the server has sent something for a stream of a link. If the link has the same credentials still, they are
+    /// good, or not any more.
+    pub(crate) fn note_proof(
+        &mut self,
+        now: Instant,
+        link: LinkKey,
+        key: StreamKey,
+        unauthorized: Option<&Unauthorized>,
+    ) {
         if !self.config.passes_credentials() {
             return;
         }
-        let Some(link) = self.streams.get(&key).and_then(|stream| self.links.get_mut(&stream.link)) else { return };
+        let Some(link) = self.links.get_mut(&link) else { return };
         if key.0 < link.since {
             return;
         }
@@ -96,8 +102,9 @@ impl HttpServer {
             _ => {
                 link.is_proved = true;
                 let (streams, replies) = (&self.streams, &self.replies);
-                let waiting = link.requests.values().filter(|key| is_undecided(streams, replies, **key));
-                waiting.for_each(|key| self.timers.undecided.arm(now, *key));
+                let calls = link.calls.iter().map(|(_, call)| call.stream);
+                let waiting = calls.filter(|key| is_undecided(streams, replies, *key));
+                waiting.for_each(|key| self.timers.undecided.arm(now, key));
             }
         }
     }

@@ -86,7 +86,7 @@ impl HttpServer {
         self.keyring.supply(now, keys);
         for Unjudged { reply, head, body } in core::mem::take(&mut self.unjudged) {
             // Its client may have gone meanwhile.
-            if self.replies.contains_key(&reply) {
+            if self.replies.remove(&reply).is_some() {
                 self.enter(now, reply, &head, body.as_deref(), false);
             }
         }
@@ -129,26 +129,45 @@ impl HttpServer {
         reply.holder = head.holder.clone();
         reply.client = head.client.clone();
         reply.caller = Caller::read(parts, head.asker.owner.as_ref());
-        self.replies.insert(key, reply);
-        let done = self.check_replies().and_then(|()| match head.verb {
-            Verb::Post => self.handle_post(now, key, head, body),
-            Verb::Get => self.handle_get(now, key, head),
-            Verb::Delete => self.handle_delete(now, key, head),
-            Verb::Options => {
-                self.allow_page(key);
-                Ok(())
+        let mut kept = Some(reply);
+        let is_posted = head.verb == Verb::Post;
+        let done = if self.replies.len() >= self.config.max_replies {
+            Err(self.overloaded("too many HTTP requests at once"))
+        } else if is_posted {
+            self.handle_post(now, key, &mut kept, head, body)
+        } else {
+            Ok(())
+        };
+        match (kept, done) {
+            // A request, whose response no other step has looked for yet.
+            (Some(mut reply), Ok(())) if is_posted => {
+                reply.report(key, &mut self.events);
+                self.replies.insert(key, reply);
+                self.give_own_answers(now);
+                return self.bound_unread(now);
             }
-            Verb::Discover(path) => self.want_page(key, path),
-            Verb::Describe => {
-                self.describe(key);
-                Ok(())
+            (kept, done) => {
+                self.replies.extend(kept.map(|reply| (key, reply)));
+                if let Err(refusal) = done.and_then(|()| self.handle_other(now, key, head)) {
+                    self.refuse(key, refusal);
+                }
             }
-        });
-        if let Err(refusal) = done {
-            self.refuse(key, refusal);
         }
         self.report_reply(key);
         self.bound_unread(now);
+    }
+
+    /// Handles a request without a message.
+    fn handle_other(&mut self, now: Instant, key: ReplyKey, head: &Head<'_>) -> Result<(), Refusal> {
+        match head.verb {
+            Verb::Post => {}
+            Verb::Get => self.handle_get(now, key, head)?,
+            Verb::Delete => self.handle_delete(now, key, head)?,
+            Verb::Options => self.allow_page(key),
+            Verb::Discover(path) => self.want_page(key, path)?,
+            Verb::Describe => self.describe(key),
+        }
+        Ok(())
     }
 
     /// Checks that no more requests are being answered than may be.

@@ -45,8 +45,13 @@ impl HttpServer {
     /// Forgets which cancel a response waits for.
     pub(crate) fn forget_cancel(&mut self, key: ReplyKey) {
         let Some(cancel) = self.replies.get_mut(&key).and_then(|reply| reply.cancel.take()) else { return };
-        if self.cancels.get(&*cancel) == Some(&key) {
-            self.cancels.remove(&*cancel);
+        self.forget_fate(key, &cancel);
+    }
+
+    /// Nobody waits any more to be told of this cancel, if it was this response.
+    pub(crate) fn forget_fate(&mut self, key: ReplyKey, cancel: &(LinkKey, RequestId)) {
+        if self.cancels.get(cancel) == Some(&key) {
+            self.cancels.remove(cancel);
         }
     }
 

@@ -7,7 +7,9 @@ use rescind_proto::{error_code, time::Instant};
 
 use super::{
     HttpServer, ReplyKey,
-    door::{Head, Holder, Refusal, Verb},
+    door::{Head, Holder, Refusal, Shares, Verb},
+    has_body,
+    keyed::Keyed,
     reply::Reply,
 };
 
@@ -36,6 +38,11 @@ impl Body {
         (&self.holder, &self.bytes, self.declared, self.seen).hash(state);
     }
 
+    /// Counts it no more.
+    pub(crate) fn uncount(&self, key: ReplyKey, shares: &mut Keyed<Shares<ReplyKey>>) {
+        shares.set(&self.holder, key, 0);
+    }
+
     /// Makes room for so many bytes more: at most twice what is needed, and never more than was declared.
     fn reserve(&mut self, more: usize) {
         let needed = self.bytes.len() + more;
@@ -51,12 +58,12 @@ impl HttpServer {
     /// Whether the body of this request is to be read. It is not while the keys are awaited that judge its token.
     #[must_use]
     pub fn wants_body(&self, key: ReplyKey) -> bool {
-        self.bodies.contains_key(&key)
+        has_body(&self.replies, key)
     }
 
     /// Takes a part of a body. It may refuse the request: then the rest need not be read.
     pub fn handle_body(&mut self, key: ReplyKey, bytes: &[u8]) {
-        let Some(body) = self.bodies.get_mut(&key) else { return };
+        let Some(body) = self.replies.get_mut(&key).and_then(|reply| reply.body.as_mut()) else { return };
         if body.bytes.len() + bytes.len() > self.config.max_message {
             let refusal = self.too_large();
             return self.refuse_unread(key, refusal);
@@ -73,7 +80,9 @@ impl HttpServer {
     /// Records that a body is complete, and handles its request. `head` is the one that was judged.
     pub fn handle_body_end(&mut self, now: Instant, key: ReplyKey, head: &Parts) {
         // What was refused meanwhile has its response.
-        let Some(body) = self.take_body(key) else { return };
+        let reply = self.replies.remove_if(key, |reply| reply.body.is_some());
+        let Some(body) = reply.and_then(|reply| reply.body) else { return };
+        body.uncount(key, &mut self.body_shares);
         self.enter(now, key, head, Some(&body.bytes), false);
     }
 
@@ -104,21 +113,23 @@ impl HttpServer {
         }
         let body = Body { holder: head.holder, bytes: Vec::new(), declared, seen: 0 };
         self.body_shares.set(&body.holder, key, body.held());
-        self.bodies.insert(key, body);
         self.timers.body_patience.arm(now, key);
-        self.report_reply(key);
+        if let Some(reply) = self.replies.get_mut(&key) {
+            reply.body = Some(Box::new(body));
+            reply.report(key, &mut self.events);
+        }
     }
 
     /// Lets a body go.
-    pub(crate) fn take_body(&mut self, key: ReplyKey) -> Option<Body> {
-        let body = self.bodies.remove(&key)?;
-        self.body_shares.set(&body.holder, key, 0);
+    pub(crate) fn take_body(&mut self, key: ReplyKey) -> Option<Box<Body>> {
+        let body = self.replies.get_mut(&key)?.body.take()?;
+        body.uncount(key, &mut self.body_shares);
         Some(body)
     }
 
     /// Looks whether a body gets on.
     pub(crate) fn look_at_body(&mut self, now: Instant, key: ReplyKey) {
-        let Some(body) = self.bodies.get_mut(&key) else { return };
+        let Some(body) = self.replies.get_mut(&key).and_then(|reply| reply.body.as_mut()) else { return };
         if body.bytes.len() >= body.seen + MIN_PROGRESS {
             body.seen = body.bytes.len();
             return self.timers.body_patience.arm(now, key);

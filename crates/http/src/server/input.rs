@@ -1,6 +1,11 @@
 //! What programs are to take: in which order, and what is taken back.
 
-use super::{HttpServer, HttpServerEvent, LinkInput, LinkKey, link::InputNumber, stream::Waiting};
+use rescind_proto::time::Instant;
+
+use super::{
+    HttpServer, LinkInput, LinkKey,
+    calls::{CallKey, Way},
+};
 
 impl HttpServer {
     /// The next input of a link.
@@ -10,19 +15,20 @@ impl HttpServer {
         link.pop()
     }
 
-    /// Has this wait for the program to take it; the number by which it can be withdrawn.
-    pub(crate) fn push_input(&mut self, key: LinkKey, input: LinkInput) -> Option<InputNumber> {
-        let number = self.links.get_mut(&key)?.push(input);
-        self.report_input(key);
-        number
+    /// Has this wait for the program to take it.
+    pub(crate) fn push_input(&mut self, key: LinkKey, input: LinkInput) {
+        if let Some(link) = self.links.get_mut(&key) {
+            link.push(input);
+            link.report(key, &mut self.events);
+        }
     }
 
     /// The same for what goes before everything else.
     pub(crate) fn push_urgent(&mut self, key: LinkKey, input: LinkInput) {
         if let Some(link) = self.links.get_mut(&key) {
             link.push_urgent(input);
+            link.report(key, &mut self.events);
         }
-        self.report_input(key);
     }
 
     /// The same for the cancel of a request that the program has taken: it goes before what waits, so that no flood delays
@@ -35,23 +41,18 @@ impl HttpServer {
         }
     }
 
-    /// Takes back what waits; `false` if the program has it.
-    pub(crate) fn withdraw(&mut self, link: LinkKey, number: InputNumber) -> bool {
-        self.links.get_mut(&link).is_some_and(|link| link.withdraw(number))
-    }
-
-    /// Cancels a request that its client waits for no more. One that the program has not taken never gets there.
-    pub(crate) fn retract(&mut self, link: LinkKey, request: Waiting) {
-        if !request.input.is_some_and(|number| self.withdraw(link, number)) {
-            self.push_cancel(link, LinkInput::StreamClosed(request.link_id));
-        }
-    }
-
-    fn report_input(&mut self, key: LinkKey) {
-        if let Some(link) = self.links.get_mut(&key)
-            && !core::mem::replace(&mut link.is_reported, true)
-        {
-            self.report(HttpServerEvent::InputReady(key));
+    /// Cancels requests that their client waits for no more. One that the program has not taken never gets there.
+    pub(crate) fn retract(&mut self, now: Instant, link: LinkKey, calls: Vec<CallKey>) {
+        for key in calls {
+            let Some(call) = self.take_call(now, link, key) else { continue };
+            let is_unseen = match call.way {
+                Way::Joining(_) => true,
+                Way::Queued(number) => self.links.get_mut(&link).is_some_and(|link| link.withdraw(number)),
+                Way::Here | Way::Passed => false,
+            };
+            if !is_unseen {
+                self.push_cancel(link, LinkInput::StreamClosed(call.link_id));
+            }
         }
     }
 }

@@ -19,9 +19,12 @@ use rescind_proto::{
 
 use super::{
     HttpServer, HttpServerEvent, LinkInput, LinkKey, SessionKey, Sessions, StreamKey,
+    calls::Way,
     door::Asker,
     link::LinkUse,
+    opening::{Here, Opening},
     posted::{Meta, line, splice, text},
+    restart::SET_LEVEL,
     session::{HANDSHAKE, Session},
 };
 
@@ -30,11 +33,11 @@ use super::{
 pub(crate) enum Joint {
     /// There is none.
     Closed,
-    /// Its program was asked for a handshake under this id, or will be when it is started, and these wait for what it says.
+    /// Its program was asked for a handshake under this id, or will be when it is started. Sessions that
+    /// [join](Way::Joining) wait for what it says.
     Asked {
         link: LinkKey,
         id: RequestId,
-        joining: Vec<Joining>,
         /// What the program said that ended before, if sessions know that.
         former: Option<Bytes>,
     },
@@ -46,25 +49,6 @@ pub(crate) enum Joint {
         /// Since when there has been no session, if there is none.
         vacant_since: Instant,
     },
-}
-
-/// A session's handshake, which its program never sees.
-#[derive(Clone, Debug)]
-pub(crate) struct Joining {
-    /// As the link would know it.
-    id: RequestId,
-    /// The revision that its client asks for, if it is one with sessions.
-    revision: Option<&'static Dialect>,
-}
-
-/// What is done with a session's request that others may have made, too.
-enum Subscribed {
-    /// It is passed on, as all others are.
-    Passes,
-    /// It is answered here.
-    Answered,
-    /// It is refused.
-    Refused,
 }
 
 /// Bytes of all addresses to which one session is subscribed, and what it takes to keep them.
@@ -81,6 +65,11 @@ const FOR_ALL: [&str; 4] = [
     "notifications/prompts/list_changed",
     "notifications/resources/list_changed",
 ];
+
+/// Whether a request asks for something that is noted for its session.
+pub(crate) fn is_noted(method: &str) -> bool {
+    [SUBSCRIBE, UNSUBSCRIBE, SET_LEVEL].contains(&method)
+}
 
 /// What a client says of its own handshake, or of questions that its program cannot ask it.
 const FOR_NOBODY: [&str; 4] = [
@@ -102,26 +91,11 @@ impl Joint {
         *self = Self::Closed;
     }
 
-    fn joining(&self) -> &[Joining] {
-        match self {
-            Self::Asked { joining, .. } => joining,
-            Self::Closed | Self::Open { .. } => &[],
-        }
-    }
-
-    /// Whether this is the id of a handshake that waits for the program's.
-    pub(crate) fn is_joining(&self, id: &RequestId) -> bool {
-        self.joining().iter().any(|joining| joining.id == *id)
-    }
-
     /// Bytes of memory that it holds.
     pub(crate) fn held(&self) -> usize {
         match self {
             Self::Closed => 0,
-            Self::Asked { joining, former, .. } => {
-                let ids: usize = joining.iter().map(|joining| joining.id.heap_bytes()).sum();
-                joining.capacity() * size_of::<Joining>() + ids + former.as_ref().map_or(0, Bytes::len)
-            }
+            Self::Asked { former, .. } => former.as_ref().map_or(0, Bytes::len),
             Self::Open { result, .. } => result.len(),
         }
     }
@@ -131,12 +105,7 @@ impl Joint {
         core::mem::discriminant(self).hash(state);
         match self {
             Self::Closed => {}
-            Self::Asked { link: _, id, joining, former } => {
-                (id, former).hash(state);
-                for Joining { id, revision } in joining {
-                    (id, revision.map(|revision| revision.name)).hash(state);
-                }
-            }
+            Self::Asked { link: _, id, former } => (id, former).hash(state),
             Self::Open { link: _, result, vacant_since } => (result, now.since(*vacant_since)).hash(state),
         }
     }
@@ -181,7 +150,7 @@ impl HttpServer {
             json::write_string(out, version(&mcp::LATEST_LEGACY));
             out.extend_from_slice(CLIENT.as_bytes());
         });
-        self.joint = Joint::Asked { link, id, joining: Vec::new(), former };
+        self.joint = Joint::Asked { link, id, former };
         if !self.starts.is_resting(link) {
             self.timers.ask.arm(now, link);
         }
@@ -190,33 +159,40 @@ impl HttpServer {
 
     /// Answers a session's handshake with what the program has said to ours, once it has.
     pub(crate) fn join(&mut self, now: Instant, link: LinkKey, stream: StreamKey, body: &[u8], request: &Request<'_>) {
-        let Some((id, _)) = self.enter_request(link, stream, body, request, &Meta::default()) else { return };
         let asked = request.params.raw.and_then(|params| json::member(params, VERSION)).and_then(json::text);
         let revision = asked.and_then(|asked| mcp::by_date(&asked)).filter(|revision| !revision.stateless);
-        let joining = Joining { id, revision };
-        match &mut self.joint {
-            Joint::Asked { joining: all, .. } => all.push(joining),
-            Joint::Open { result, .. } => {
-                let result = result.clone();
-                self.admit(now, link, &joining, &result);
-            }
-            Joint::Closed => {}
+        let joining = Way::Joining(revision);
+        let (Some(known), Some(of)) = (self.links.get_mut(&link), self.streams.get_mut(&stream)) else { return };
+        let meta = &Meta::default();
+        let opening = Opening { stream_key: stream, stream: of, body, request, meta, edits: Vec::new() };
+        let (id, _) = opening.enter(known, joining);
+        if let Joint::Open { result, .. } = &self.joint {
+            let result = result.clone();
+            self.admit(now, link, &id, revision, &result);
         }
     }
 
-    fn admit(&mut self, now: Instant, link: LinkKey, joining: &Joining, result: &[u8]) {
+    /// Answers a session's handshake with the result of ours.
+    fn admit(
+        &mut self,
+        now: Instant,
+        link: LinkKey,
+        id: &RequestId,
+        revision: Option<&'static Dialect>,
+        result: &[u8],
+    ) {
         let mut edits = Vec::new();
         // Of two sides that speak one revision each, the older is understood by both.
         if let Some(raw) = json::member(result, VERSION)
             && let Some(theirs) = json::text(raw)
-            && let Some(revision) = joining.revision.filter(|revision| *version(revision) < *theirs)
+            && let Some(revision) = revision.filter(|revision| *version(revision) < *theirs)
         {
             let mut older = Vec::new();
             json::write_string(&mut older, version(revision));
             edits.extend(frame::span_of(result, raw).map(|span| (span, older)));
         }
         let mut answer = Vec::new();
-        message::result(&joining.id, &splice(result, edits), &mut answer);
+        message::result(id, &splice(result, edits), &mut answer);
         self.handle_message(now, link, &answer);
     }
 
@@ -229,11 +205,11 @@ impl HttpServer {
         response: &Response<'_>,
         answered: &RequestId,
     ) -> bool {
-        let Joint::Asked { link, id, joining, former } = &mut self.joint else { return false };
+        let Joint::Asked { link, id, former } = &mut self.joint else { return false };
         if *link != link_key || id != answered {
             return false;
         }
-        let (joining, former) = (core::mem::take(joining), former.take());
+        let former = former.take();
         match response.body {
             ResponseBody::Result(result) => {
                 self.joint = Joint::Open { link: link_key, result: Bytes::copy_from_slice(result), vacant_since: now };
@@ -244,7 +220,11 @@ impl HttpServer {
                 if let Some(link) = self.links.get_mut(&link_key) {
                     link.is_greeting = false;
                 }
-                joining.iter().for_each(|joining| self.admit(now, link_key, joining, result));
+                for (id, way) in self.in_flight_on(link_key, |call| (call.link_id.clone(), call.way)) {
+                    if let Way::Joining(revision) = way {
+                        self.admit(now, link_key, &id, revision, result);
+                    }
+                }
             }
             ResponseBody::Error(_) => {
                 self.answer_waiting(now, link_key, |id, out| {
@@ -259,11 +239,10 @@ impl HttpServer {
 
     /// The program that sessions share has had time enough for its handshake.
     pub(crate) fn give_up_joint(&mut self, now: Instant, link_key: LinkKey) {
-        let Joint::Asked { link, joining, .. } = &mut self.joint else { return };
+        let Joint::Asked { link, .. } = &self.joint else { return };
         if *link != link_key {
             return;
         }
-        joining.clear();
         self.answer_waiting(now, link_key, |id, out| {
             let words = "the server has not answered initialize in time";
             message::error(Some(id), error_code::TIMED_OUT, words, None, out);
@@ -292,20 +271,10 @@ impl HttpServer {
         let Some(session) = self.sessions.get(&key) else { return };
         let link = session.link;
         let streams = session.streams.values().filter_map(|stream| self.streams.get(stream));
-        let ids: Vec<_> = streams.flat_map(|stream| &stream.waiting).map(|waiting| waiting.link_id.clone()).collect();
+        let calls: Vec<_> = streams.flat_map(|stream| stream.calls.iter().copied()).collect();
         let alone = session.subscriptions.iter().filter(|uri| !self.is_subscribed_elsewhere(key, uri));
         let alone: Vec<_> = alone.cloned().collect();
-        for id in ids {
-            let Some((_, waiting)) = self.remove_request(now, link, &id) else { continue };
-            match &mut self.joint {
-                Joint::Asked { joining, .. } if joining.iter().any(|joining| joining.id == id) => {
-                    joining.retain(|joining| joining.id != id);
-                }
-                Joint::Closed | Joint::Asked { .. } | Joint::Open { .. } => {
-                    self.retract(link, waiting);
-                }
-            }
-        }
+        self.retract(now, link, calls);
         for uri in alone {
             self.ask_program(link, UNSUBSCRIBE, |out| {
                 out.extend_from_slice(br#""uri":"#);
@@ -318,51 +287,30 @@ impl HttpServer {
         }
     }
 
-    /// Passes on a session's request to the program that it shares, unless that is not to see it: then its answer is given
-    /// with [`give_own_answers`](Self::give_own_answers).
-    pub(crate) fn open_joint_request(
-        &mut self,
-        session: SessionKey,
-        (link, stream): (LinkKey, StreamKey),
-        body: &[u8],
-        request: &Request<'_>,
-        meta: &Meta<'_>,
-    ) {
+    /// Notes what a request asks for on behalf of its session; what answers it here, if its program is not to see it.
+    pub(crate) fn note_for_session(&mut self, session: SessionKey, request: &Request<'_>) -> Option<Here> {
         self.note_level(request);
-        let subscribed = self.subscribe(session, request);
-        if let Subscribed::Passes = subscribed {
-            return self.open_of_owner((link, stream), body, request, meta);
-        }
-        let Some((id, _)) = self.enter_request(link, stream, body, request, meta) else { return };
-        let mut answer = Vec::new();
-        match subscribed {
-            Subscribed::Passes | Subscribed::Answered => message::result(&id, b"{}", &mut answer),
-            Subscribed::Refused => {
-                let words = "this session is subscribed to too many resources";
-                message::error(Some(&id), error_code::OVERLOADED, words, None, &mut answer);
-            }
-        }
-        self.own_answers.push((link, answer));
+        self.subscribe(session, request)
     }
 
     /// Notes what a session subscribes to. Every subscription is passed on, since a program takes the same one twice; that
     /// it is no longer wanted, only the last session may say.
-    fn subscribe(&mut self, key: SessionKey, request: &Request<'_>) -> Subscribed {
+    fn subscribe(&mut self, key: SessionKey, request: &Request<'_>) -> Option<Here> {
         let method = &*request.method;
         if method != SUBSCRIBE && method != UNSUBSCRIBE {
-            return Subscribed::Passes;
+            return None;
         }
         let uri = request.params.raw.and_then(|params| json::member(params, "uri")).and_then(json::text);
-        let (Some(uri), Some(session)) = (uri, self.sessions.get_mut(&key)) else { return Subscribed::Passes };
+        let (Some(uri), Some(session)) = (uri, self.sessions.get_mut(&key)) else { return None };
         if method == SUBSCRIBE {
             if session.subscribed() + uri.len() + size_of::<Box<str>>() > MAX_SUBSCRIBED {
-                return Subscribed::Refused;
+                return Some(Here::TooMany);
             }
             session.subscriptions.insert(uri.into());
-            return Subscribed::Passes;
+            return None;
         }
         session.subscriptions.remove(&*uri);
-        if self.is_subscribed_elsewhere(key, &uri) { Subscribed::Answered } else { Subscribed::Passes }
+        self.is_subscribed_elsewhere(key, &uri).then_some(Here::Done)
     }
 
     fn is_subscribed_elsewhere(&self, key: SessionKey, uri: &str) -> bool {

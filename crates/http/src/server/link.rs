@@ -5,21 +5,17 @@ use core::{
     hash::{Hash, Hasher},
     num::NonZero,
 };
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
-use foldhash::fast::FixedState;
-use hashbrown::HashMap;
 use http::HeaderValue;
 use rescind_proto::{id::RequestId, time::Instant};
 
 use super::{
-    SessionKey, StreamKey,
+    HttpServerEvent, LinkKey, SessionKey,
+    calls::Calls,
     door::{Caller, Credentials},
 };
 use crate::mirror::tools::{TOOL, Tools};
-
-/// Ids in the program's eyes that are ours, within a session, count down from here: few clients count so far.
-const OWN_IDS: i64 = 1 << 30;
 
 /// Places for what is urgent that a link keeps when there is nothing.
 const SPARE_INPUTS: usize = 8;
@@ -100,8 +96,10 @@ pub(crate) struct Link {
     /// What goes before everything else: our own messages, and cancels of what the program has taken, so that no flood of
     /// requests delays them. Of those there is one at most for each request in flight.
     urgent: VecDeque<LinkInput>,
-    /// What waits, by number.
-    input: BTreeMap<InputNumber, LinkInput>,
+    /// What waits, by number; nothing in place of what was withdrawn.
+    input: VecDeque<(InputNumber, Option<LinkInput>)>,
+    /// How many of those are.
+    withdrawn: usize,
     next_input: InputNumber,
     /// What `urgent` and `input` take.
     pub(crate) input_bytes: usize,
@@ -109,12 +107,8 @@ pub(crate) struct Link {
     pub(crate) is_greeting: bool,
     /// It was reported as having input and not polled since.
     pub(crate) is_reported: bool,
-    /// Requests in flight, by the id that the program knows.
-    pub(crate) requests: HashMap<RequestId, StreamKey, FixedState>,
-    /// Those that asked for progress, by token.
-    pub(crate) tokens: HashMap<RequestId, StreamKey, FixedState>,
-    next_id: i64,
-    tokens_made: u64,
+    /// Requests in flight.
+    pub(crate) calls: Calls,
     /// Those of the program's tools that want arguments in headers, as the list said that went through here.
     pub(crate) tools: Option<Box<Tools>>,
     /// Nothing more is taken for it.
@@ -124,38 +118,38 @@ pub(crate) struct Link {
 impl Link {
     /// A link that is opened with a message of these, under a key not below `since`.
     pub(crate) fn new(serves: LinkUse, credentials: Credentials, since: NonZero<u64>, now: Instant, seed: u64) -> Self {
-        let state = FixedState::with_seed(seed);
         Self {
-            next_id: if serves.is_shared() { 1 } else { OWN_IDS },
+            calls: Calls::new(serves.is_shared(), seed),
             serves,
             credentials,
             since,
             is_proved: false,
             idle_since: now,
             urgent: VecDeque::new(),
-            input: BTreeMap::new(),
+            input: VecDeque::new(),
+            withdrawn: 0,
             next_input: InputNumber(0),
             input_bytes: 0,
             is_greeting: false,
             is_reported: false,
-            requests: HashMap::with_hasher(state.clone()),
-            tokens: HashMap::with_hasher(state),
-            tokens_made: 0,
             tools: None,
             is_closed: false,
         }
     }
 
-    /// Has this wait for the program to take it; the number by which it can be withdrawn.
-    pub(crate) fn push(&mut self, input: LinkInput) -> Option<InputNumber> {
+    /// Has this wait for the program to take it.
+    pub(crate) fn push(&mut self, input: LinkInput) {
         if self.is_closed {
-            return None;
+            return;
         }
         self.input_bytes += input.held();
-        let number = self.next_input;
-        self.input.insert(number, input);
-        self.next_input = InputNumber(number.0 + 1);
-        Some(number)
+        self.input.push_back((self.next_input, Some(input)));
+        self.next_input.0 += 1;
+    }
+
+    /// The number by which what is pushed next can be withdrawn.
+    pub(crate) const fn next_input(&self) -> InputNumber {
+        self.next_input
     }
 
     /// The same for what goes before everything else.
@@ -167,21 +161,34 @@ impl Link {
         self.urgent.push_back(input);
     }
 
+    /// Has the driver look at what waits, unless it is to look anyway.
+    pub(crate) fn report(&mut self, key: LinkKey, events: &mut VecDeque<HttpServerEvent>) {
+        if !core::mem::replace(&mut self.is_reported, true) {
+            events.push_back(HttpServerEvent::InputReady(key));
+        }
+    }
+
     /// Takes back what waits; `false` if the program has it.
     pub(crate) fn withdraw(&mut self, number: InputNumber) -> bool {
-        let waiting = self.input.remove(&number);
-        self.input_bytes -= waiting.as_ref().map_or(0, LinkInput::held);
-        waiting.is_some()
+        let place = self.input.binary_search_by_key(&number, |(number, _)| *number).ok();
+        let Some(input) = place.and_then(|place| self.input[place].1.take()) else { return false };
+        self.input_bytes -= input.held();
+        self.withdrawn += 1;
+        if self.withdrawn > self.input.len() / 2 {
+            self.input.retain(|(_, input)| input.is_some());
+            self.input.shrink_to_fit();
+            self.withdrawn = 0;
+        }
+        true
     }
 
     /// Takes nothing more. What a program was not told that never shook hands, it is not to be told.
     pub(crate) fn close(&mut self) {
         self.is_closed = true;
-        self.requests.clear();
-        self.tokens.clear();
+        self.calls.clear();
         if core::mem::take(&mut self.is_greeting) {
-            let end = self.input.pop_last().map(|(_, input)| input).filter(|input| *input == LinkInput::End);
-            (self.urgent, self.input) = (end.into_iter().collect(), BTreeMap::new());
+            let end = self.input.pop_back().and_then(|(_, input)| input).filter(|input| *input == LinkInput::End);
+            (self.urgent, self.input, self.withdrawn) = (end.into_iter().collect(), VecDeque::new(), 0);
             self.input_bytes = self.urgent.iter().map(LinkInput::held).sum();
         }
     }
@@ -190,9 +197,17 @@ impl Link {
         let input = match self.urgent.pop_front() {
             Some(urgent) => urgent,
             None if self.is_greeting => return None,
-            None => self.input.pop_first()?.1,
+            None => loop {
+                match self.input.pop_front()? {
+                    (_, Some(input)) => break input,
+                    (_, None) => self.withdrawn -= 1,
+                }
+            },
         };
         self.input_bytes -= input.held();
+        if self.input.is_empty() && self.input.capacity() > SPARE_INPUTS {
+            self.input = VecDeque::new();
+        }
         if self.urgent.is_empty() && self.urgent.capacity() > SPARE_INPUTS {
             self.urgent = VecDeque::new();
         }
@@ -201,58 +216,26 @@ impl Link {
 
     /// Whether nothing is in flight on it.
     pub(crate) fn is_idle(&self) -> bool {
-        self.requests.is_empty()
+        self.calls.len() == 0
     }
 
     /// Bytes of memory that it holds.
     pub(crate) fn held(&self) -> usize {
-        // A node of the tree is half full at least.
-        let places = self.urgent.capacity() - self.urgent.len() + self.input.len();
-        let numbers = 2 * self.input.len() * size_of::<InputNumber>();
+        let waiting = self.urgent.len() + self.input.len() - self.withdrawn;
+        let places = self.urgent.capacity() + self.input.capacity() - waiting;
+        let numbers = self.input.capacity() * size_of::<InputNumber>();
         let input = self.input_bytes + places * size_of::<LinkInput>() + numbers;
-        let table = |table: &HashMap<RequestId, StreamKey, FixedState>| -> usize {
-            let names: usize = table.keys().map(RequestId::heap_bytes).sum();
-            table.capacity() * size_of::<(RequestId, StreamKey)>() + names
-        };
         let credentials = self.credentials.as_ref().map_or(0, HeaderValue::len);
         let tools = self.tools.as_ref().map_or(0, |tools| tools.len() * TOOL);
-        size_of::<Self>() + credentials + input + table(&self.requests) + table(&self.tokens) + tools
+        size_of::<Self>() + credentials + input + self.calls.held() + tools
     }
 
-    /// Feeds what decides its future into a hasher. What its tables of requests hold stands with their streams.
+    /// Feeds what decides its future into a hasher. Its requests stand with their streams.
     pub(crate) fn hash_state(&self, state: &mut impl Hasher) {
-        (self.is_closed, self.is_greeting, self.is_reported, self.next_id, self.tokens_made).hash(state);
-        (&self.urgent, &self.input).hash(state);
+        (self.is_closed, self.is_greeting, self.is_reported).hash(state);
+        self.calls.hash_state(state);
+        (&self.urgent, self.input.len() - self.withdrawn).hash(state);
+        self.input.iter().filter_map(|(_, input)| input.as_ref()).for_each(|input| input.hash(state));
         (&self.credentials, self.is_proved, &self.tools).hash(state);
-    }
-
-    /// The id under which the program is to know a request: its own in a session, unless another in flight has it; one of
-    /// ours where several clients share the program (D42).
-    pub(crate) fn id_for(&mut self, client_id: &RequestId) -> RequestId {
-        if !self.serves.is_shared() && !self.requests.contains_key(client_id) {
-            return client_id.clone();
-        }
-        loop {
-            let id = RequestId::integer(self.next_id);
-            self.next_id += if self.serves.is_shared() { 1 } else { -1 };
-            if !self.requests.contains_key(&id) {
-                return id;
-            }
-        }
-    }
-
-    /// The token under which the program is to report progress of a request: its own in a session, unless another in
-    /// flight has it.
-    pub(crate) fn token_for(&mut self, token: &RequestId) -> RequestId {
-        if !self.serves.is_shared() && !self.tokens.contains_key(token) {
-            return token.clone();
-        }
-        loop {
-            self.tokens_made += 1;
-            let token = RequestId::string(&format!("rescind-{}", self.tokens_made));
-            if !self.tokens.contains_key(&token) {
-                return token;
-            }
-        }
     }
 }

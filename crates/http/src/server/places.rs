@@ -112,6 +112,6 @@ impl HttpServer {
     pub(crate) fn has_requests(&self, key: SessionKey) -> bool {
         let Some(session) = self.sessions.get(&key) else { return false };
         let mut streams = session.streams.values().filter_map(|stream| self.streams.get(stream));
-        streams.any(|stream| !stream.waiting.is_empty())
+        streams.any(|stream| !stream.calls.is_empty())
     }
 }

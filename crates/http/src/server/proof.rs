@@ -6,7 +6,9 @@ use rescind_proto::time::Instant;
 
 use super::{
     HttpServer, HttpServerEvent, LinkKey, ReplyKey, SessionKey, Sessions, StreamKey, awaits_fate,
+    calls::CallKey,
     entrance::Unjudged,
+    has_body,
     incoming::Body,
     is_undecided,
     joint::Joint,
@@ -22,23 +24,20 @@ impl HttpServer {
     ///
     /// Costs time in proportion to everything that is held.
     pub fn check_invariants(&self) {
-        for (key, reply) in &self.replies {
+        for (key, reply) in self.replies.iter() {
             if let Some(stream) = reply.stream.and_then(|stream| self.streams.get(&stream)) {
                 assert_eq!(stream.reply, Some(*key), "a response carries a stream that another one carries");
             }
         }
-        for (key, stream) in &self.streams {
+        for (key, stream) in self.streams.iter() {
             self.check_stream(*key, stream);
         }
-        for (key, link) in &self.links {
-            for (id, stream) in &link.requests {
-                let stream = self.streams.get(stream).expect("a request in flight has a stream");
-                assert!(stream.waiting.iter().any(|waiting| waiting.link_id == *id), "no stream waits for {id}");
-            }
-            for (token, stream) in &link.tokens {
-                let stream = self.streams.get(stream).expect("a request that asked for progress has a stream");
-                let mut tokens = stream.waiting.iter().filter_map(|waiting| waiting.token.as_ref());
-                assert!(tokens.any(|(known, _)| known == token), "no stream waits for progress of {token}");
+        for (key, link) in self.links.iter() {
+            link.calls.check();
+            for (call_key, call) in link.calls.iter() {
+                let stream = self.streams.get(&call.stream).expect("a request in flight has a stream");
+                assert!(stream.calls.contains(&call_key), "no stream waits for {}", call.link_id);
+                assert_eq!((stream.link, stream.session()), (*key, call.session), "a stream waits for a stranger");
             }
             let is_open = match link.serves {
                 LinkUse::Session(session) => self.sessions.get(&session).is_some_and(|session| session.link == *key),
@@ -47,27 +46,29 @@ impl HttpServer {
             };
             assert_eq!(is_open, !link.is_closed, "a link and whom it serves end together");
         }
-        for (cancel, key) in &self.cancels {
+        for (cancel, key) in self.cancels.iter() {
             let reply = self.replies.get(key).expect("who waits for the fate of a cancel is there");
             assert_eq!(reply.cancel.as_deref(), Some(cancel), "a response waits for the fate of another cancel");
             assert!(reply.is_open(), "the fate of a cancel is awaited by a response that is given");
         }
-        let bodies: usize = self.bodies.values().map(Body::held).sum();
-        assert_eq!(self.body_shares.total(), bodies, "bodies that are being read are counted");
+        let bodies = self.replies.values().filter_map(|reply| reply.body.as_deref());
+        let held: usize = bodies.map(Body::held).sum();
+        assert_eq!(self.body_shares.total(), held, "bodies that are being read are counted");
         assert_eq!(self.stream_shares.total(), self.unread(), "what streams take is counted");
         assert!(self.unread() <= self.config.unread_bound(), "streams take more than they may");
-        assert!(self.bodies.keys().all(|key| self.replies.contains_key(key)), "a body has a response");
         assert_eq!(self.sessions.len(), self.session_ids.len(), "a session is found while it is open");
         self.sessions.iter().for_each(|(key, session)| self.check_session(*key, session));
     }
 
     fn check_session(&self, key: SessionKey, session: &Session) {
         assert_eq!(self.session_ids.get(&session.id), Some(&key), "a session is found while it is open");
-        let link = self.links.get(&session.link).filter(|link| !link.is_closed).expect("a session has an open link");
+        assert!(self.links.get(&session.link).is_some_and(|link| !link.is_closed), "a session has an open link");
         let streams = || self.streams.values().filter(|stream| stream.session() == Some(key));
         let kept: usize = streams().map(Stream::kept).sum();
         assert_eq!(session.kept, kept, "a session counts the bytes that it keeps");
-        assert_eq!(session.streams.len(), streams().count(), "a session knows its streams");
+        let answered =
+            self.replies.values().filter(|reply| reply.session == Some(key)).filter_map(|reply| reply.number);
+        assert_eq!(session.streams.len(), streams().count() + answered.count(), "a session knows its streams");
         let replies = self.replies.values().filter(|reply| reply.session == Some(key)).count();
         assert_eq!(session.replies, replies, "a session counts its open responses");
         if self.config.sessions == Sessions::SharedLink {
@@ -75,12 +76,6 @@ impl HttpServer {
         }
         let has_ended = |key| self.streams.get(key).is_some_and(|stream| stream.ended.is_some());
         assert!(session.ended.iter().all(has_ended), "a session counts streams that have ended");
-        for (id, known) in session.renamed.iter() {
-            let stream = link.requests.get(known).and_then(|stream| self.streams.get(stream));
-            let stream = stream.expect("a renamed request is in flight");
-            assert_eq!(stream.session(), Some(key), "a renamed request is one of its session");
-            assert!(stream.waiting.iter().any(|waiting| waiting.client_id == *id && waiting.link_id == *known));
-        }
     }
 
     fn check_stream(&self, key: StreamKey, stream: &Stream) {
@@ -95,9 +90,8 @@ impl HttpServer {
             assert!(stream.ended.is_some(), "a stream goes on although its link is closed");
             return;
         };
-        for waiting in &stream.waiting {
-            assert_eq!(link.requests.get(&waiting.link_id), Some(&key), "a stream waits for what is not in flight");
-        }
+        let is_its = |call: &CallKey| link.calls.get(*call).is_some_and(|call| call.stream == key);
+        assert!(stream.calls.iter().all(is_its), "a stream waits for what is not in flight");
         let is_known = stream.place.is_some_and(|place| {
             let session = self.sessions.get(&place.session).expect("a stream has a place in a session that goes on");
             assert_eq!(session.link, stream.link, "a stream has another link than its session");
@@ -111,7 +105,6 @@ impl HttpServer {
     #[must_use]
     pub fn residue(&self) -> usize {
         let timers = self.timers.len()
-            + self.bodies.len()
             + self.body_shares.len()
             + self.stream_shares.len()
             + self.pages.len()
@@ -146,7 +139,6 @@ impl HttpServer {
             + self.unjudged.iter().map(Unjudged::held).sum::<usize>()
             + self.task_owners.held()
             + self.made_tasks.held()
-            + self.bodies.values().map(Body::held).sum::<usize>()
             + self.body_shares.held()
             + self.stream_shares.held()
             + waiting
@@ -168,7 +160,7 @@ impl HttpServer {
     /// Feeds everything that decides the machine's future into a hasher: times relative to `now`, and keys by their order,
     /// since nothing else of them matters.
     pub fn hash_state(&self, now: Instant, state: &mut impl Hasher) {
-        for (key, link) in &self.links {
+        for (key, link) in self.links.iter() {
             link.hash_state(state);
             self.streams.range(StreamKey(link.since)..).filter(|(_, stream)| stream.link == *key).count().hash(state);
         }
@@ -182,6 +174,9 @@ impl HttpServer {
             self.rank_of_link(stream.link).hash(state);
             stream.session().map(|session| self.rank_of_session(session)).hash(state);
             stream.reply.map(|reply| self.rank_of_reply(reply)).hash(state);
+            let calls = self.links.get(&stream.link).map(|link| &link.calls);
+            let calls = calls.into_iter().flat_map(|calls| stream.calls.iter().filter_map(|key| calls.get(*key)));
+            calls.for_each(|call| call.hash_state(state));
             stream.hash_state(now, state);
         }
         for reply in self.replies.values() {
@@ -233,11 +228,10 @@ impl HttpServer {
         self.unjudged.iter().for_each(|unjudged| unjudged.hash_state(state));
         self.task_owners.hash_state(state);
         self.made_tasks.hash_state(state);
-        self.bodies.values().for_each(|body| body.hash_state(state));
         self.body_shares.hash_state(state);
         self.stream_shares.hash_state(state);
         hash_lane(&self.timers.body_patience, now, state, |key| {
-            self.bodies.contains_key(&key).then(|| self.rank_of_reply(key))
+            has_body(replies, key).then(|| self.rank_of_reply(key))
         });
         self.log_level.hash(state);
         self.modern_only.as_ref().map(ModernOnly::list).hash(state);

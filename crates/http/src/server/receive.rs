@@ -1,6 +1,9 @@
 //! What clients POST: requests, answers, notifications.
 
-use bytes::Bytes;
+use std::collections::BTreeMap;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
 use http::{HeaderValue, StatusCode};
 use rescind_proto::{
     dialect::{Dialect, mcp},
@@ -14,23 +17,27 @@ use rescind_proto::{
 };
 
 use super::{
-    HttpServer, LinkInput, LinkKey, ReplyKey, SessionKey, Sessions, StreamKey,
-    door::{Head, Holder, Refusal, SESSION},
+    HttpServer, HttpServerConfig, LinkInput, LinkKey, PoolMember, ReplyKey, SessionKey, Sessions, StreamKey,
+    allocate_key,
+    calls::{Meant, Way},
+    door::{Asker, Head, Refusal, SESSION},
     joint,
-    link::{InputNumber, LinkUse},
+    keyed::Keyed,
+    link::{Link, LinkUse},
+    opening::{Here, Opening},
     posted::{Edit, Meta, Posted, check_look_alikes, check_names, line, text, unreadable},
-    renamed::Known,
+    programs::Starts,
+    reply::Reply,
     session::{HANDSHAKE, Session},
     stateless,
-    stream::{Stream, Waiting},
-    task_owners,
 };
 
 impl HttpServer {
     pub(crate) fn handle_post(
         &mut self,
         now: Instant,
-        reply: ReplyKey,
+        key: ReplyKey,
+        reply: &mut Option<Reply>,
         head: &Head<'_>,
         body: &[u8],
     ) -> Result<(), Refusal> {
@@ -42,36 +49,88 @@ impl HttpServer {
             check_names(request, &posted.meta)?;
         }
         if let Some(dialect) = stateless::dialect_of(head, &posted.meta) {
-            return self.handle_stateless(now, reply, head, &posted, dialect);
+            return reply
+                .as_mut()
+                .map_or(Ok(()), |reply| self.handle_stateless(now, (key, reply), head, &posted, dialect));
         }
         if let Frame::Request(request) = &posted.frame
-            && request.method == HANDSHAKE
+            && request.method != HANDSHAKE
         {
-            return self.open_session(now, reply, &posted, request);
+            return reply
+                .as_mut()
+                .map_or(Ok(()), |reply| self.open_in_session(now, (key, reply), head, &posted, request));
+        }
+        // What may be answered while it is taken in finds its response in its place.
+        if let Some(reply) = reply.take() {
+            self.replies.insert(key, reply);
+        }
+        if let Frame::Request(request) = &posted.frame {
+            return self.open_session(now, key, &posted, request);
         }
         let session = self.session(now, head)?;
-        if head.version.is_some_and(|version| mcp::by_date(version).is_none()) {
-            let text = "the MCP-Protocol-Version header names no revision that is known here";
-            return Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text));
-        }
-        self.handle_in_session(now, reply, session, &posted)
+        check_version(head)?;
+        self.handle_in_session(now, key, session, &posted)
     }
 
     /// Finds the session that a request names, whose client is heard of. For everybody but its owner there is none.
     pub(crate) fn session(&mut self, now: Instant, head: &Head<'_>) -> Result<SessionKey, Refusal> {
-        let Some(id) = head.session else {
-            let text = "no session: send initialize, and name the session it opens in the header Mcp-Session-Id";
-            return Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text));
-        };
-        let known = self.session_ids.get(id).copied();
-        let session = known.and_then(|key| self.sessions.get_mut(&key));
-        let session = session.filter(|session| session.owner == head.asker.owner);
-        let (Some(key), Some(session)) = (known, session) else {
-            let text = "the session has ended; send initialize for a new one";
-            return Err(Refusal::new(StatusCode::NOT_FOUND, error_code::INVALID_REQUEST, text));
-        };
-        session.heard = now;
-        Ok(key)
+        named(&self.session_ids, &mut self.sessions, now, head).map(|(key, _)| key)
+    }
+
+    /// Opens a request of a session's client, whose answer `reply` carries. All that it touches is looked up once.
+    fn open_in_session(
+        &mut self,
+        now: Instant,
+        (key, reply): (ReplyKey, &mut Reply),
+        head: &Head<'_>,
+        posted: &Posted<'_>,
+        request: &Request<'_>,
+    ) -> Result<(), Refusal> {
+        let Posted { asker, body, frame, meta } = posted;
+        let is_shared = self.config.sessions == Sessions::SharedLink;
+        let edits = self.unmarked(body, request.params.raw);
+        let mut here = if is_shared { self.here(asker, request) } else { None };
+        let (session_key, mut session) = named(&self.session_ids, &mut self.sessions, now, head)?;
+        check_version(head)?;
+        let link_key = session.link;
+        let Some(mut link) = self.links.get_mut(&link_key) else { return Ok(()) };
+        check_room(&self.config, &self.starts, now, (link_key, link), 1).map_err(|refusal| refusal.of(&request.id))?;
+        if is_shared {
+            check_look_alikes(frame, body)?;
+        }
+        if link.credentials != asker.credentials || is_shared && joint::is_noted(&request.method) {
+            self.set_credentials(link_key, &asker.credentials);
+            if is_shared {
+                here = self.note_for_session(session_key, request).or(here);
+            }
+            let again = self.sessions.get_mut(&session_key).zip(self.links.get_mut(&link_key));
+            (session, link) = again.ok_or_else(no_session)?;
+        }
+        let stream_key = StreamKey(allocate_key(&mut self.next_key));
+        let mut stream = session.new_stream(session_key, stream_key);
+        stream.answer_by(stream_key, key, reply);
+        (session.replies, reply.session) = (session.replies + 1, Some(session_key));
+        let is_proved = !self.config.passes_credentials() || link.is_proved;
+        if is_proved { &mut self.timers.undecided } else { &mut self.timers.unproved }.arm(now, stream_key);
+        let opening = Opening { stream_key, stream: &mut stream, body, request, meta, edits };
+        let answer = opening.open(link, Some(reply), self.config.parts_people(), here);
+        link.report(link_key, &mut self.events);
+        self.own_answers.extend(answer.map(|answer| (link_key, answer)));
+        self.streams.insert(stream_key, stream);
+        Ok(())
+    }
+
+    /// What of a message its program is not to see.
+    pub(crate) fn unmarked(&self, body: &[u8], params: Option<&[u8]>) -> Vec<Edit> {
+        let unmarked = self.config.pool_member.and_then(|_| PoolMember::unmark_state(body, params));
+        unmarked.into_iter().collect()
+    }
+
+    /// What answers a request in place of a program that serves several owners: one about another's task is answered as one
+    /// that does not exist (TASK-07).
+    pub(crate) fn here(&self, asker: &Asker, request: &Request<'_>) -> Option<Here> {
+        let may_ask = !self.serves_owners_together() || self.task_owners.may_ask(asker.owner.as_ref(), request);
+        (!may_ask).then_some(Here::UnknownTask)
     }
 
     fn open_session(
@@ -110,13 +169,13 @@ impl HttpServer {
             Sessions::SharedLink => self.joint_link(now),
         };
         let owner = posted.asker.owner.clone();
-        let session = Session::new(id.clone(), owner, holder, link, request.params.raw, now, self.config.seed);
+        let session = Session::new(id.clone(), owner, holder, link, request.params.raw, now);
         self.sessions.insert(key, session);
         self.session_ids.insert(id, key);
         self.timers.upkeep.arm(now, key);
         let Some(stream) = self.open_stream(now, reply, key) else { return Ok(()) };
         match self.config.sessions {
-            Sessions::OwnLink => self.open_request(link, stream, posted.body, request, &posted.meta),
+            Sessions::OwnLink => self.open_request(link, stream, (posted.body, request, &posted.meta), None),
             Sessions::SharedLink => self.join(now, link, stream, posted.body, request),
         }
         Ok(())
@@ -139,14 +198,11 @@ impl HttpServer {
         now: Instant,
         reply: ReplyKey,
         session_key: SessionKey,
-        Posted { asker, body, frame, meta }: &Posted<'_>,
+        Posted { asker, body, frame, meta: _ }: &Posted<'_>,
     ) -> Result<(), Refusal> {
         let Some(session) = self.sessions.get(&session_key) else { return Ok(()) };
         let (link, dialect) = (session.link, session.dialect());
-        match frame {
-            Frame::Request(request) => self.check_room(now, link, 1).map_err(|refusal| refusal.of(&request.id))?,
-            Frame::Notification(_) | Frame::Response(_) | Frame::Batch(_) => self.check_room(now, link, 0)?,
-        }
+        self.check_room(now, link, 0)?;
         if self.config.sessions == Sessions::SharedLink {
             match frame {
                 Frame::Batch(_) => {}
@@ -157,19 +213,14 @@ impl HttpServer {
         }
         self.set_credentials(link, &asker.credentials);
         match frame {
-            Frame::Request(request) => {
-                if let Some(stream) = self.open_stream(now, reply, session_key) {
-                    self.open_in_session(session_key, (link, stream), body, request, meta);
-                    self.give_own_answers(now);
-                }
-                return Ok(());
-            }
+            // It is opened at once.
+            Frame::Request(_) => {}
             Frame::Batch(batch) => {
                 if !dialect.batches {
                     let text = format!("{dialect} has no batches: send one message");
                     return Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text));
                 }
-                return self.handle_batch(now, reply, session_key, link, batch.members());
+                return self.handle_batch(now, reply, (session_key, link), asker, batch.members());
             }
             Frame::Notification(notification) => match self.handle_notification(now, session_key, body, notification) {
                 Told::Passed => {}
@@ -212,8 +263,8 @@ impl HttpServer {
         &mut self,
         now: Instant,
         reply: ReplyKey,
-        session: SessionKey,
-        link: LinkKey,
+        (session, link): (SessionKey, LinkKey),
+        asker: &Asker,
         members: impl Iterator<Item = &'a [u8]>,
     ) -> Result<(), Refusal> {
         let members: Result<Vec<_>, Refusal> = members
@@ -246,8 +297,11 @@ impl HttpServer {
             match frame {
                 Frame::Request(request) => {
                     stream = stream.or_else(|| self.open_stream(now, reply, session));
+                    let is_shared = self.config.sessions == Sessions::SharedLink;
+                    let here = if is_shared { self.note_for_session(session, request) } else { None };
+                    let here = here.or_else(|| self.here(asker, request).filter(|_| is_shared));
                     if let Some(stream) = stream {
-                        self.open_in_session(session, (link, stream), body, request, &Meta::of(frame));
+                        self.open_request(link, stream, (body, request, &Meta::of(frame)), here);
                     }
                 }
                 Frame::Notification(notification) => {
@@ -272,21 +326,6 @@ impl HttpServer {
         Ok(())
     }
 
-    /// Passes on a request of a session's client.
-    fn open_in_session(
-        &mut self,
-        session: SessionKey,
-        (link, stream): (LinkKey, StreamKey),
-        body: &[u8],
-        request: &Request<'_>,
-        meta: &Meta<'_>,
-    ) {
-        match self.config.sessions {
-            Sessions::OwnLink => self.open_request(link, stream, body, request, meta),
-            Sessions::SharedLink => self.open_joint_request(session, (link, stream), body, request, meta),
-        }
-    }
-
     /// Gives the answers of requests that their program is not to see. They come when all that was sent with them is open,
     /// since a stream ends with the last answer that it waits for.
     pub(crate) fn give_own_answers(&mut self, now: Instant) {
@@ -298,7 +337,7 @@ impl HttpServer {
     /// Passes on what a session's client answers. A program that is shared has asked nothing.
     fn pass_response(&mut self, link: LinkKey, body: &[u8]) {
         match self.config.sessions {
-            Sessions::OwnLink => drop(self.push_input(link, LinkInput::Message(line(body, Vec::new())))),
+            Sessions::OwnLink => self.push_input(link, LinkInput::Message(line(body, Vec::new()))),
             Sessions::SharedLink => {}
         }
     }
@@ -319,33 +358,31 @@ impl HttpServer {
         let raw = notification.params.raw.filter(|_| is_cancel).and_then(|params| json::member(params, form.id));
         let named = raw.and_then(|raw| Some((raw, RequestId::from_json(raw).filter(|id| !id.is_null())?)));
         let mut edits = Vec::new();
-        let mut told = Told::Passed;
+        let (mut told, mut way) = (Told::Passed, Way::Passed);
         if let Some((raw, id)) = named
-            && let Some(link) = self.links.get(&link_key)
+            && let Some(link) = self.links.get_mut(&link_key)
         {
-            let streams = &self.streams;
-            let is_of = |stream| {
-                let stream = streams.get(&stream).filter(|stream: &&Stream| stream.session() == Some(session_key));
-                let waiting = stream.map_or(&[][..], |stream| &stream.waiting);
-                waiting.iter().any(|waiting| waiting.client_id == id && waiting.link_id == id)
-            };
-            match session.id_of(&id, link, is_of) {
-                // The program has never seen it.
-                Some(known) if self.joint.is_joining(&known) => return Told::CancelOf(CancelFate::Refused),
-                Some(known) => {
-                    if known != id {
-                        edits.extend(frame::span_of(body, raw).map(|span| (span, text(&known))));
+            match link.calls.named(session_key, &id) {
+                Meant::Only(key) => {
+                    let Some(call) = link.calls.get_mut(key) else { return Told::Passed };
+                    if call.link_id != id {
+                        edits.extend(frame::span_of(body, raw).map(|span| (span, text(&call.link_id))));
                     }
-                    told = Told::Cancel(known);
+                    told = Told::Cancel(call.link_id.clone());
+                    // A second cancel is in no hurry.
+                    way = core::mem::replace(&mut call.way, Way::Passed);
+                    if let Way::Joining(_) = way {
+                        // The program has never seen it.
+                        call.way = way;
+                        return Told::CancelOf(CancelFate::Refused);
+                    }
                 }
                 // Under this id, the program may know another's.
-                None if is_shared => return Told::CancelOf(CancelFate::NotFound),
+                Meant::Nothing | Meant::Several if is_shared => return Told::CancelOf(CancelFate::NotFound),
+                Meant::Several => return Told::CancelOf(CancelFate::Refused),
                 // It may have overtaken its request (D9); but under this id the program must not know another.
-                None if link.requests.contains_key(&id) => return Told::CancelOf(CancelFate::Refused),
-                None if matches!(session.renamed.of(&id), Known::Several) => {
-                    return Told::CancelOf(CancelFate::Refused);
-                }
-                None => told = Told::Cancel(id),
+                Meant::Nothing if link.calls.by_id(&id).is_some() => return Told::CancelOf(CancelFate::Refused),
+                Meant::Nothing => told = Told::Cancel(id),
             }
         } else if is_shared && (is_cancel || joint::is_for_nobody(&notification.method)) {
             return if is_cancel { Told::CancelOf(CancelFate::Refused) } else { Told::Passed };
@@ -355,146 +392,49 @@ impl HttpServer {
             self.push_input(link_key, input);
             return told;
         };
-        match self.take_place_of(link_key, id) {
-            Some(number) if self.withdraw(link_key, number) => {
+        match way {
+            Way::Queued(number) if self.links.get_mut(&link_key).is_some_and(|link| link.withdraw(number)) => {
                 self.handle_settled(now, link_key, id);
                 return Told::CancelOf(CancelFate::Stopped);
             }
-            Some(_) => self.push_cancel(link_key, input),
-            None => drop(self.push_input(link_key, input)),
+            Way::Queued(_) => self.push_cancel(link_key, input),
+            Way::Passed | Way::Here | Way::Joining(_) => self.push_input(link_key, input),
         }
         told
     }
 
-    /// The place of a request in flight among what its program is to take; none for a second cancel, which is in no hurry.
-    fn take_place_of(&mut self, link: LinkKey, id: &RequestId) -> Option<InputNumber> {
-        let stream = self.links.get(&link)?.requests.get(id)?;
-        let waiting = &mut self.streams.get_mut(stream)?.waiting;
-        waiting.iter_mut().find(|waiting| waiting.link_id == *id)?.input.take()
-    }
-
     /// Checks that a link has room for so many requests more.
-    pub(crate) fn check_room(&self, now: Instant, link: LinkKey, requests: usize) -> Result<(), Refusal> {
-        self.starts.check(now, link)?;
-        let Some(link) = self.links.get(&link) else { return Ok(()) };
-        if requests > 0 && link.requests.len() + requests > self.config.max_in_flight {
-            return Err(self.overloaded("too many requests in flight"));
-        }
-        if link.input_bytes > self.config.max_input {
-            return Err(self.overloaded("the server takes in nothing now"));
-        }
-        Ok(())
+    pub(crate) fn check_room(&self, now: Instant, key: LinkKey, requests: usize) -> Result<(), Refusal> {
+        let Some(link) = self.links.get(&key) else { return self.starts.check(now, key) };
+        check_room(&self.config, &self.starts, now, (key, link), requests)
     }
 
     /// Opens the stream of a response in a session.
     fn open_stream(&mut self, now: Instant, reply: ReplyKey, session: SessionKey) -> Option<StreamKey> {
         let (key, stream) = self.new_stream(session)?;
-        self.insert_stream(now, reply, key, stream);
-        Some(key)
-    }
-
-    /// Keeps a stream, which `reply` carries.
-    pub(crate) fn insert_stream(&mut self, now: Instant, reply: ReplyKey, key: StreamKey, stream: Stream) {
         self.streams.insert(key, stream);
         self.attach(reply, key);
         self.arm_undecided(now, key);
+        Some(key)
     }
 
-    /// Passes a request on to the program, under an id and a progress token that no other has there.
-    pub(crate) fn open_request(
+    /// Passes a request on to the program, on a stream that is open; or enters it, to be answered
+    /// [here](Self::give_own_answers).
+    fn open_request(
         &mut self,
-        link: LinkKey,
-        stream: StreamKey,
-        body: &[u8],
-        request: &Request<'_>,
-        meta: &Meta<'_>,
-    ) {
-        let Some((_, edits)) = self.enter_request(link, stream, body, request, meta) else { return };
-        let reply = self.streams.get(&stream).and_then(|stream| self.replies.get(&stream.reply?));
-        let caller = reply.and_then(|reply| reply.caller.clone());
-        let caller = match self.client_on(link, stream, meta) {
-            Some(client) => Some(caller.unwrap_or_default().counted_for(client)),
-            None => caller,
-        };
-        let line = line(body, edits);
-        let number = self.push_input(
-            link,
-            match caller {
-                Some(caller) => LinkInput::Request(line, caller),
-                None => LinkInput::Message(line),
-            },
-        );
-        if let Some(stream) = self.streams.get_mut(&stream)
-            && request.method != HANDSHAKE
-            && let Some(waiting) = stream.waiting.last_mut()
-        {
-            waiting.input = number;
-        }
-    }
-
-    /// The client that a request on a link is counted for, where several share its program; `None` where it has one client
-    /// alone. Where neither its owner, its address nor its connection tells it apart, its session does, or else the name that
-    /// it gives itself: such a name is good enough among programs of one machine, and those who lie gain what they would
-    /// have without names.
-    fn client_on(&self, link: LinkKey, stream: StreamKey, meta: &Meta<'_>) -> Option<Holder> {
-        let stream = self.streams.get(&stream)?;
-        match self.links.get(&link)?.serves {
-            LinkUse::Session(_) => return None,
-            // It has a program of its own.
-            LinkUse::Stateless if self.config.parts_people() => return Some(Holder::Anyone),
-            LinkUse::Stateless | LinkUse::Sessions => {}
-        }
-        let known = stream.reply.and_then(|reply| self.replies.get(&reply)).map(|reply| reply.client.clone());
-        Some(known.filter(|known| *known != Holder::Anyone).unwrap_or_else(|| match stream.session() {
-            Some(SessionKey(session)) => Holder::Session(session.get()),
-            None => meta.client_name().map_or(Holder::Anyone, |name| Holder::Name(name.into())),
-        }))
-    }
-
-    /// Notes that a request is in flight; the id that the program is to know it by, and what makes it that.
-    pub(crate) fn enter_request(
-        &mut self,
-        link: LinkKey,
+        link_key: LinkKey,
         stream_key: StreamKey,
-        body: &[u8],
-        request: &Request<'_>,
-        meta: &Meta<'_>,
-    ) -> Option<(RequestId, Vec<Edit>)> {
-        let mut edits: Vec<Edit> = self.unmark_state(body, request.params.raw).into_iter().collect();
-        let (link, stream) = (self.links.get_mut(&link)?, self.streams.get_mut(&stream_key)?);
-        let link_id = link.id_for(&request.id);
-        if link_id != request.id {
-            edits.push((request.id_span.clone(), text(&link_id)));
-            if let Some(session) = stream.session().and_then(|session| self.sessions.get_mut(&session)) {
-                session.renamed.insert(&request.id, &link_id);
-            }
-        }
-        let token = meta.token().map(|(raw, token)| {
-            let known = link.token_for(&token);
-            if known != token {
-                edits.extend(frame::span_of(body, raw).map(|span| (span, text(&known))));
-            }
-            link.tokens.insert(known.clone(), stream_key);
-            (known, Bytes::copy_from_slice(raw))
-        });
-        link.requests.insert(link_id.clone(), stream_key);
-        let lists_tools = request.method == "tools/list";
-        let lists_tasks = request.method == task_owners::LIST;
-        let listens = stream.dialect.subscription.is_some_and(|form| form.method == request.method);
-        if stream.waiting.is_empty() {
-            // Most have one, and ten thousand of them may be open.
-            stream.waiting.reserve_exact(1);
-        }
-        stream.waiting.push(Waiting {
-            client_id: request.id.clone(),
-            link_id: link_id.clone(),
-            token,
-            listens,
-            lists_tools,
-            lists_tasks,
-            input: None,
-        });
-        Some((link_id, edits))
+        (body, request, meta): (&[u8], &Request<'_>, &Meta<'_>),
+        here: Option<Here>,
+    ) {
+        let edits = self.unmarked(body, request.params.raw);
+        let Some(link) = self.links.get_mut(&link_key) else { return };
+        let Some(stream) = self.streams.get_mut(&stream_key) else { return };
+        let reply = stream.reply.and_then(|reply| self.replies.get(&reply));
+        let opening = Opening { stream_key, stream, body, request, meta, edits };
+        let answer = opening.open(link, reply, self.config.parts_people(), here);
+        link.report(link_key, &mut self.events);
+        self.own_answers.extend(answer.map(|answer| (link_key, answer)));
     }
 
     /// The dialect that a link speaks now.
@@ -505,6 +445,55 @@ impl HttpServer {
             LinkUse::Stateless => &mcp::LATEST_STATELESS,
         }
     }
+}
+
+/// Finds the session that a request names, whose client is heard of. For everybody but its owner there is none.
+fn named<'a>(
+    ids: &Keyed<HashMap<Box<str>, SessionKey, FixedState>>,
+    sessions: &'a mut Keyed<BTreeMap<SessionKey, Session>>,
+    now: Instant,
+    head: &Head<'_>,
+) -> Result<(SessionKey, &'a mut Session), Refusal> {
+    let Some(id) = head.session else {
+        let text = "no session: send initialize, and name the session it opens in the header Mcp-Session-Id";
+        return Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text));
+    };
+    let known = ids.get(id).copied().and_then(|key| Some((key, sessions.get_mut(&key)?)));
+    let (key, session) = known.filter(|(_, session)| session.owner == head.asker.owner).ok_or_else(no_session)?;
+    session.heard = now;
+    Ok((key, session))
+}
+
+fn no_session() -> Refusal {
+    let text = "the session has ended; send initialize for a new one";
+    Refusal::new(StatusCode::NOT_FOUND, error_code::INVALID_REQUEST, text)
+}
+
+/// Checks that the revision is known which the header of a request in a session names.
+fn check_version(head: &Head<'_>) -> Result<(), Refusal> {
+    if head.version.is_none_or(|version| mcp::by_date(version).is_some()) {
+        return Ok(());
+    }
+    let text = "the MCP-Protocol-Version header names no revision that is known here";
+    Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text))
+}
+
+/// Checks that a link has room for so many requests more.
+pub(crate) fn check_room(
+    config: &HttpServerConfig,
+    starts: &Starts,
+    now: Instant,
+    (key, link): (LinkKey, &Link),
+    requests: usize,
+) -> Result<(), Refusal> {
+    starts.check(now, key)?;
+    if requests > 0 && link.calls.len() + requests > config.max_in_flight {
+        return Err(Refusal::unavailable(1, "too many requests in flight"));
+    }
+    if link.input_bytes > config.max_input {
+        return Err(Refusal::unavailable(1, "the server takes in nothing now"));
+    }
+    Ok(())
 }
 
 /// What was done with a notification.

@@ -1,6 +1,7 @@
 //! The HTTP response to one HTTP request: a whole answer, or the events of a stream.
 
 use core::hash::{Hash, Hasher};
+use std::collections::VecDeque;
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
@@ -8,8 +9,9 @@ use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use rescind_proto::id::RequestId;
 
 use super::{
-    LinkKey, SessionKey, StreamKey,
+    HttpServerEvent, LinkKey, ReplyKey, SessionKey, StreamKey,
     door::{Caller, Holder, Refusal},
+    incoming::Body,
 };
 use crate::sse;
 
@@ -44,12 +46,16 @@ pub enum BodyChunk {
 #[derive(Clone, Debug)]
 pub(crate) struct Reply {
     state: ReplyState,
+    /// The body of its request, while that is being read.
+    pub(crate) body: Option<Box<Body>>,
     /// Where its messages come from.
     pub(crate) stream: Option<StreamKey>,
     /// Whom is counted for what its client does not read.
     pub(crate) holder: Holder,
     /// The client whose handler works on its request.
     pub(crate) client: Holder,
+    /// The number of the stream that it has answered as a whole: that leaves the session with it.
+    pub(crate) number: Option<u64>,
     /// The session that counts it.
     pub(crate) session: Option<SessionKey>,
     /// The cancel that was POSTed, while its fate is not known.
@@ -89,9 +95,11 @@ impl Reply {
     pub(crate) fn new(takes_events: bool, origin: Option<HeaderValue>) -> Self {
         Self {
             state: ReplyState::Open,
+            body: None,
             stream: None,
             holder: Holder::Anyone,
             client: Holder::Anyone,
+            number: None,
             session: None,
             cancel: None,
             takes_events,
@@ -112,15 +120,24 @@ impl Reply {
                 0
             }
         };
+        let reading = self.body.as_ref().map_or(0, |body| body.held());
         let cancel = self.cancel.as_ref().map_or(0, |cancel| size_of::<(LinkKey, RequestId)>() + cancel.1.heap_bytes());
-        size_of::<Self>() + body + cancel + self.headers.capacity() * size_of::<(HeaderName, HeaderValue)>()
+        size_of::<Self>() + body + reading + cancel + self.headers.capacity() * size_of::<(HeaderName, HeaderValue)>()
     }
 
     /// Feeds what decides its future into a hasher, but for its stream, its session and its cancel.
     pub(crate) fn hash_state(&self, state: &mut impl Hasher) {
         (&self.holder, &self.client).hash(state);
-        (&self.state, self.takes_events, self.is_quiet, self.owes_comment, self.is_reported).hash(state);
+        self.body.iter().for_each(|body| body.hash_state(state));
+        (&self.state, self.takes_events, self.is_quiet, self.owes_comment, self.is_reported, self.number).hash(state);
         self.headers.iter().for_each(|(name, value)| (name, value).hash(state));
+    }
+
+    /// Has the driver look at it, unless it is to look at it anyway.
+    pub(crate) fn report(&mut self, key: ReplyKey, events: &mut VecDeque<HttpServerEvent>) {
+        if !core::mem::replace(&mut self.is_reported, true) {
+            events.push_back(HttpServerEvent::ReplyReady(key));
+        }
     }
 
     /// Whether its head is still to be decided.

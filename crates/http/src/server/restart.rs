@@ -11,6 +11,7 @@ use rescind_proto::{error_code, frame::Request, json, message, time::Instant};
 
 use super::{
     HttpServer, HttpServerEvent, LinkKey, SessionKey,
+    calls::Way,
     joint::{Joint, SUBSCRIBE},
     link::LinkUse,
     session::{HANDSHAKE_STREAM, Session},
@@ -19,7 +20,7 @@ use super::{
 /// The longest log level that is kept, as JSON.
 const LONGEST_LEVEL: usize = 64;
 
-const SET_LEVEL: &str = "logging/setLevel";
+pub(crate) const SET_LEVEL: &str = "logging/setLevel";
 
 impl HttpServer {
     /// The program that sessions share is gone or of no use, and what waited for it was answered. Sessions go on with
@@ -56,7 +57,7 @@ impl HttpServer {
         if is_another {
             let is_joining = |session: &Session| {
                 let stream = session.streams.get(&HANDSHAKE_STREAM).and_then(|stream| self.streams.get(stream));
-                stream.is_some_and(|stream| !stream.waiting.is_empty())
+                stream.is_some_and(|stream| !stream.calls.is_empty())
             };
             let open = self.sessions.iter().filter(|(_, session)| !is_joining(session));
             for session in open.map(|(key, _)| *key).collect::<Vec<_>>() {
@@ -82,11 +83,12 @@ impl HttpServer {
 
     /// Answers what a session waits for from a program that it cannot go on with.
     fn answer_session(&mut self, now: Instant, session: SessionKey, link: LinkKey) {
-        let streams = self.streams.values().filter(|stream| stream.session() == Some(session));
-        let waiting = streams.flat_map(|stream| &stream.waiting);
-        for (id, input) in waiting.map(|waiting| (waiting.link_id.clone(), waiting.input)).collect::<Vec<_>>() {
-            if let Some(number) = input {
-                self.withdraw(link, number);
+        let waiting = self.in_flight_on(link, |call| (call.session, call.link_id.clone(), call.way));
+        for (_, id, way) in waiting.into_iter().filter(|(of, ..)| *of == Some(session)) {
+            if let Way::Queued(number) = way
+                && let Some(link) = self.links.get_mut(&link)
+            {
+                link.withdraw(number);
             }
             let words = "the server was started again, and is not what it was; send initialize for a new session";
             let mut answer = Vec::new();

@@ -1,6 +1,6 @@
 //! What programs say: on which stream it travels, and under which id.
 
-use http::StatusCode;
+use http::{HeaderName, HeaderValue, StatusCode};
 use rescind_proto::{
     dialect::{Discovered, mcp},
     error_code,
@@ -12,14 +12,15 @@ use rescind_proto::{
 
 use super::{
     HttpServer, HttpServerEvent, LinkInput, LinkKey, SessionKey, StreamKey,
+    calls::{Asks, Call, CallKey},
     door::SESSION,
-    link::LinkUse,
+    link::{Link, LinkUse},
     owned,
     passed_status::{PassedStatus, Unauthorized},
     posted::{line, splice, text},
     programs::ModernOnly,
     session::HANDSHAKE_STREAM,
-    stream::{CHUNK, Part, Stream, Waiting},
+    stream::{CHUNK, Part, Stream},
 };
 use crate::{mirror::tools::Tools, status_note};
 
@@ -30,9 +31,6 @@ impl HttpServer {
     /// An id or a token means the request that has it now: what comes late for an earlier one under the same, the link keeps
     /// back (D8).
     pub fn handle_message(&mut self, now: Instant, link: LinkKey, message: &[u8]) {
-        if self.links.get(&link).is_none_or(|link| link.is_closed) {
-            return;
-        }
         let message = message.trim_ascii_end();
         match frame::parse(message) {
             Ok(Frame::Batch(batch)) => {
@@ -43,13 +41,25 @@ impl HttpServer {
             Ok(Frame::Response(response)) => self.handle_answer(now, link, message, &response),
             Ok(Frame::Notification(notification)) => self.handle_said(now, link, message, &notification),
             Ok(Frame::Request(request)) => {
-                let Some(serves) = self.links.get(&link).map(|link| link.serves) else { return };
+                let Some(serves) = self.live_link(link).map(|link| link.serves) else { return };
                 match serves {
                     LinkUse::Session(session) => self.send_unasked(now, session, message),
                     LinkUse::Sessions | LinkUse::Stateless => self.answer_program(link, &request),
                 }
             }
-            Err(_) => self.report(HttpServerEvent::Dropped { link, method: "".into() }),
+            Err(_) => self.drop_message(link, ""),
+        }
+    }
+
+    /// The link, unless it is closed: then nobody hears what is still said on it.
+    fn live_link(&mut self, key: LinkKey) -> Option<&mut Link> {
+        self.links.get_mut(&key).filter(|link| !link.is_closed)
+    }
+
+    /// Reports that a message of a program was dropped.
+    fn drop_message(&mut self, link: LinkKey, method: &str) {
+        if self.live_link(link).is_some() {
+            self.report(HttpServerEvent::Dropped { link, method: method.into() });
         }
     }
 
@@ -77,21 +87,29 @@ impl HttpServer {
 
     /// Gives this answer to whatever waits on a link. A subscription just ends (MCP-M02).
     pub(crate) fn answer_waiting(&mut self, now: Instant, link: LinkKey, answer: impl Fn(&RequestId, &mut Vec<u8>)) {
-        let streams = self.streams.values().filter(|stream| stream.link == link);
-        let waiting = streams.flat_map(|stream| &stream.waiting).filter(|waiting| !waiting.listens);
-        for id in waiting.map(|waiting| waiting.link_id.clone()).collect::<Vec<_>>() {
+        let waiting = self.in_flight_on(link, |call| (call.asks, call.link_id.clone()));
+        for (_, id) in waiting.into_iter().filter(|(asks, _)| *asks != Asks::Subscription) {
             let mut answered = Vec::new();
             answer(&id, &mut answered);
             self.handle_message(now, link, &answered);
         }
     }
 
+    /// What is wanted of each request in flight on a link, in the order of their streams.
+    pub(crate) fn in_flight_on<T>(&self, key: LinkKey, wanted: impl Fn(&Call) -> T) -> Vec<T> {
+        let Some(link) = self.links.get(&key) else { return Vec::new() };
+        let streams = self.streams.values().filter(|stream| stream.link == key);
+        let calls = streams.flat_map(|stream| &stream.calls).filter_map(|call| link.calls.get(*call));
+        calls.map(wanted).collect()
+    }
+
     /// Records that a request will never be answered: it was cancelled in a dialect that wants silence. Its stream ends
     /// (D41). Nothing happens for one that was answered.
     pub fn handle_settled(&mut self, now: Instant, link: LinkKey, id: &RequestId) {
-        let Some((stream_key, _)) = self.remove_request(now, link, id) else { return };
+        let Some(key) = self.links.get(&link).and_then(|link| link.calls.by_id(id)) else { return };
+        let Some(Call { stream: stream_key, .. }) = self.take_call(now, link, key) else { return };
         let Some(stream) = self.streams.get_mut(&stream_key) else { return };
-        if !stream.waiting.is_empty() {
+        if !stream.calls.is_empty() {
             return;
         }
         let (reply, has_begun) = (stream.reply, stream.has_begun);
@@ -136,10 +154,12 @@ impl HttpServer {
         passed: Option<PassedStatus>,
     ) {
         let Some(ResponseId::Exact(id)) = &response.id else {
-            return self.report(HttpServerEvent::Dropped { link: link_key, method: "".into() });
+            return self.drop_message(link_key, "");
         };
         let unauthorized = self.config.passes_credentials().then(|| Unauthorized::read(&response.body)).flatten();
-        if self.shared.question().is_some_and(|question| question.link == link_key && question.id == *id) {
+        if self.shared.question().is_some_and(|question| question.link == link_key && question.id == *id)
+            && self.live_link(link_key).is_some()
+        {
             if let Some(unauthorized) = unauthorized {
                 return self.era_withheld(now, &unauthorized);
             }
@@ -156,29 +176,35 @@ impl HttpServer {
         if self.handle_joint_answer(now, link_key, message, response, id) {
             return;
         }
-        let Some((stream_key, waiting)) = self.remove_request(now, link_key, id) else { return };
+        let Some(link) = self.live_link(link_key) else { return };
+        let Some((key, call)) = link.calls.take_by_id(id) else { return };
+        link.idle_since = now;
+        let stream_key = call.stream;
+        // Few streams stay with an answer, and those are put back.
+        let Some(mut stream) = self.streams.remove(&stream_key) else { return };
+        stream.calls.retain(|own| *own != key);
         let mut edits = Vec::new();
-        if waiting.client_id != *id {
-            edits.push((response.id_span.clone(), text(&waiting.client_id)));
+        if call.client_id != *id {
+            edits.push((response.id_span.clone(), text(&call.client_id)));
             // A result may name its request once more (MCP-M02).
             if let ResponseBody::Result(result) = response.body
-                && let Some(raw) = self.subscription_of(stream_key, result)
+                && let Some(raw) = stream.dialect.subscription.and_then(|form| json::lookup(result, form.path))
                 && RequestId::from_json(raw).as_ref() == Some(id)
             {
-                edits.extend(frame::span_of(message, raw).map(|span| (span, text(&waiting.client_id))));
+                edits.extend(frame::span_of(message, raw).map(|span| (span, text(&call.client_id))));
             }
         }
-        self.note_proof(now, stream_key, unauthorized.as_ref());
+        self.note_proof(now, link_key, stream_key, unauthorized.as_ref());
         if let ResponseBody::Result(result) = response.body {
-            self.note_task(stream_key, result);
-            edits.extend(self.mark_state(stream_key, message, result));
-            if waiting.lists_tasks {
-                edits.extend(self.own_tasks(stream_key, message, result));
+            self.note_task(stream.owner.as_ref(), result);
+            edits.extend(self.mark_state(&stream, message, result));
+            if call.asks == Asks::TaskList {
+                edits.extend(self.own_tasks(stream.owner.as_ref(), message, result));
             }
         }
-        if waiting.lists_tools
+        if call.asks == Asks::ToolList
             && let ResponseBody::Result(result) = response.body
-            && self.streams.get(&stream_key).is_some_and(|stream| !stream.is_resumable())
+            && !stream.is_resumable()
             && let Some(link) = self.links.get_mut(&link_key)
             && link.serves.is_shared()
         {
@@ -187,37 +213,26 @@ impl HttpServer {
             let _ = tools.learn(message, result);
         }
         // There is no session without a handshake.
-        let refused = self.note_handshake(stream_key, &response.body);
-        let reply = self.streams.get(&stream_key).and_then(|stream| stream.reply);
-        if refused.is_some()
-            && let Some(reply) = reply.and_then(|reply| self.replies.get_mut(&reply))
-        {
-            reply.remove_header(&SESSION);
-        }
+        let refused = self.note_handshake(&stream, &response.body);
         let status = match (&unauthorized, &passed) {
             (Some(unauthorized), _) => unauthorized.status,
             (None, Some(passed)) => passed.status,
-            (None, None) => self.status_of(stream_key, &response.body),
+            (None, None) if stream.is_resumable() => status_in_session(&response.body),
+            (None, None) => stateless_status(&response.body),
         };
-        if let Some(reply) = reply.and_then(|reply| self.replies.get_mut(&reply)).filter(|reply| reply.is_open()) {
-            let headers = unauthorized.as_ref().and_then(Unauthorized::header);
-            let headers = headers.into_iter().chain(passed.and_then(PassedStatus::header));
-            headers.for_each(|(name, value)| reply.add_header(name, value));
-        }
-        self.deliver_answer(now, stream_key, splice(message, edits), &waiting, status);
+        let headers = unauthorized.as_ref().and_then(Unauthorized::header);
+        let headers = headers.into_iter().chain(passed.and_then(PassedStatus::header)).collect();
+        let message = splice(message, edits);
+        let answer = Answer { message, status, headers, is_no_session: refused.is_some() };
+        self.deliver_answer(now, &call, stream, answer);
         if let Some(session) = refused {
             self.end_session(now, session);
         }
     }
 
-    fn subscription_of<'a>(&self, stream: StreamKey, result: &'a [u8]) -> Option<&'a [u8]> {
-        let form = self.streams.get(&stream)?.dialect.subscription?;
-        json::lookup(result, form.path)
-    }
-
     /// Notes what the answer to a handshake settles; the session, if it is refused.
-    fn note_handshake(&mut self, stream: StreamKey, body: &ResponseBody<'_>) -> Option<SessionKey> {
-        let place = self.streams.get(&stream)?.place.filter(|place| place.number == HANDSHAKE_STREAM)?;
+    fn note_handshake(&mut self, stream: &Stream, body: &ResponseBody<'_>) -> Option<SessionKey> {
+        let place = stream.place.filter(|place| place.number == HANDSHAKE_STREAM)?;
         match body {
             ResponseBody::Result(result) => {
                 self.sessions.get_mut(&place.session)?.negotiation.saw_initialize_result(result);
@@ -230,42 +245,45 @@ impl HttpServer {
         }
     }
 
-    /// The status with which an answer is sent as a whole.
-    fn status_of(&self, stream: StreamKey, body: &ResponseBody<'_>) -> StatusCode {
-        let is_stateless = self.streams.get(&stream).is_some_and(|stream| !stream.is_resumable());
-        if is_stateless { stateless_status(body) } else { status_in_session(body) }
-    }
-
-    /// Sends an answer to its stream: as a whole response if nothing was sent before, else as an event.
-    fn deliver_answer(
-        &mut self,
-        now: Instant,
-        key: StreamKey,
-        message: Vec<u8>,
-        waiting: &Waiting,
-        status: StatusCode,
-    ) {
-        let Some(stream) = self.streams.get_mut(&key) else { return };
-        let (reply_key, is_last) = (stream.reply, stream.waiting.is_empty());
-        let is_whole = is_last
-            && !stream.has_begun
-            && reply_key.and_then(|reply| self.replies.get(&reply)).is_some_and(super::reply::Reply::is_open);
-        if is_whole && let Some(reply_key) = reply_key {
-            let Some(reply) = self.replies.get_mut(&reply_key) else { return };
-            if message.len() > CHUNK {
-                reply.long(status, message.len());
-                self.withdraw_stream(key);
-                let id = waiting.client_id.clone();
-                self.change_stream(key, |stream| stream.answer_whole(now, owned(message), id));
-                self.report_reply(reply_key);
-                return self.bound_unread(now);
+    /// Sends an answer to its stream, which was taken out: as a whole response if nothing was sent before, else as an event.
+    fn deliver_answer(&mut self, now: Instant, call: &Call, mut stream: Stream, answer: Answer) {
+        let Answer { message, status, headers, is_no_session } = answer;
+        let (key, is_last) = (call.stream, stream.calls.is_empty());
+        let carrier = stream.reply.and_then(|key| Some((key, self.replies.get_mut(&key)?)));
+        if let Some((reply_key, reply)) = carrier {
+            if is_no_session {
+                reply.remove_header(&SESSION);
             }
-            reply.message(status, owned(message));
-            self.forget_stream(key);
-            return self.report_reply(reply_key);
+            if reply.is_open() {
+                headers.into_iter().for_each(|(name, value)| reply.add_header(name, value));
+                if is_last && !stream.has_begun {
+                    let place = stream.place;
+                    stream.leave_session();
+                    reply.report(reply_key, &mut self.events);
+                    if message.len() > CHUNK {
+                        reply.long(status, message.len());
+                        if let Some(place) = place
+                            && let Some(session) = self.sessions.get_mut(&place.session)
+                        {
+                            session.streams.remove(&place.number);
+                        }
+                        self.streams.insert(key, stream);
+                        let id = call.client_id.clone();
+                        self.change_stream(key, |stream| stream.answer_whole(now, owned(message), id));
+                        return self.bound_unread(now);
+                    }
+                    reply.number = place.map(|place| place.number);
+                    return reply.message(status, owned(message));
+                }
+            }
         }
+        if let Some(session) = stream.session().and_then(|session| self.sessions.get_mut(&session)) {
+            session.idle_since = now;
+        }
+        let is_lost = stream.reply.is_none() && !stream.has_begun;
+        self.streams.insert(key, stream);
         // A client that left before it knew of the stream cannot ask for it.
-        if reply_key.is_none() && !stream.has_begun {
+        if is_lost {
             if is_last {
                 self.forget_stream(key);
             }
@@ -274,14 +292,14 @@ impl HttpServer {
         if is_last {
             self.note_ended(now, key);
         }
-        if let Some((token, _)) = &waiting.token {
+        if let Some((token, _)) = &call.token {
             self.change_stream(key, |stream| stream.withdraw_progress(token));
         }
-        self.push(now, key, &message, Part::Answer(waiting.client_id.clone()));
+        self.push(now, key, &message, Part::Answer(call.client_id.clone()));
     }
 
     fn handle_said(&mut self, now: Instant, link_key: LinkKey, message: &[u8], notification: &Notification<'_>) {
-        let Some(link) = self.links.get(&link_key) else { return };
+        let Some(link) = self.links.get(&link_key).filter(|link| !link.is_closed) else { return };
         let (method, params) = (&*notification.method, notification.params.raw);
         let serves = link.serves;
         let dialect = self.dialect(serves);
@@ -291,16 +309,11 @@ impl HttpServer {
             && let Some(token) = RequestId::from_json(raw)
         {
             // Without a request it is late, or nobody's.
-            let Some(stream) = link.tokens.get(&token).copied() else { return };
-            let asked = self.streams.get(&stream).and_then(|stream| {
-                let waiting = stream.waiting.iter().filter_map(|waiting| waiting.token.as_ref());
-                waiting.into_iter().find(|(known, _)| *known == token).map(|(_, asked)| asked.clone())
-            });
-            let edits = match (asked, frame::span_of(message, raw)) {
-                (Some(asked), Some(span)) if asked != raw => vec![(span, asked.to_vec())],
-                _ => Vec::new(),
-            };
-            self.note_proof(now, stream, None);
+            let call = link.calls.by_token(&token).and_then(|key| link.calls.get(key));
+            let Some(Call { stream, token: Some((_, asked)), .. }) = call else { return };
+            let span = if *asked == raw { None } else { frame::span_of(message, raw) };
+            let (stream, edits) = (*stream, span.map(|span| (span, asked.to_vec())).into_iter().collect());
+            self.note_proof(now, link_key, stream, None);
             return self.push(now, stream, &splice(message, edits), Part::Progress(token));
         }
         let joined = Some(&mcp::LATEST_STATELESS).filter(|_| serves == LinkUse::Sessions && self.joins_eras());
@@ -317,8 +330,7 @@ impl HttpServer {
             LinkUse::Stateless => {}
         }
         // It belongs to some request, and only one that is alone can be told. A subscription names itself.
-        let alone = link.requests.values().next().filter(|_| link.requests.len() == 1);
-        match alone.and_then(|key| self.streams.get(key).filter(|stream| !stream.listens()).map(|_| *key)) {
+        match link.calls.only().filter(|call| call.asks != Asks::Subscription).map(|call| call.stream) {
             Some(only) => self.push(now, only, message, Part::Other),
             None => self.report(HttpServerEvent::Dropped { link: link_key, method: method.into() }),
         }
@@ -336,22 +348,23 @@ impl HttpServer {
         ends: bool,
     ) {
         let id = RequestId::from_json(raw);
-        let requests = self.links.get(&link).map(|link| &link.requests);
-        let found = id.as_ref().and_then(|id| requests?.get(id).copied());
+        let calls = self.links.get(&link).map(|link| &link.calls);
+        let found = calls.zip(id.as_ref()).and_then(|(calls, id)| calls.get(calls.by_id(id)?));
         // Without a request it is late, or nobody's.
-        let (Some(id), Some(key)) = (id, found) else { return };
-        let Some(stream) = self.streams.get(&key).filter(|stream| stream.listens()) else {
+        let (Some(id), Some(call)) = (id, found) else { return };
+        if call.asks != Asks::Subscription {
             // MCP-M01
             return self.report(HttpServerEvent::Dropped { link, method: method.into() });
-        };
+        }
         if ends {
             return self.handle_settled(now, link, &id);
         }
+        let Some(stream) = self.streams.get(&call.stream) else { return };
         if !self.may_hear(stream, json::member(message, "params")) {
             return;
         }
-        let client_id = stream.waiting.first().map(|waiting| text(&waiting.client_id));
-        let edits = frame::span_of(message, raw).zip(client_id).into_iter().collect();
+        let (key, client_id) = (call.stream, text(&call.client_id));
+        let edits = frame::span_of(message, raw).map(|span| (span, client_id)).into_iter().collect();
         self.push(now, key, &splice(message, edits), Part::Other);
     }
 
@@ -406,41 +419,23 @@ impl HttpServer {
         self.report_reply(reply_key);
     }
 
-    /// Removes a request from its link, and returns its stream and what that knew of it.
-    pub(crate) fn remove_request(
-        &mut self,
-        now: Instant,
-        link: LinkKey,
-        id: &RequestId,
-    ) -> Option<(StreamKey, Waiting)> {
+    /// Takes a request out, for which its stream waits no more.
+    pub(crate) fn take_call(&mut self, now: Instant, link: LinkKey, key: CallKey) -> Option<Call> {
         let link = self.links.get_mut(&link)?;
-        let stream_key = link.requests.remove(id)?;
+        let call = link.calls.take(key)?;
         link.idle_since = now;
-        let stream = self.streams.get_mut(&stream_key)?;
-        let place = stream.waiting.iter().position(|waiting| waiting.link_id == *id)?;
-        let waiting = stream.waiting.swap_remove(place);
-        if let Some((token, _)) = &waiting.token {
-            link.tokens.remove(token);
-        }
+        let stream = self.streams.get_mut(&call.stream)?;
+        stream.calls.swap_remove(stream.calls.iter().position(|own| *own == key)?);
         if let Some(session) = stream.session().and_then(|session| self.sessions.get_mut(&session)) {
             session.idle_since = now;
-            if waiting.client_id != *id {
-                session.renamed.remove(&waiting.client_id, id);
-            }
         }
-        Some((stream_key, waiting))
+        Some(call)
     }
 
     /// Closes a stream whose client has gone for good: its requests are cancelled (MCP-H03).
     pub(crate) fn close_stream(&mut self, now: Instant, key: StreamKey) {
         let Some(stream) = self.streams.get(&key) else { return };
-        let link = stream.link;
-        let ids: Vec<RequestId> = stream.waiting.iter().map(|waiting| waiting.link_id.clone()).collect();
-        for id in ids {
-            if let Some((_, waiting)) = self.remove_request(now, link, &id) {
-                self.retract(link, waiting);
-            }
-        }
+        self.retract(now, stream.link, stream.calls.clone());
         if let Some(stream) = self.streams.get_mut(&key) {
             stream.ended.get_or_insert(now);
         }
@@ -463,6 +458,16 @@ impl HttpServer {
             session.listening.retain(|listening| *listening != key);
         }
     }
+}
+
+/// An answer as its client is to have it.
+struct Answer {
+    message: Vec<u8>,
+    /// The status and headers with which it is sent as a whole.
+    status: StatusCode,
+    headers: Vec<(HeaderName, HeaderValue)>,
+    /// It refuses a handshake: there is no session.
+    is_no_session: bool,
 }
 
 /// The status with which an answer in a session is sent as a whole: only a refused handshake of a server without sessions

@@ -8,7 +8,6 @@ use rescind_proto::{
     dialect::{Dialect, mcp, negotiation::Negotiation},
     error_code,
     framing::Framing,
-    id::RequestId,
     side::{Side, Sides},
     time::Instant,
 };
@@ -16,8 +15,8 @@ use rescind_proto::{
 use super::{
     HttpServer, LinkInput, LinkKey, ReplyKey, SessionKey, Sessions, StreamKey,
     door::{Head, Holder, Owner, Refusal, not_allowed},
-    link::{Link, LinkUse},
-    renamed::{Known, Renamed},
+    keyed::Keyed,
+    link::LinkUse,
     stream::{Place, Stream},
 };
 use crate::sse;
@@ -46,14 +45,12 @@ pub(crate) struct Session {
     pub(crate) link: LinkKey,
     pub(crate) negotiation: Negotiation,
     /// Its streams by number, the ended ones that can be fetched included.
-    pub(crate) streams: BTreeMap<u64, StreamKey>,
+    pub(crate) streams: Keyed<BTreeMap<u64, StreamKey>>,
     next_stream: u64,
     /// Those of its streams that have ended and can be fetched, oldest first.
     pub(crate) ended: VecDeque<StreamKey>,
     /// Streams of a GET, oldest first.
     pub(crate) listening: Vec<StreamKey>,
-    /// Requests whose id the program does not know.
-    pub(crate) renamed: Renamed,
     /// Addresses of the resources that its client has subscribed to, where its program is shared.
     pub(crate) subscriptions: BTreeSet<Box<str>>,
     /// HTTP requests of its that are being answered.
@@ -75,7 +72,6 @@ impl Session {
         link: LinkKey,
         params: Option<&[u8]>,
         now: Instant,
-        seed: u64,
     ) -> Self {
         let mut negotiation = Negotiation::new(Sides { client: None, server: None });
         negotiation.saw_initialize(Framing::Line, params);
@@ -85,11 +81,10 @@ impl Session {
             holder,
             link,
             negotiation,
-            streams: BTreeMap::new(),
+            streams: Keyed::default(),
             ended: VecDeque::new(),
             next_stream: HANDSHAKE_STREAM,
             listening: Vec::new(),
-            renamed: Renamed::new(seed),
             subscriptions: BTreeSet::new(),
             replies: 0,
             kept: 0,
@@ -105,23 +100,14 @@ impl Session {
         if agreed.http.is_some() && !agreed.stateless { agreed } else { &mcp::LATEST_LEGACY }
     }
 
-    /// Gives a stream its number.
-    fn number(&mut self, stream: StreamKey) -> u64 {
+    /// A stream of the session, of this key, which is to be kept.
+    pub(crate) fn new_stream(&mut self, session: SessionKey, key: StreamKey) -> Stream {
         let number = self.next_stream;
         self.next_stream += 1;
-        self.streams.insert(number, stream);
-        number
-    }
-
-    /// The id that the program knows for a request that the client calls `id`; `None` if it has none in flight, or
-    /// several, so that none can be meant (D7).
-    pub(crate) fn id_of(&self, id: &RequestId, link: &Link, is_of: impl Fn(StreamKey) -> bool) -> Option<RequestId> {
-        let plain = link.requests.get(id).is_some_and(|stream| is_of(*stream));
-        match (plain, self.renamed.of(id)) {
-            (true, Known::None) => Some(id.clone()),
-            (false, Known::Only(only)) => Some(only.clone()),
-            (false, Known::None) | (true, Known::Only(_)) | (_, Known::Several) => None,
-        }
+        self.streams.insert(number, key);
+        let mut stream = Stream::new(self.link, self.dialect(), self.owner.clone(), Some(Place { session, number }));
+        stream.holder = self.holder.clone();
+        stream
     }
 
     /// Bytes of memory that its subscriptions take.
@@ -137,7 +123,6 @@ impl Session {
             + self.subscribed()
             + streams
             + self.ended.capacity() * size_of::<StreamKey>()
-            + self.renamed.held()
     }
 
     /// Feeds what decides its future into a hasher, but for its link and which streams are ended or listen.
@@ -224,11 +209,7 @@ impl HttpServer {
     /// A stream of a session, which is to be kept.
     pub(crate) fn new_stream(&mut self, session_key: SessionKey) -> Option<(StreamKey, Stream)> {
         let key = StreamKey(self.allocate_key());
-        let session = self.sessions.get_mut(&session_key)?;
-        let place = Place { session: session_key, number: session.number(key) };
-        let mut stream = Stream::new(session.link, session.dialect(), session.owner.clone(), Some(place));
-        stream.holder = session.holder.clone();
-        Some((key, stream))
+        Some((key, self.sessions.get_mut(&session_key)?.new_stream(session_key, key)))
     }
 
     /// Lets a response carry a stream.
@@ -324,14 +305,14 @@ impl HttpServer {
     pub(crate) fn forget_session(&mut self, now: Instant, key: SessionKey) {
         let Some(session) = self.sessions.remove(&key) else { return };
         self.session_ids.remove(&session.id);
-        session.streams.into_values().for_each(|stream| self.end_stream(now, stream));
+        session.streams.0.into_values().for_each(|stream| self.end_stream(now, stream));
     }
 
     /// Says nothing more on a stream, whose link or session has ended.
     fn end_stream(&mut self, now: Instant, key: StreamKey) {
         let stream = self.change_stream(key, |stream| {
             stream.ended.get_or_insert(now);
-            stream.waiting.clear();
+            stream.calls.clear();
             stream.leave_session();
         });
         let Some(stream) = stream else { return };

@@ -10,11 +10,14 @@ use rescind_proto::{
 };
 
 use super::{
-    HttpServer, LinkInput, ReplyKey, StreamKey,
+    HttpServer, LinkInput, ReplyKey, StreamKey, allocate_key,
     door::{Asker, Head, Holder, Refusal},
+    opening::Opening,
     passed_status::Unauthorized,
     posted::{Meta, Posted, check_look_alikes, line, unreadable},
     programs::{Era, Held, Question},
+    receive::check_room,
+    reply::Reply,
     stream::Stream,
 };
 use crate::mirror::{NAMED, tools::Tools};
@@ -38,7 +41,7 @@ impl HttpServer {
     pub(crate) fn handle_stateless(
         &mut self,
         now: Instant,
-        reply: ReplyKey,
+        reply: (ReplyKey, &mut Reply),
         head: &Head<'_>,
         posted: &Posted<'_>,
         dialect: &'static Dialect,
@@ -69,33 +72,31 @@ impl HttpServer {
     fn pass_stateless(
         &mut self,
         now: Instant,
-        reply: ReplyKey,
+        (key, reply): (ReplyKey, &mut Reply),
         posted: &Posted<'_>,
         dialect: &'static Dialect,
     ) -> Result<(), Refusal> {
         match &posted.frame {
-            Frame::Request(request) => return self.open_stateless(now, reply, posted, request, dialect),
+            Frame::Request(request) => return self.open_stateless(now, (key, reply), posted, request, dialect),
             // What is not passed on is a cancel, or of no use to a program. A cancel names a request by an id that others may
             // have, too: here closing the stream cancels (MCP-H05).
             Frame::Notification(notification) if !self.passes_notification(&notification.method) => {}
             Frame::Notification(notification) => {
-                let link = self.stateless_link(now, posted.asker, &self.holder_of(reply))?;
+                let link = self.stateless_link(now, posted.asker, &reply.holder)?;
                 self.check_room(now, link, 0)?;
-                let edits = self.unmark_state(posted.body, notification.params.raw).into_iter().collect();
+                let edits = self.unmarked(posted.body, notification.params.raw);
                 self.push_input(link, LinkInput::Message(line(posted.body, edits)));
             }
             Frame::Response(_) | Frame::Batch(_) => {}
         }
-        if let Some(reply) = self.replies.get_mut(&reply) {
-            reply.empty(StatusCode::ACCEPTED);
-        }
+        reply.empty(StatusCode::ACCEPTED);
         Ok(())
     }
 
     fn open_stateless(
         &mut self,
         now: Instant,
-        reply: ReplyKey,
+        (key, reply): (ReplyKey, &mut Reply),
         posted: &Posted<'_>,
         request: &Request<'_>,
         dialect: &'static Dialect,
@@ -103,14 +104,22 @@ impl HttpServer {
         if self.is_draining {
             return Err(self.overloaded("no further request is taken now").of(&request.id));
         }
-        let link = self
-            .stateless_link(now, posted.asker, &self.holder_of(reply))
-            .map_err(|refusal| refusal.of(&request.id))?;
-        self.check_room(now, link, 1).map_err(|refusal| refusal.of(&request.id))?;
-        let stream = StreamKey(self.allocate_key());
-        self.insert_stream(now, reply, stream, Stream::new(link, dialect, posted.asker.owner.clone(), None));
-        self.open_of_owner((link, stream), posted.body, request, &posted.meta);
-        self.give_own_answers(now);
+        let Posted { asker, body, meta, .. } = posted;
+        let link_key = self.stateless_link(now, asker, &reply.holder).map_err(|refusal| refusal.of(&request.id))?;
+        let edits = self.unmarked(body, request.params.raw);
+        let here = self.here(asker, request);
+        let Some(link) = self.links.get_mut(&link_key) else { return Ok(()) };
+        check_room(&self.config, &self.starts, now, (link_key, link), 1).map_err(|refusal| refusal.of(&request.id))?;
+        let stream_key = StreamKey(allocate_key(&mut self.next_key));
+        let mut stream = Stream::new(link_key, dialect, asker.owner.clone(), None);
+        stream.answer_by(stream_key, key, reply);
+        let is_proved = !self.config.passes_credentials() || link.is_proved;
+        if is_proved { &mut self.timers.undecided } else { &mut self.timers.unproved }.arm(now, stream_key);
+        let opening = Opening { stream_key, stream: &mut stream, body, request, meta, edits };
+        let answer = opening.open(link, Some(reply), self.config.parts_people(), here);
+        link.report(link_key, &mut self.events);
+        self.own_answers.extend(answer.map(|answer| (link_key, answer)));
+        self.streams.insert(stream_key, stream);
         Ok(())
     }
 
@@ -118,7 +127,7 @@ impl HttpServer {
     fn hold(
         &mut self,
         now: Instant,
-        reply: ReplyKey,
+        (key, reply): (ReplyKey, &mut Reply),
         asker: &Asker,
         body: &[u8],
         dialect: &'static Dialect,
@@ -127,7 +136,7 @@ impl HttpServer {
             return Err(self.overloaded("no further request is taken now"));
         }
         if let Era::Unknown = self.shared.era {
-            self.ask_era(now, asker, &self.holder_of(reply))?;
+            self.ask_era(now, asker, &reply.holder)?;
         }
         if let Some(question) = self.shared.question() {
             self.starts.check(now, question.link)?;
@@ -137,7 +146,7 @@ impl HttpServer {
             return Err(self.overloaded("the server has not said yet which revision it speaks"));
         }
         if let Era::Asked(question) = &mut self.shared.era {
-            question.held.push(Held { reply, asker: asker.clone(), body: body.to_vec().into(), dialect });
+            question.held.push(Held { reply: key, asker: asker.clone(), body: body.to_vec().into(), dialect });
         }
         Ok(())
     }
@@ -162,13 +171,13 @@ impl HttpServer {
         let era = if is_modern { Era::Modern } else { Era::Legacy };
         let Era::Asked(question) = core::mem::replace(&mut self.shared.era, era) else { return };
         for held in question.held {
-            self.go_on(held.reply, |server| {
+            self.go_on(now, held.reply, |server, reply| {
                 if !is_modern {
                     return Err(no_stateless());
                 }
                 let frame = frame::parse(&held.body).map_err(|malformed| unreadable(&held.body, &malformed))?;
                 let posted = Posted { asker: &held.asker, body: &held.body, meta: Meta::of(&frame), frame };
-                server.pass_stateless(now, held.reply, &posted, held.dialect)
+                server.pass_stateless(now, reply, &posted, held.dialect)
             });
         }
         if !is_modern {
@@ -194,9 +203,9 @@ impl HttpServer {
         let Era::Asked(question) = core::mem::replace(&mut self.shared.era, Era::Unknown) else { return };
         let asked = self.links.get(&question.link).and_then(|link| link.credentials.clone());
         for held in question.held {
-            self.go_on(held.reply, |server| {
+            self.go_on(now, held.reply, |server, reply| {
                 if held.asker.credentials != asked {
-                    return server.hold(now, held.reply, &held.asker, &held.body, held.dialect);
+                    return server.hold(now, reply, &held.asker, &held.body, held.dialect);
                 }
                 let refusal = unauthorized.refusal();
                 Err(match frame::parse(&held.body) {
@@ -208,16 +217,26 @@ impl HttpServer {
     }
 
     /// Goes on with a request that was held.
-    fn go_on(&mut self, reply: ReplyKey, how: impl FnOnce(&mut Self) -> Result<(), Refusal>) {
+    fn go_on(
+        &mut self,
+        now: Instant,
+        key: ReplyKey,
+        how: impl FnOnce(&mut Self, (ReplyKey, &mut Reply)) -> Result<(), Refusal>,
+    ) {
         // Its client may have gone meanwhile.
-        if !self.replies.contains_key(&reply) {
-            return;
-        }
-        let done = if self.is_draining { Err(self.overloaded("no further request is taken now")) } else { how(self) };
+        let Some(mut reply) = self.replies.remove(&key) else { return };
+        let is_late = self.is_draining;
+        let done = if is_late {
+            Err(self.overloaded("no further request is taken now"))
+        } else {
+            how(self, (key, &mut reply))
+        };
         if let Err(refusal) = done {
-            self.refuse(reply, refusal);
+            reply.refuse(refusal);
         }
-        self.report_reply(reply);
+        reply.report(key, &mut self.events);
+        self.replies.insert(key, reply);
+        self.give_own_answers(now);
     }
 }
 

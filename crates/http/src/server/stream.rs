@@ -10,9 +10,10 @@ use bytes::{Bytes, BytesMut};
 use rescind_proto::{dialect::Dialect, error_code, id::RequestId, message, time::Instant};
 
 use super::{
-    LinkKey, ReplyKey, SessionKey,
+    LinkKey, ReplyKey, SessionKey, StreamKey,
+    calls::CallKey,
     door::{Holder, Owner},
-    link::InputNumber,
+    reply::Reply,
 };
 use crate::sse;
 
@@ -33,7 +34,7 @@ pub(crate) struct Stream {
     /// Where it stands in its session; `None` where nothing can be resumed.
     pub(crate) place: Option<Place>,
     /// The requests whose answers it waits for. A stream of a GET has none.
-    pub(crate) waiting: Vec<Waiting>,
+    pub(crate) calls: Vec<CallKey>,
     /// Its first event was made: the client may know it, and come back.
     pub(crate) has_begun: bool,
     /// Since when nothing more is said on it.
@@ -67,33 +68,6 @@ pub(crate) struct Place {
     pub(crate) session: SessionKey,
     /// Which the ids of its events have.
     pub(crate) number: u64,
-}
-
-/// A request whose answer a stream waits for.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Waiting {
-    /// As its client knows it.
-    pub(crate) client_id: RequestId,
-    /// As the link knows it.
-    pub(crate) link_id: RequestId,
-    /// Its progress token, as the link knows it, and as JSON of its client.
-    pub(crate) token: Option<(RequestId, Bytes)>,
-    /// It is a subscription, which the server may end (MCP-M02).
-    pub(crate) listens: bool,
-    /// It asks for the list of tools.
-    pub(crate) lists_tools: bool,
-    /// It asks for the list of tasks.
-    pub(crate) lists_tasks: bool,
-    /// Its place among what the program is to take; `None` if it is not to see it, or must (MCP-C03).
-    pub(crate) input: Option<InputNumber>,
-}
-
-impl Waiting {
-    fn held(&self) -> usize {
-        let ids = self.client_id.heap_bytes() + self.link_id.heap_bytes();
-        let token = self.token.as_ref().map_or(0, |(known, asked)| known.heap_bytes() + asked.len());
-        size_of::<Self>() + ids + token
-    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -136,7 +110,7 @@ impl Stream {
             holder: Holder::Anyone,
             reply: None,
             place,
-            waiting: Vec::new(),
+            calls: Vec::new(),
             has_begun: false,
             ended: None,
             is_final: false,
@@ -151,6 +125,12 @@ impl Stream {
             gone_answers: Vec::new(),
             gone_other: 0,
         }
+    }
+
+    /// Has it, of this key, begin with the response that is to carry it.
+    pub(crate) fn answer_by(&mut self, key: StreamKey, reply_key: ReplyKey, reply: &mut Reply) {
+        (self.reply, reply.stream) = (Some(reply_key), Some(key));
+        self.holder = reply.holder.clone();
     }
 
     /// Whether a client that was away may come back to it.
@@ -175,11 +155,6 @@ impl Stream {
         (self.place, self.kept) = (None, self.unsent);
     }
 
-    /// Whether it is that of a subscription.
-    pub(crate) fn listens(&self) -> bool {
-        self.waiting.iter().any(|waiting| waiting.listens)
-    }
-
     pub(crate) const fn unsent(&self) -> usize {
         self.unsent
     }
@@ -201,18 +176,18 @@ impl Stream {
 
     /// Bytes of memory that it holds.
     pub(crate) fn held(&self) -> usize {
-        let waiting: usize = self.waiting.iter().map(Waiting::held).sum();
+        let calls = self.calls.capacity() * size_of::<CallKey>();
         let places = self.events.capacity() - self.events.len();
         let owner = self.owner.as_ref().map_or(0, |owner| owner.name().len());
-        size_of::<Self>() + owner + self.kept + places * size_of::<StreamEvent>() + waiting
+        size_of::<Self>() + owner + self.kept + places * size_of::<StreamEvent>() + calls
     }
 
-    /// Feeds what decides its future into a hasher, but for its link, its session and its response.
+    /// Feeds what decides its future into a hasher, but for its link, its requests, its session and its response.
     pub(crate) fn hash_state(&self, now: Instant, state: &mut impl Hasher) {
         (&self.holder, self.begun).hash(state);
         (self.dialect.name, &self.owner, self.number(), self.has_begun, self.is_final, self.has_answered).hash(state);
         (self.ended.map(|ended| now.since(ended)), self.sent, self.next).hash(state);
-        (self.gone, &self.gone_answers, self.gone_other, &self.waiting, &self.events).hash(state);
+        (self.gone, &self.gone_answers, self.gone_other, &self.events).hash(state);
     }
 
     /// Panics if what it counts is not what it has.
@@ -224,7 +199,7 @@ impl Stream {
         let next = self.events.get(self.sent).map_or(1, |event| event.bytes.len());
         assert!(self.begun < next, "a stream has handed out more of an event than there is");
         assert!(self.events.iter().is_sorted_by_key(|event| event.number), "the events of a stream are in order");
-        assert!(self.ended.is_none() || self.waiting.is_empty(), "a stream that has ended waits for an answer");
+        assert!(self.ended.is_none() || self.calls.is_empty(), "a stream that has ended waits for an answer");
     }
 
     /// Whether all of it was handed out, and nothing more will be.

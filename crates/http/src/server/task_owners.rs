@@ -11,17 +11,16 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use rescind_proto::{
     dialect::mcp,
-    error_code,
     frame::{self, Notification, Request},
-    json, message,
+    json,
 };
 
 use super::{
-    HttpServer, LinkKey, SessionKey, Sessions, StreamKey,
+    HttpServer, SessionKey, Sessions,
     door::Owner,
     door::strict::{Ambiguous, elements, only, only_text, text},
     look_alike::RELATED,
-    posted::{Edit, Meta},
+    posted::Edit,
     stream::Stream,
 };
 
@@ -81,6 +80,15 @@ impl TaskOwners {
         self.owners.get(id).is_some_and(|known| owner().as_ref() == Some(known))
     }
 
+    /// Whether a request is about no task in particular, or about one of its own owner.
+    pub(crate) fn may_ask(&self, owner: Option<&Owner>, request: &Request<'_>) -> bool {
+        if !request.method.starts_with("tasks/") || request.method == LIST {
+            return true;
+        }
+        let params = request.params.raw;
+        params.and_then(|params| only_text(params, "taskId")).is_some_and(|id| self.is_of(&id, owner))
+    }
+
     /// Bytes of memory that it holds.
     pub(crate) fn held(&self) -> usize {
         let texts: usize = self.tasks.iter().map(|(id, owner)| id.len() + owner.name().len()).sum();
@@ -99,43 +107,13 @@ impl HttpServer {
         self.config.access.has_owners() && matches!(self.config.sessions, Sessions::SharedLink)
     }
 
-    /// Passes a request on to a program that may serve several owners, unless it is about another's task: that is answered
-    /// as one that does not exist (TASK-07).
-    ///
-    /// Its answer is given with [`give_own_answers`](Self::give_own_answers).
-    pub(crate) fn open_of_owner(
-        &mut self,
-        (link, stream): (LinkKey, StreamKey),
-        body: &[u8],
-        request: &Request<'_>,
-        meta: &Meta<'_>,
-    ) {
-        if !self.serves_owners_together() || self.may_ask(stream, request) {
-            return self.open_request(link, stream, body, request, meta);
-        }
-        let Some((id, _)) = self.enter_request(link, stream, body, request, meta) else { return };
-        let mut answer = Vec::new();
-        message::error(Some(&id), error_code::INVALID_PARAMS, "unknown task", None, &mut answer);
-        self.own_answers.push((link, answer));
-    }
-
-    /// Whether a request is about no task in particular, or about one of its own owner.
-    fn may_ask(&self, stream: StreamKey, request: &Request<'_>) -> bool {
-        if !request.method.starts_with("tasks/") || request.method == LIST {
-            return true;
-        }
-        let owner = self.streams.get(&stream).and_then(|stream| stream.owner.as_ref());
-        let params = request.params.raw;
-        params.and_then(|params| only_text(params, "taskId")).is_some_and(|id| self.task_owners.is_of(&id, owner))
-    }
-
     /// Notes the task whose handle a result may be, and whose it is.
-    pub(crate) fn note_task(&mut self, stream: StreamKey, result: &[u8]) {
+    pub(crate) fn note_task(&mut self, owner: Option<&Owner>, result: &[u8]) {
         let has_owners = self.serves_owners_together();
         if !has_owners && self.config.pool_member.is_none() {
             return;
         }
-        let owner = self.streams.get(&stream).and_then(|stream| stream.owner.as_ref()).filter(|_| has_owners);
+        let owner = owner.filter(|_| has_owners);
         // A program may give tasks of either dialect, whichever it greets in.
         let forms = [&mcp::LATEST_LEGACY, &mcp::LATEST_STATELESS].into_iter().filter_map(|dialect| dialect.tasks);
         for id in forms.filter_map(|form| form.handle(result)).filter_map(json::text) {
@@ -145,11 +123,10 @@ impl HttpServer {
     }
 
     /// What of a list of tasks is left out, since it is not the owner's. A page may become short; its cursor stays.
-    pub(crate) fn own_tasks(&self, stream: StreamKey, message: &[u8], result: &[u8]) -> Vec<Edit> {
+    pub(crate) fn own_tasks(&self, owner: Option<&Owner>, message: &[u8], result: &[u8]) -> Vec<Edit> {
         if !self.serves_owners_together() {
             return Vec::new();
         }
-        let owner = self.streams.get(&stream).and_then(|stream| stream.owner.as_ref());
         let is_own = |task: &&[u8]| only_text(task, "taskId").is_some_and(|id| self.task_owners.is_of(&id, owner));
         let (span, own) = match only(result, "tasks") {
             Ok(None) => return Vec::new(),

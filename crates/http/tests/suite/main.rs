@@ -18,6 +18,8 @@ mod ids;
 mod issuer;
 mod joined;
 mod look_alikes;
+#[cfg(debug_assertions)]
+mod look_ups;
 mod modern;
 mod owner;
 mod places;

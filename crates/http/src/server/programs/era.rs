@@ -8,6 +8,7 @@ use rescind_proto::{dialect::Dialect, id::RequestId};
 use crate::server::{
     config::{HttpServerConfig, Stateless},
     door::Asker,
+    keyed::Keyed,
     keys::{LinkKey, ReplyKey},
 };
 
@@ -15,7 +16,7 @@ use crate::server::{
 #[derive(Clone, Debug)]
 pub(crate) struct Shared {
     /// A link for each asker; one for all where askers are not distinguished.
-    pub(crate) links: HashMap<Asker, LinkKey, FixedState>,
+    pub(crate) links: Keyed<HashMap<Asker, LinkKey, FixedState>>,
     pub(crate) era: Era,
 }
 
@@ -43,7 +44,7 @@ pub(crate) struct Question {
 impl Shared {
     pub(crate) fn new(config: &HttpServerConfig) -> Self {
         Self {
-            links: HashMap::with_hasher(FixedState::with_seed(config.seed)),
+            links: Keyed(HashMap::with_hasher(FixedState::with_seed(config.seed))),
             era: match config.stateless {
                 Stateless::Served | Stateless::Joined => Era::Modern,
                 Stateless::Refused => Era::Legacy,
