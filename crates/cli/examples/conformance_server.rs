@@ -339,7 +339,11 @@ async fn listen(Params(params): Params<Value>, cx: Context) -> Result<Value, Err
 /// A method of sessions, which 2026-07-28 has no longer.
 fn in_sessions(builder: Builder, method: &'static str) -> Builder {
     builder.on_request(method, move |cx: Context| async move {
-        if Revision::of(cx.dialect()).is_stateless() { Err(ErrorObject::method_not_found(method)) } else { Ok(json!({})) }
+        if Revision::of(cx.dialect()).is_stateless() {
+            Err(ErrorObject::method_not_found(method))
+        } else {
+            Ok(json!({}))
+        }
     })
 }
 

@@ -27,6 +27,7 @@
 //!   meanwhile waits as for a program that takes nothing.
 
 mod asked_by;
+mod body;
 mod bounds;
 mod calls;
 mod config;

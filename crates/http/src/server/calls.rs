@@ -16,7 +16,7 @@ use rescind_proto::{dialect::Dialect, id::RequestId};
 use super::{
     SessionKey, StreamKey,
     keyed::{Keyed, note_look_up},
-    link::InputNumber,
+    keys::InputNumber,
 };
 
 /// Ids in the program's eyes that are ours, within a session, count down from here: few clients count so far.
@@ -52,7 +52,7 @@ pub(crate) enum Asks {
 /// How far a request has come on its way to its program.
 ///
 /// ```text
-///  Joining ───────────────────────────────────────────► answered with what the program said to our handshake
+///  Joining ───────────────────────────────────────────► answered with the program's answer to our handshake
 ///  Here ──────────────────────────────────────────────► answered in the same step
 ///  Queued ──┬─ cancelled, and the program took it not ─► withdrawn with its cancel
 ///           └─ cancelled ──► Passed ──────────────────► answered, or settled in silence
@@ -121,7 +121,7 @@ pub(crate) struct Calls {
     table: Table<Call>,
     /// Those whose id their program does not know: another in flight had it, or several clients share the program (D42).
     renamed: Keyed<HashMap<(SessionKey, RequestId), Namesakes, FixedState>>,
-    /// Several clients share the program, whose ids and tokens say nothing (D42).
+    /// Several clients share the program, whose ids and tokens name nothing (D42).
     is_shared: bool,
     next_id: i64,
     tokens_made: u64,

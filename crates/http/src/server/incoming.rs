@@ -1,58 +1,18 @@
 //! Requests whose body is still being read. Their heads have been judged: nothing is read for a client that may not ask.
 
-use core::hash::{Hash, Hasher};
-
 use http::{HeaderName, HeaderValue, StatusCode, header, request::Parts};
 use rescind_proto::{error_code, time::Instant};
 
 use super::{
     HttpServer, ReplyKey,
-    door::{Head, Holder, Refusal, Shares, Verb},
+    body::Body,
+    door::{Head, Refusal, Verb},
     has_body,
-    keyed::Keyed,
     reply::Reply,
 };
 
 /// A body must bring so many bytes, or its end, in each [`body_patience`](super::HttpServerConfig::body_patience).
 pub(crate) const MIN_PROGRESS: usize = 64 << 10;
-
-/// A body that is being read.
-#[derive(Clone, Debug)]
-pub(crate) struct Body {
-    holder: Holder,
-    bytes: Vec<u8>,
-    /// Its length as its head says.
-    declared: Option<usize>,
-    /// What had come when its patience was last looked at.
-    seen: usize,
-}
-
-impl Body {
-    /// Bytes of memory that it holds.
-    pub(crate) const fn held(&self) -> usize {
-        size_of::<Self>() + self.bytes.capacity()
-    }
-
-    /// Feeds what decides its future into a hasher.
-    pub(crate) fn hash_state(&self, state: &mut impl Hasher) {
-        (&self.holder, &self.bytes, self.declared, self.seen).hash(state);
-    }
-
-    /// Counts it no more.
-    pub(crate) fn uncount(&self, key: ReplyKey, shares: &mut Keyed<Shares<ReplyKey>>) {
-        shares.set(&self.holder, key, 0);
-    }
-
-    /// Makes room for so many bytes more: at most twice what is needed, and never more than was declared.
-    fn reserve(&mut self, more: usize) {
-        let needed = self.bytes.len() + more;
-        if needed > self.bytes.capacity() {
-            let doubled = needed.max(2 * self.bytes.capacity());
-            let wanted = self.declared.map_or(doubled, |declared| doubled.min(declared)).max(needed);
-            self.bytes.reserve_exact(wanted - self.bytes.len());
-        }
-    }
-}
 
 impl HttpServer {
     /// Whether the body of this request is to be read. It is not while the keys are awaited that judge its token.

@@ -24,7 +24,6 @@ use super::{
     link::LinkUse,
     opening::{Here, Opening},
     posted::{Meta, line, splice, text},
-    restart::SET_LEVEL,
     session::{HANDSHAKE, Session},
 };
 
@@ -55,6 +54,7 @@ pub(crate) enum Joint {
 pub(crate) const MAX_SUBSCRIBED: usize = 64 << 10;
 
 pub(crate) const SUBSCRIBE: &str = "resources/subscribe";
+pub(crate) const SET_LEVEL: &str = "logging/setLevel";
 const UNSUBSCRIBE: &str = "resources/unsubscribe";
 const UPDATED: &str = "notifications/resources/updated";
 

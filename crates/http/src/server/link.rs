@@ -14,20 +14,12 @@ use super::{
     HttpServerEvent, LinkKey, SessionKey,
     calls::Calls,
     door::{Caller, Credentials},
+    keys::InputNumber,
 };
 use crate::mirror::tools::{TOOL, Tools};
 
 /// Places for what is urgent that a link keeps when there is nothing.
 const SPARE_INPUTS: usize = 8;
-
-/// The place of what waits for a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct InputNumber(u64);
-
-impl Hash for InputNumber {
-    /// Not what decides the machine's future: that is what waits, and in which order.
-    fn hash<H: Hasher>(&self, _state: &mut H) {}
-}
 
 /// What a link is to take in.
 ///
@@ -72,7 +64,7 @@ pub(crate) enum LinkUse {
 }
 
 impl LinkUse {
-    /// Whether several clients share it, whose ids and tokens say nothing (D42).
+    /// Whether several clients share it, whose ids and tokens name nothing (D42).
     pub(crate) const fn is_shared(self) -> bool {
         match self {
             Self::Session(_) => false,
@@ -109,7 +101,7 @@ pub(crate) struct Link {
     pub(crate) is_reported: bool,
     /// Requests in flight.
     pub(crate) calls: Calls,
-    /// Those of the program's tools that want arguments in headers, as the list said that went through here.
+    /// Those of the program's tools that want arguments in headers, by the list that went through here.
     pub(crate) tools: Option<Box<Tools>>,
     /// Nothing more is taken for it.
     pub(crate) is_closed: bool,
@@ -128,7 +120,7 @@ impl Link {
             urgent: VecDeque::new(),
             input: VecDeque::new(),
             withdrawn: 0,
-            next_input: InputNumber(0),
+            next_input: InputNumber::default(),
             input_bytes: 0,
             is_greeting: false,
             is_reported: false,

@@ -1,5 +1,5 @@
-//! How a POSTed request becomes a call: under which id and progress token its program knows it, for which client it is
-//! counted, and what is answered here in place of its program.
+//! How a POSTed request becomes a call: the id and progress token that its program knows it by, the client that it is
+//! counted for, and what is answered here in place of its program.
 
 use bytes::Bytes;
 use rescind_proto::{
@@ -7,14 +7,16 @@ use rescind_proto::{
     frame::{self, Request},
     id::RequestId,
     message,
+    time::Instant,
 };
 
 use super::{
-    LinkInput, SessionKey, StreamKey,
+    HttpServerConfig, LinkInput, LinkKey, SessionKey, StreamKey,
     calls::{Asks, Call, Way},
-    door::{Caller, Holder},
+    door::{Caller, Holder, Refusal},
     link::{Link, LinkUse},
     posted::{Edit, Meta, line, text},
+    programs::Starts,
     reply::Reply,
     session::HANDSHAKE,
     stream::Stream,
@@ -121,7 +123,7 @@ impl Opening<'_> {
         None
     }
 
-    /// Who asks, as its handler is told, and the client that it is counted for.
+    /// Who asks, as its handler sees it, and the client that it is counted for.
     fn caller(&self, link: &Link, reply: Option<&Reply>, parts_people: bool) -> Option<Caller> {
         let caller = reply.and_then(|reply| reply.caller.clone());
         match self.client(link, reply, parts_people) {
@@ -147,4 +149,22 @@ impl Opening<'_> {
             None => self.meta.client_name().map_or(Holder::Anyone, |name| Holder::Name(name.into())),
         }))
     }
+}
+
+/// Checks that a link has room for so many requests more.
+pub(crate) fn check_room(
+    config: &HttpServerConfig,
+    starts: &Starts,
+    now: Instant,
+    (key, link): (LinkKey, &Link),
+    requests: usize,
+) -> Result<(), Refusal> {
+    starts.check(now, key)?;
+    if requests > 0 && link.calls.len() + requests > config.max_in_flight {
+        return Err(Refusal::unavailable(1, "too many requests in flight"));
+    }
+    if link.input_bytes > config.max_input {
+        return Err(Refusal::unavailable(1, "the server takes in nothing now"));
+    }
+    Ok(())
 }

@@ -6,11 +6,10 @@ use rescind_proto::time::Instant;
 
 use super::{
     HttpServer, HttpServerEvent, LinkKey, ReplyKey, SessionKey, Sessions, StreamKey, awaits_fate,
+    body::Body,
     calls::CallKey,
     entrance::Unjudged,
-    has_body,
-    incoming::Body,
-    is_undecided,
+    has_body, is_undecided,
     joint::Joint,
     lane::Lane,
     link::{Link, LinkUse},

@@ -17,16 +17,14 @@ use rescind_proto::{
 };
 
 use super::{
-    HttpServer, HttpServerConfig, LinkInput, LinkKey, PoolMember, ReplyKey, SessionKey, Sessions, StreamKey,
-    allocate_key,
+    HttpServer, LinkInput, LinkKey, PoolMember, ReplyKey, SessionKey, Sessions, StreamKey, allocate_key,
     calls::{Meant, Way},
     door::{Asker, Head, Refusal, SESSION},
     joint,
     keyed::Keyed,
-    link::{Link, LinkUse},
-    opening::{Here, Opening},
+    link::LinkUse,
+    opening::{Here, Opening, check_room},
     posted::{Edit, Meta, Posted, check_look_alikes, check_names, line, text, unreadable},
-    programs::Starts,
     reply::Reply,
     session::{HANDSHAKE, Session},
     stateless,
@@ -476,24 +474,6 @@ fn check_version(head: &Head<'_>) -> Result<(), Refusal> {
     }
     let text = "the MCP-Protocol-Version header names no revision that is known here";
     Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text))
-}
-
-/// Checks that a link has room for so many requests more.
-pub(crate) fn check_room(
-    config: &HttpServerConfig,
-    starts: &Starts,
-    now: Instant,
-    (key, link): (LinkKey, &Link),
-    requests: usize,
-) -> Result<(), Refusal> {
-    starts.check(now, key)?;
-    if requests > 0 && link.calls.len() + requests > config.max_in_flight {
-        return Err(Refusal::unavailable(1, "too many requests in flight"));
-    }
-    if link.input_bytes > config.max_input {
-        return Err(Refusal::unavailable(1, "the server takes in nothing now"));
-    }
-    Ok(())
 }
 
 /// What was done with a notification.

@@ -10,8 +10,8 @@ use rescind_proto::id::RequestId;
 
 use super::{
     HttpServerEvent, LinkKey, ReplyKey, SessionKey, StreamKey,
+    body::Body,
     door::{Caller, Holder, Refusal},
-    incoming::Body,
 };
 use crate::sse;
 

@@ -12,15 +12,13 @@ use rescind_proto::{error_code, frame::Request, json, message, time::Instant};
 use super::{
     HttpServer, HttpServerEvent, LinkKey, SessionKey,
     calls::Way,
-    joint::{Joint, SUBSCRIBE},
+    joint::{Joint, SET_LEVEL, SUBSCRIBE},
     link::LinkUse,
     session::{HANDSHAKE_STREAM, Session},
 };
 
 /// The longest log level that is kept, as JSON.
 const LONGEST_LEVEL: usize = 64;
-
-pub(crate) const SET_LEVEL: &str = "logging/setLevel";
 
 impl HttpServer {
     /// The program that sessions share is gone or of no use, and what waited for it was answered. Sessions go on with

@@ -12,11 +12,10 @@ use rescind_proto::{
 use super::{
     HttpServer, LinkInput, ReplyKey, StreamKey, allocate_key,
     door::{Asker, Head, Holder, Refusal},
-    opening::Opening,
+    opening::{Opening, check_room},
     passed_status::Unauthorized,
     posted::{Meta, Posted, check_look_alikes, line, unreadable},
     programs::{Era, Held, Question},
-    receive::check_room,
     reply::Reply,
     stream::Stream,
 };

@@ -23,20 +23,20 @@ const BRIDGE: &[&str] = &["proto/src/bridge"];
 
 const PARTS: &[Part] = &[
     // Goal: 4,700.
-    Part { name: "HTTP's server", of: &["http/src/server"], without: &[], lines: 6_350 },
+    Part { name: "HTTP's server", of: &["http/src/server"], without: &[], lines: 6_850 },
     // Goal: 3,050.
-    Part { name: "HTTP's client", of: &["http/src/client"], without: &[], lines: 3_650 },
+    Part { name: "HTTP's client", of: &["http/src/client"], without: &[], lines: 3_750 },
     // Goal: 3,150.
-    Part { name: "the bridge", of: BRIDGE, without: &[], lines: 3_710 },
+    Part { name: "the bridge", of: BRIDGE, without: &[], lines: 3_750 },
     // Goal: 13,000.
     Part {
         name: "the engine without the bridge",
         of: &["wire/src", "parts/src", "proto/src"],
         without: BRIDGE,
-        lines: 15_150,
+        lines: 15_250,
     },
     // Goal: less than 81,832.
-    Part { name: "all crates", of: &[""], without: &[], lines: 82_400 },
+    Part { name: "all crates", of: &[""], without: &[], lines: 83_550 },
 ];
 
 /// The most lines of code of each crate.
@@ -45,15 +45,15 @@ const CRATES: &[(&str, usize)] = &[
     ("console", 1_850),
     ("demo", 2_650),
     ("feed", 650),
-    ("http", 12_900),
+    ("http", 13_600),
     ("ledger", 2_100),
     ("operator", 900),
     ("parts", 1_350),
-    ("proto", 14_950),
-    ("rescind", 16_550),
+    ("proto", 15_050),
+    ("rescind", 16_650),
     ("sign-in", 2_200),
     ("tasks", 4_800),
-    ("testkit", 10_500),
+    ("testkit", 10_550),
     ("wire", 2_650),
     ("wrap", 2_150),
 ];
@@ -61,7 +61,7 @@ const CRATES: &[(&str, usize)] = &[
 /// Types with many methods: the crate, the type, and the most methods that it may have in all of its `impl` blocks
 /// together, those of traits aside. The goal is 90 each.
 const METHODS: &[(&str, &str, usize)] =
-    &[("http", "HttpServer", 201), ("http", "HttpClient", 142), ("proto", "Bridge", 152)];
+    &[("http", "HttpServer", 195), ("http", "HttpClient", 142), ("proto", "Bridge", 154)];
 
 #[test]
 fn lines_of_code_stay_within_their_bounds() {
