@@ -190,7 +190,7 @@ struct Owed {
 /// requests that it was given. After each call, in this order, it
 ///
 /// 1. drains [`poll_event`](Self::poll_event): an [`Abort`](HttpClientEvent::Abort) closes the stream of a request, which
-///    may be its cancel;
+///    may be its cancel, and a [`Departed`](HttpClientEvent::Departed) is for whoever has to know what has left (D51);
 /// 2. performs what [`poll_request`](Self::poll_request) gives, each on a connection of its [`lane`](Self::lane);
 /// 3. takes [`poll_message`](Self::poll_message), as the local client reads it;
 /// 4. asks [`poll_timeout`](Self::poll_timeout) anew, and is done once it [is closed](Self::is_closed).

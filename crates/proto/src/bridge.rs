@@ -95,7 +95,8 @@ use tasks_to_modern::TasksToModern;
 /// Its driver is the relay; a program needs it only without one. It hands in whole messages and times, as to a
 /// [`Relay`](crate::relay::Relay), and after each call, in this order:
 ///
-/// 1. passes on what [`poll_said`](Self::poll_said) has for the client, until there is none;
+/// 1. passes on what [`poll_said`](Self::poll_said) has for the client, until there is none, and learns there what has left
+///    ([`Carried::Departed`]);
 /// 2. writes [`pending`](Self::pending) to the server, and calls [`handle_written`](Self::handle_written) after each write
 ///    before anything else;
 /// 3. drops the bridge once it [is done](Self::is_done): from then on bytes pass by;

@@ -89,7 +89,9 @@ use reporting::Reports;
 ///    ([`handle_timeout`](Self::handle_timeout)).
 /// 2. It writes [`pending`](Self::pending) to *both* sides, as far as each takes it. After each write it calls
 ///    [`handle_written`](Self::handle_written) before anything else: until then a request counts as not sent, and a cancel
-///    takes it back.
+///    takes it back. Where what carries the bytes to the server can still take back what it was given
+///    ([`server_departs`](RelayConfig::server_departs)), it hands in what became of that
+///    ([`handle_departure`](Self::handle_departure)), before the answer that followed.
 /// 3. It drains [`poll_event`](Self::poll_event). An event is of the time of the call after which it is polled. Three of
 ///    them ask for something: [`GivenUp`](RelayEvent::GivenUp) to end a side, `TimedOut` and `Stuck` for a person's
 ///    attention.
