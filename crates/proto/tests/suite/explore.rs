@@ -72,7 +72,8 @@ fn no_state_of_tasks_between_two_eras_breaks_a_rule() {
 
 #[test]
 fn every_pair_of_revisions_whose_policies_differ_meets_at_a_bridge() {
-    let policies = |dialect: &Dialect| Dialect { name: "", ..*dialect };
+    // Dialects are the same by their names alone.
+    let policies = |dialect: &Dialect| format!("{:?}", Dialect { name: "", date: None, ..dialect.clone() });
     let revisions = Dialect::ALL.into_iter().filter(|dialect| dialect.family == Family::Mcp);
     let sessions = revisions.filter(|dialect| !dialect.stateless);
     for dialect in sessions {
