@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use rescind_feed::{CancelOrder, Changes, Event, OrderOutcome, Outcome, Request, Side, Snapshot};
+use rescind_feed::{CancelOrder, Changes, Event, OrderOutcome, Outcome, Request, Side, Snapshot, WorkStatus};
 use rescind_operator::{ListingQuery, Shim, ShimError, ShimEvents};
 use tokio::{
     sync::mpsc,
@@ -358,7 +358,8 @@ impl<T: From<Learnt> + Send> SessionCancel<'_, T> {
         let words = |request: &Request| request.cancel.as_ref().map(|cancel| cancel.words.clone());
         let is_news = !one.is_reported
             || words(&one.request) != words(&request)
-            || (follows_others && one.request.state != request.state);
+            || (follows_others && one.request.state != request.state)
+            || (follows_others && WorkStatus::of(&one.request, true) != WorkStatus::of(&request, true));
         one.heard = Instant::now();
         one.is_reported |= request.cancel.is_some();
         one.request = request.clone();

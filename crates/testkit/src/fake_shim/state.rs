@@ -133,6 +133,9 @@ impl Script {
                 let missed = self.kept.iter().filter(|(number, _)| *number > told);
                 missed.for_each(|(number, event)| text.push_str(&written(*number, event)));
             }
+            None if self.ended => {
+                self.kept.back().into_iter().for_each(|(number, event)| text.push_str(&written(*number, event)));
+            }
             None => text.push_str(&written(self.seq, &self.snapshot())),
         }
         (self.seq, text, !self.ended)

@@ -16,8 +16,14 @@ use crate::shim::{
 
 fn two() -> (Service, [Server; 2]) {
     let service = Service::pool(PROGRAM, 2);
-    let servers = [accept(&service), accept(&service)];
+    let servers = in_order([accept(&service), accept(&service)]);
     (service, servers)
+}
+
+/// The servers in the order of their places: they were started in that order, and are ready in any.
+fn in_order(mut servers: [Server; 2]) -> [Server; 2] {
+    servers.sort_by_key(|server| server.puppet.id);
+    servers
 }
 
 /// A call that a server was sent: whose it is, and the id by which the server knows it.
@@ -87,13 +93,13 @@ const TOOL: &str = r#"{"tools":[{"name":"slow","execution":{"taskSupport":"requi
 /// Two processes that make tasks, behind a service with these flags besides.
 fn two_that_make_tasks(flags: &[&str]) -> (Service, [Server; 2]) {
     let service = Service::unasked(PROGRAM, [&["--pool", "2"], flags].concat());
-    let servers = [(); 2].map(|()| {
+    let servers = in_order([(); 2].map(|()| {
         let mut server = service.accept();
         let asked = server.receive();
         server.send(&result(&id_of(&asked), MAKES_TASKS));
         server.receive();
         server
-    });
+    }));
     (service, servers)
 }
 
@@ -235,7 +241,7 @@ fn two_without_sessions() -> (Service, [Server; 2]) {
         server.send(&result(&id_of(&asked), r#"{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}"#));
         server
     });
-    (service, servers)
+    (service, in_order(servers))
 }
 
 /// Whatever it gives as state comes back to it, and to no other, as it was.

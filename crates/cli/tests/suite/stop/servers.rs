@@ -242,7 +242,7 @@ fn every_receipt_is_true_of_the_work_and_comes_in_time() {
         (Mcp, Suspended, "unknown"),
         (Mcp, ShimSuspended, ""),
         (Acp, Polite, "stopped"),
-        (Acp, Deaf, "no answer"),
+        (Acp, Deaf, "still working"),
         (Acp, Working, "finished"),
         (Acp, Crossing, "finished"),
         (Acp, Mute, "no answer"),
