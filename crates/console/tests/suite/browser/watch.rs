@@ -159,9 +159,12 @@ fn a_shim_that_breaks_off_is_found_again() {
         let shim = stage.shim("4711", &["npx", "polite-server"]);
         shim.put([request(1, "tools/call", Some("index"), 0)]);
         row(browser, "4711", "c1", "running");
+        // It is not found again before the page was looked at.
+        shim.freeze();
         shim.break_off();
         browser.until("document.querySelector('.lane.is-over')");
         row(browser, "4711", "c1", "unknown");
+        shim.thaw();
         row(browser, "4711", "c1", "running");
         browser.until("!document.querySelector('.lane.is-over')");
     });
