@@ -179,7 +179,17 @@ impl InContainer {
                 Some(from) if Instant::now() < from => "0",
                 Some(_) => "KILL",
             };
-            if !self.signal_processes(container, user, signal, last)? {
+            let is_any_left = match self.signal_processes(container, user, signal, last) {
+                // It has worked before: engines fail now and then while others ask them, and the next look may not.
+                Err(EndingError::Engine(EngineError::Failed { .. }))
+                    if kill_from.is_some() && Instant::now() < begun + ENDING_LIMIT =>
+                {
+                    std::thread::sleep(ROUND);
+                    continue;
+                }
+                looked => looked?,
+            };
+            if !is_any_left {
                 if !std::mem::take(&mut may_appear) {
                     return Ok(());
                 }
