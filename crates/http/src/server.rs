@@ -27,23 +27,18 @@
 //!   meanwhile waits as for a program that takes nothing.
 
 mod asked_by;
-mod body;
 mod bounds;
 mod calls;
 mod config;
 pub(crate) mod connections;
 mod credentials;
-mod discovery;
 pub(crate) mod door;
 mod entrance;
 mod event;
-mod fate;
-pub(crate) mod incoming;
 mod input;
 mod joint;
 mod keyed;
 mod keys;
-mod lane;
 mod link;
 mod look_alike;
 mod made_tasks;
@@ -55,26 +50,20 @@ mod posted;
 mod programs;
 mod proof;
 mod receive;
-mod reply;
 mod restart;
 mod route;
 mod session;
 mod stateless;
-mod stream;
+pub(crate) mod streams;
 mod task_owners;
 mod timers;
-mod unread;
 mod withdrawal;
 
-use core::num::NonZero;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
-use foldhash::fast::FixedState;
-use hashbrown::HashMap;
-use http::{HeaderName, HeaderValue, Response, StatusCode};
+use http::{Response, StatusCode, request::Parts};
 use rescind_proto::{
-    dialect::Disconnect,
     error_code,
     id::RequestId,
     link::{CancelFate, Connected},
@@ -84,7 +73,6 @@ use rescind_proto::{
 
 pub use asked_by::PoolMember;
 pub use config::{HttpServerConfig, Sessions, Stateless};
-pub use discovery::MAX_PAGE;
 pub use door::{
     Access, Bearers, BearersError, Caller, ClientAddress, ClientConnection, Extension, Hosts, Issuer, IssuerError,
     KeySet, KeySetError, LineFault, LocalAddress, Owner, TokenDigest,
@@ -95,21 +83,20 @@ pub use keyed::look_ups;
 pub use keys::{LinkKey, ReplyKey};
 pub use link::LinkInput;
 pub use placement::{Candidate, Load, place};
-pub use reply::{BodyChunk, ReplyBody};
+pub use streams::{BodyChunk, MAX_PAGE, ReplyBody};
 
-use door::{Asker, Keyring, Refusal, SESSION, Shares};
+use door::{Asker, Keyring, Refusal};
 use entrance::Unjudged;
 use joint::Joint;
 use keyed::Keyed;
 use keys::{SessionKey, StreamKey};
 use link::{Link, LinkUse};
 use made_tasks::MadeTasks;
+use opening::Later;
 use programs::{ModernOnly, Shared, Starts};
-use reply::Reply;
-use session::Session;
-use stream::Stream;
+use streams::{Streams, Upkeep};
 use task_owners::TaskOwners;
-use timers::Timers;
+use timers::{Timer, Timers};
 
 /// The server's side of Streamable HTTP.
 ///
@@ -183,25 +170,15 @@ use timers::Timers;
 #[derive(Clone, Debug)]
 pub struct HttpServer {
     config: HttpServerConfig,
+    /// What clients have open.
+    streams: Streams,
     links: Keyed<BTreeMap<LinkKey, Link>>,
-    /// Sessions that go on.
-    sessions: Keyed<BTreeMap<SessionKey, Session>>,
-    /// The same by the id that their clients know.
-    session_ids: Keyed<HashMap<Box<str>, SessionKey, FixedState>>,
-    streams: Keyed<BTreeMap<StreamKey, Stream>>,
-    replies: Keyed<BTreeMap<ReplyKey, Reply>>,
-    /// What bodies take that are being read.
-    body_shares: Keyed<Shares<ReplyKey>>,
-    /// What the messages of streams take.
-    stream_shares: Keyed<Shares<StreamKey>>,
-    /// Those that wait for a page.
-    pages: BTreeSet<ReplyKey>,
     shared: Shared,
     joint: Joint,
     /// The log level that sessions have asked of the program that they share, as JSON.
     log_level: Option<Bytes>,
-    /// Answers in place of a program; empty between steps.
-    own_answers: Vec<(LinkKey, Vec<u8>)>,
+    /// Empty between steps.
+    later: Vec<Later>,
     /// The owners of the tasks of the program that sessions share.
     task_owners: TaskOwners,
     /// The tasks of these programs, if others serve the same.
@@ -211,12 +188,8 @@ pub struct HttpServer {
     /// Requests that wait for such keys.
     unjudged: Vec<Unjudged>,
     starts: Starts,
-    /// Cancels with a response that waits for their fate, by link and by the id that the program knows.
-    cancels: Keyed<HashMap<(LinkKey, RequestId), ReplyKey, FixedState>>,
     /// What the server speaks, if it has shown that it knows no sessions.
     modern_only: Option<ModernOnly>,
-    events: VecDeque<HttpServerEvent>,
-    next_key: NonZero<u64>,
     /// The id of the next session.
     session_id: Option<Box<str>>,
     /// No new session and no new request is taken.
@@ -229,18 +202,12 @@ impl HttpServer {
     #[must_use]
     pub fn new(config: HttpServerConfig) -> Self {
         Self {
+            streams: Streams::new(&config),
             links: Keyed::default(),
-            sessions: Keyed::default(),
-            session_ids: Keyed(HashMap::with_hasher(FixedState::with_seed(config.seed))),
-            streams: Keyed::default(),
-            replies: Keyed::default(),
-            body_shares: Keyed(Shares::new(config.bodies_bound())),
-            stream_shares: Keyed(Shares::new(config.unread_bound())),
-            pages: BTreeSet::new(),
             shared: Shared::new(&config),
             joint: Joint::Closed,
             log_level: None,
-            own_answers: Vec::new(),
+            later: Vec::new(),
             task_owners: TaskOwners::new(task_owners::MAX_TASKS, config.seed),
             made_tasks: MadeTasks::new(
                 if config.pool_member.is_some() { task_owners::MAX_TASKS } else { 0 },
@@ -249,10 +216,7 @@ impl HttpServer {
             keyring: Keyring::new(),
             unjudged: Vec::new(),
             starts: Starts::default(),
-            cancels: Keyed(HashMap::with_hasher(FixedState::with_seed(config.seed))),
             modern_only: None,
-            events: VecDeque::new(),
-            next_key: NonZero::<u64>::MIN,
             session_id: None,
             is_draining: false,
             timers: Timers::new(&config),
@@ -309,111 +273,87 @@ impl HttpServer {
     #[must_use]
     pub fn census(&self, link: LinkKey) -> Connected {
         let mut census = Connected::default();
-        if self.links.get(&link).is_some_and(|link| link.serves.is_shared()) {
+        let Some(link) = self.links.get(&link) else { return census };
+        if link.serves.is_shared() {
             census.restarts = self.starts.back_off.restarts;
         }
-        match self.links.get(&link).map(|link| link.serves) {
-            Some(LinkUse::Session(key)) => {
-                self.sessions.get(&key).into_iter().for_each(|one| self.count(one, &mut census))
+        let sessions = &self.streams.sessions;
+        match link.serves {
+            LinkUse::Session(key) => {
+                sessions.get(&key).into_iter().for_each(|one| self.streams.count(one, &mut census))
             }
-            Some(LinkUse::Sessions) => self.sessions.values().for_each(|one| self.count(one, &mut census)),
-            Some(LinkUse::Stateless) => census.responses = self.links.get(&link).map_or(0, |link| link.calls.len()),
-            None => {}
+            LinkUse::Sessions => sessions.values().for_each(|one| self.streams.count(one, &mut census)),
+            LinkUse::Stateless => census.responses = link.calls.len(),
         }
         census
-    }
-
-    fn count(&self, session: &Session, census: &mut Connected) {
-        census.sessions += 1;
-        census.responses += session.replies;
-        let away = session.streams.values().filter_map(|stream| self.streams.get(stream));
-        census.kept += away.filter(|stream| stream.reply.is_none() && stream.kept() > 0).count();
-        census.kept_bytes += session.kept;
     }
 
     /// Takes the head of a response, once it is decided. With a [whole](ReplyBody::Whole) body that is all of it, and the
     /// key means nothing any more.
     pub fn poll_head(&mut self, now: Instant, key: ReplyKey) -> Option<Response<ReplyBody>> {
-        let mut head = None;
-        let whole = self.replies.remove_if(key, |reply| {
-            reply.is_reported = false;
-            head = reply.take_head();
-            head.as_ref().is_some_and(|(_, is_whole)| *is_whole)
-        });
-        let (response, _) = head?;
-        match whole {
-            Some(reply) => _ = self.let_go(now, key, reply),
-            None => self.timers.keep_alive.arm(now, key),
+        let head = self.streams.poll_head(now, key)?;
+        if !matches!(head.body(), ReplyBody::Whole(_)) {
+            self.timers.arm(now, Timer::KeepAlive(key));
         }
-        Some(response)
+        Some(head)
     }
 
     /// Takes the next of a body that is not whole. After its end the key means nothing any more.
     pub fn poll_body(&mut self, now: Instant, key: ReplyKey) -> BodyChunk {
-        let Some(reply) = self.replies.get_mut(&key) else { return BodyChunk::End };
-        reply.is_reported = false;
-        let mut bytes = Bytes::new();
-        let stream = reply.stream.filter(|_| !reply.has_ended());
-        let stream = stream.and_then(|stream| self.change_stream(stream, |stream| bytes = stream.take()));
-        let Some((session, is_spent)) = stream.map(|stream| (stream.session(), stream.is_spent())) else {
-            self.remove_reply(now, key);
-            return BodyChunk::End;
-        };
-        if bytes.is_empty() && is_spent {
-            self.remove_reply(now, key);
-            return BodyChunk::End;
+        let chunk = self.streams.poll_body(now, key);
+        self.retract_abandoned(now);
+        chunk
+    }
+
+    /// Whether the body of this request is to be read. It is not while the keys are awaited that judge its token.
+    #[must_use]
+    pub fn wants_body(&self, key: ReplyKey) -> bool {
+        self.streams.needs(Timer::Body(key))
+    }
+
+    /// Takes a part of a body. It may refuse the request: then the rest need not be read.
+    pub fn handle_body(&mut self, key: ReplyKey, bytes: &[u8]) {
+        self.streams.take_in(key, bytes);
+    }
+
+    /// Records that a body is complete, and handles its request. `head` is the one that was judged.
+    pub fn handle_body_end(&mut self, now: Instant, key: ReplyKey, head: &Parts) {
+        // What was refused meanwhile has its response.
+        if let Some(body) = self.take_whole_body(now, key) {
+            self.enter(now, key, head, Some(&body), false);
         }
-        let Some(reply) = self.replies.get_mut(&key) else { return BodyChunk::End };
-        if bytes.is_empty() {
-            return reply.take_comment().map_or(BodyChunk::Pending, BodyChunk::Bytes);
-        }
-        reply.wrote();
-        self.bound_kept(session);
-        self.bound_unread(now);
-        BodyChunk::Bytes(bytes)
+    }
+
+    /// Hands a complete body out: its request is for another server that serves the same ([`place`](super::place)), and the
+    /// key means nothing here any more. `None` if it was refused meanwhile: then its response is here.
+    pub fn take_whole_body(&mut self, now: Instant, key: ReplyKey) -> Option<Vec<u8>> {
+        self.streams.take_body(now, key)
+    }
+
+    /// Records that a body broke off. Its client is gone, as far as is known.
+    pub fn handle_body_broken(&mut self, key: ReplyKey) {
+        let text = "the body of the request broke off";
+        self.streams.refuse_unread(key, Refusal::new(StatusCode::BAD_REQUEST, error_code::PARSE_ERROR, text));
+    }
+
+    /// Takes in a page of the server behind, of [`MAX_PAGE`] bytes at most; `Err` is the reason why there is none.
+    pub fn handle_page(&mut self, key: ReplyKey, page: Result<Response<Bytes>, &str>) {
+        self.streams.take_page(key, page);
+    }
+
+    /// Records what is known of a cancel that this link was given, by the id that it named. Only the first outcome
+    /// is sent to the client that POSTed the cancel.
+    pub fn handle_cancel_fate(&mut self, link: LinkKey, id: &RequestId, fate: CancelFate) {
+        self.streams.handle_fate(link, id, fate);
     }
 
     /// Records that a response was dropped before its end: its client has closed the connection, or the network did. What
     /// that means for the request is its dialect's answer (D40). Nothing happens if the response has ended.
     pub fn handle_hang_up(&mut self, now: Instant, key: ReplyKey) {
-        // No client knows a session whose id was in a head that was not taken.
-        let nameless =
-            self.replies.get(&key).filter(|reply| reply.has_header(&SESSION)).and_then(|reply| reply.session);
-        let stream = self.remove_reply(now, key);
-        match (nameless, stream) {
-            (Some(session), _) => self.end_session(now, session),
-            (None, Some(stream)) => self.lose_client(now, stream),
-            (None, None) => {}
+        if let Some(session) = self.streams.hang_up(now, key) {
+            self.end_session(now, session);
         }
-    }
-
-    /// Ends a response before its client did, which then has hung up.
-    fn give_up_reply(&mut self, now: Instant, key: ReplyKey) {
-        let Some(reply) = self.replies.get_mut(&key) else { return };
-        let Some(stream) = reply.stream else { return };
-        if reply.is_long()
-            && let Some(id) = self.streams.get(&stream).and_then(Stream::next_answer)
-        {
-            // Nothing has left: an error can still take the answer's place.
-            let mut error = Vec::new();
-            let words = "the answer was not kept: too much waits to be read";
-            message::error(Some(id), error_code::NOT_KEPT, words, None, &mut error);
-            reply.replace_long(owned(error));
-            self.forget_stream(stream);
-            return self.report_reply(key);
-        }
-        self.supersede(key);
-        self.detach(stream);
-        self.lose_client(now, stream);
-    }
-
-    /// The client of a stream has left before its end.
-    fn lose_client(&mut self, now: Instant, key: StreamKey) {
-        let Some(stream) = self.streams.get(&key) else { return };
-        let closes = stream.dialect.http.is_some_and(|form| form.stream_closed == Disconnect::Cancels);
-        if closes {
-            self.close_stream(now, key);
-        }
+        self.retract_abandoned(now);
     }
 
     /// Records that the program behind a link is gone. Its session is over; those that share it go on with another, which
@@ -438,91 +378,64 @@ impl HttpServer {
 
     /// When [`handle_timeout`](Self::handle_timeout) is next due.
     pub fn poll_timeout(&mut self) -> Option<Instant> {
-        let Self { streams, replies, .. } = self;
-        self.timers.undecided.skip(|key| is_undecided(streams, replies, key));
-        self.timers.unproved.skip(|key| is_undecided(streams, replies, key));
-        self.timers.keep_alive.skip(|key| replies.contains_key(&key));
-        self.timers.fates.skip(|key| awaits_fate(replies, key));
-        self.timers.body_patience.skip(|key| has_body(replies, key));
+        let Self { timers, streams, links, joint, .. } = self;
+        timers.skip(|timer| is_needed(timer, streams, links, joint));
         self.earliest_timer()
     }
 
     /// The same at less cost, and perhaps sooner: also timers count that are not needed any more.
     #[must_use]
     pub fn earliest_timer(&self) -> Option<Instant> {
-        let others = [self.keyring.due(), self.starts.next()];
-        self.timers.next().into_iter().chain(others.into_iter().flatten()).min()
+        [self.timers.next(), self.keyring.due(), self.starts.next()].into_iter().flatten().min()
     }
 
     /// Does what has become due.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.wake_resting(now);
-        while let Some(key) = self.timers.undecided.pop(now).or_else(|| self.timers.unproved.pop(now)) {
-            if is_undecided(&self.streams, &self.replies, key) {
-                self.begin(key);
+        while let Some(timer) = self.timers.pop(now) {
+            if self.handle_timer(now, timer) {
+                self.timers.arm(now, timer);
             }
-        }
-        while let Some(key) = self.timers.keep_alive.pop(now) {
-            let Some(reply) = self.replies.get_mut(&key) else { continue };
-            if reply.tick() {
-                self.report_reply(key);
-            }
-            self.timers.keep_alive.arm(now, key);
-        }
-        while let Some(key) = self.timers.upkeep.pop(now) {
-            self.keep_up(now, key);
-        }
-        while let Some(key) = self.timers.joint_upkeep.pop(now) {
-            self.keep_up_joint(now, key);
-        }
-        while let Some(key) = self.timers.fates.pop(now) {
-            if awaits_fate(&self.replies, key) {
-                self.tell_fate(key, CancelFate::Unknown);
-            }
-        }
-        while let Some(key) = self.timers.body_patience.pop(now) {
-            self.look_at_body(now, key);
         }
         if self.keyring.due().is_some_and(|due| due <= now) {
             self.handle_keys(now, None);
         }
-        while let Some(key) = self.timers.link_upkeep.pop(now) {
-            self.keep_up_link(now, key);
-        }
-        while let Some(key) = self.timers.ask.pop(now) {
-            self.give_up_joint(now, key);
-            if self.shared.is_asked(key) {
-                self.learn_era(now, false);
+        self.streams.bound_unread(now);
+        self.retract_abandoned(now);
+    }
+
+    /// Does what is due; `true` if it is to be done again.
+    fn handle_timer(&mut self, now: Instant, timer: Timer) -> bool {
+        match timer {
+            Timer::Begin(key) | Timer::Prove(key) => self.streams.begin(key),
+            Timer::KeepAlive(key) => return self.streams.tick(key),
+            Timer::Body(key) => return self.streams.look_at_body(key),
+            Timer::Fate(key) => self.streams.tell_fate(key, CancelFate::Unknown),
+            Timer::Session(key) => match self.streams.keep_up(now, key) {
+                Upkeep::GoesOn => return true,
+                Upkeep::IsOver => self.end_session(now, key),
+                Upkeep::IsGone => {}
+            },
+            Timer::Joint(key) => return self.keep_up_joint(now, key),
+            Timer::Link(key) => return self.keep_up_link(now, key),
+            Timer::Ask(key) => {
+                self.give_up_joint(now, key);
+                if self.shared.is_asked(key) {
+                    self.learn_era(now, false);
+                }
             }
         }
-        self.bound_unread(now);
+        false
     }
 
     /// What the driver has to do next.
     pub fn poll_event(&mut self) -> Option<HttpServerEvent> {
-        let event = self.events.pop_front();
-        if event.is_none() && self.events.capacity() > SPARE_EVENTS {
-            self.events = VecDeque::new();
+        let events = &mut self.streams.events;
+        let event = events.pop_front();
+        if event.is_none() && events.capacity() > SPARE_EVENTS {
+            *events = VecDeque::new();
         }
         event
-    }
-
-    /// Drops timers of what is over, if they are many.
-    fn compact_timers(&mut self) {
-        let Self { streams, replies, sessions, links, joint, .. } = self;
-        self.timers.undecided.compact(streams.len(), |key| streams.contains_key(&key));
-        self.timers.unproved.compact(streams.len(), |key| streams.contains_key(&key));
-        self.timers.keep_alive.compact(replies.len(), |key| replies.contains_key(&key));
-        self.timers.fates.compact(self.cancels.len(), |key| awaits_fate(replies, key));
-        self.timers.body_patience.compact(replies.len(), |key| has_body(replies, key));
-        self.timers.upkeep.compact(sessions.len(), |key| sessions.contains_key(&key));
-        self.timers.joint_upkeep.compact(1, |key| joint.link() == Some(key));
-        self.timers.ask.compact(2, |key| links.contains_key(&key));
-        self.timers.link_upkeep.compact(links.len(), |key| links.contains_key(&key));
-    }
-
-    const fn allocate_key(&mut self) -> NonZero<u64> {
-        allocate_key(&mut self.next_key)
     }
 
     /// Opens a link whose program may be started at `at`; `session` is the id of its session, if it has only one.
@@ -534,7 +447,7 @@ impl HttpServer {
         session: Option<Box<str>>,
         asker: &Asker,
     ) -> LinkKey {
-        let link = LinkKey(self.allocate_key());
+        let link = LinkKey(self.streams.allocate_key());
         let Asker { owner, credentials } = asker.clone();
         self.links.insert(link, Link::new(serves, credentials.clone(), link.0, now, self.config.seed));
         if at > now {
@@ -555,117 +468,19 @@ impl HttpServer {
     }
 
     fn report(&mut self, event: HttpServerEvent) {
-        self.events.push_back(event);
-    }
-
-    /// Has the driver look at a response, unless it is to look at it anyway.
-    fn report_reply(&mut self, key: ReplyKey) {
-        if let Some(reply) = self.replies.get_mut(&key) {
-            reply.report(key, &mut self.events);
-        }
-    }
-
-    fn refuse(&mut self, key: ReplyKey, refusal: Refusal) {
-        if let Some(reply) = self.replies.get_mut(&key) {
-            reply.refuse(refusal);
-        }
-        self.report_reply(key);
-    }
-
-    fn overloaded(&self, what: &str) -> Refusal {
-        Refusal::unavailable(1, what)
-    }
-
-    /// Answers a browser that asks what a page may do. Its origin was checked.
-    fn allow_page(&mut self, key: ReplyKey) {
-        let Some(reply) = self.replies.get_mut(&key) else { return };
-        reply.empty(StatusCode::NO_CONTENT);
-        for (name, value) in ALLOWED {
-            reply.add_header(HeaderName::from_static(name), HeaderValue::from_static(value));
-        }
-    }
-
-    /// Lets a response go, and returns the stream that it carried.
-    fn remove_reply(&mut self, now: Instant, key: ReplyKey) -> Option<StreamKey> {
-        let reply = self.replies.remove(&key)?;
-        let stream = self.let_go(now, key, reply).filter(|stream| self.streams.contains_key(stream))?;
-        self.detach(stream);
-        self.bound_unread(now);
-        Some(stream)
-    }
-
-    /// Lets go what a response had, which was taken out; its stream, if there still is one.
-    fn let_go(&mut self, now: Instant, key: ReplyKey, reply: Reply) -> Option<StreamKey> {
-        if let Some(cancel) = reply.cancel {
-            self.forget_fate(key, &cancel);
-        }
-        if let Some(body) = reply.body {
-            body.uncount(key, &mut self.body_shares);
-        }
-        if reply.stream.is_none() {
-            self.pages.remove(&key);
-        }
-        if let Some(session) = reply.session.and_then(|session| self.sessions.get_mut(&session)) {
-            session.replies -= 1;
-            reply.number.map(|number| session.streams.remove(&number));
-            (session.idle_since, session.heard) = (now, now);
-        }
-        reply.stream
-    }
-
-    /// Takes a stream from the response that carried it.
-    fn detach(&mut self, key: StreamKey) {
-        self.change_stream(key, |stream| stream.carry(None));
-        let Some(stream) = self.streams.get(&key) else { return };
-        let session = stream.session();
-        // What cannot be fetched is forgotten.
-        if stream.ended.is_some() && (stream.is_final || session.is_none() || !stream.has_begun) {
-            self.forget_stream(key);
-        }
-        self.bound_kept(session);
+        self.streams.events.push_back(event);
     }
 }
 
 /// Places for events that are kept when there are none.
 const SPARE_EVENTS: usize = 64;
 
-/// What a page of an allowed origin may do.
-const ALLOWED: [(&str, &str); 3] = [
-    ("access-control-allow-methods", "POST, GET, DELETE"),
-    (
-        "access-control-allow-headers",
-        "accept, authorization, content-type, last-event-id, mcp-method, mcp-name, mcp-protocol-version, mcp-session-id",
-    ),
-    ("access-control-max-age", "600"),
-];
-
-/// Whether the response of this stream is still neither whole nor a stream.
-fn is_undecided(
-    streams: &Keyed<BTreeMap<StreamKey, Stream>>,
-    replies: &Keyed<BTreeMap<ReplyKey, Reply>>,
-    key: StreamKey,
-) -> bool {
-    let reply = streams.get(&key).and_then(|stream| replies.get(&stream.reply?));
-    reply.is_some_and(Reply::is_open)
-}
-
-/// Whether this response waits for the fate of a cancel.
-fn awaits_fate(replies: &Keyed<BTreeMap<ReplyKey, Reply>>, key: ReplyKey) -> bool {
-    replies.get(&key).is_some_and(|reply| reply.cancel.is_some())
-}
-
-/// Whether the body of this response's request is being read.
-fn has_body(replies: &Keyed<BTreeMap<ReplyKey, Reply>>, key: ReplyKey) -> bool {
-    replies.get(&key).is_some_and(|reply| reply.body.is_some())
-}
-
-const fn allocate_key(next: &mut NonZero<u64>) -> NonZero<u64> {
-    let key = *next;
-    *next = key.saturating_add(1);
-    key
-}
-
-/// Bytes as a message for a response.
-fn owned(message: Vec<u8>) -> Bytes {
-    message.into()
+/// Whether something still waits for a timer.
+fn is_needed(timer: Timer, streams: &Streams, links: &Keyed<BTreeMap<LinkKey, Link>>, joint: &Joint) -> bool {
+    match timer {
+        Timer::Joint(key) => joint.link() == Some(key),
+        Timer::Link(key) | Timer::Ask(key) => links.contains_key(&key),
+        Timer::Begin(_) | Timer::Prove(_) | Timer::KeepAlive(_) => streams.needs(timer),
+        Timer::Session(_) | Timer::Fate(_) | Timer::Body(_) => streams.needs(timer),
+    }
 }

@@ -9,7 +9,7 @@ use http::request::Parts;
 use memchr::memmem;
 use rescind_proto::{frame, json};
 
-use super::{HttpServer, placement::names_stateless, posted::Edit, stream::Stream};
+use super::{HttpServer, placement::names_stateless, posted::Edit, streams::Stream};
 
 /// A machine among several that serve the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

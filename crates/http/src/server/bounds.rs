@@ -2,13 +2,11 @@
 
 use super::{
     config::{HttpServerConfig, Sessions},
-    discovery::{MAX_PAGE, MAX_PAGES},
     door::{Access, MAX_CREDENTIALS, MAX_KEYRING, MAX_OWNER},
     joint::MAX_SUBSCRIBED,
     posted::MAX_NAME,
     programs::MAX_LIST,
-    session::{MAX_ENDED, MAX_LISTENING},
-    stream::CHUNK,
+    streams::{CHUNK, MAX_ENDED, MAX_LISTENING, MAX_PAGE, MAX_PAGES},
     task_owners::{MAX_TASK_ID, MAX_TASKS},
 };
 use crate::mirror::tools::TOOL;

@@ -6,15 +6,17 @@
 //! `LinkInput::Credentials`, then the messages under it. The relay between has a queue of its own: its drive reads nothing
 //! more of the client until the server's stream has taken all that was before, and only then hands the change over.
 
+use core::num::NonZero;
+
 use http::StatusCode;
 use rescind_proto::time::Instant;
 
 use super::{
     HttpServer, LinkInput, LinkKey, Sessions, Stateless, StreamKey,
     door::{Asker, Credentials, Holder, Refusal},
-    is_undecided,
     link::LinkUse,
     passed_status::Unauthorized,
+    timers::Timer,
 };
 
 impl HttpServer {
@@ -36,7 +38,7 @@ impl HttpServer {
         let key = self.open_link(now, at, LinkUse::Stateless, None, asker);
         self.shared.links.insert(asker.clone(), key);
         if parts_people {
-            self.timers.link_upkeep.arm(now, key);
+            self.timers.arm(now, Timer::Link(key));
         }
         Ok(key)
     }
@@ -51,33 +53,30 @@ impl HttpServer {
         self.config.stateless == Stateless::Joined && self.config.sessions == Sessions::SharedLink
     }
 
-    /// Ends a link for requests outside a session if it was idle for too long.
-    pub(crate) fn keep_up_link(&mut self, now: Instant, key: LinkKey) {
-        let Some(link) = self.links.get(&key).filter(|link| !link.is_closed) else { return };
-        if link.is_idle() && now.since(link.idle_since) >= self.config.idle && !self.shared.is_asked(key) {
-            return self.end_link(now, key);
+    /// Ends a link for requests outside a session if it was idle for too long; `true` if it goes on.
+    pub(crate) fn keep_up_link(&mut self, now: Instant, key: LinkKey) -> bool {
+        let Some(link) = self.links.get(&key).filter(|link| !link.is_closed) else { return false };
+        let is_over = link.is_idle() && now.since(link.idle_since) >= self.config.idle && !self.shared.is_asked(key);
+        if is_over {
+            self.end_link(now, key);
         }
-        self.timers.link_upkeep.arm(now, key);
+        !is_over
     }
 
-    /// Sets the credentials of what comes next on a link.
-    pub(crate) fn set_credentials(&mut self, key: LinkKey, credentials: &Credentials) {
-        if self.links.get(&key).is_none_or(|link| link.credentials == *credentials) {
-            return;
-        }
-        let since = self.allocate_key();
-        let Some(link) = self.links.get_mut(&key) else { return };
+    /// Sets the credentials of what comes next on a link: of streams whose key is not below `since`.
+    pub(crate) fn set_credentials(&mut self, key: LinkKey, since: NonZero<u64>, credentials: &Credentials) {
+        let changed = self.links.get_mut(&key).filter(|link| link.credentials != *credentials);
+        let Some(link) = changed else { return };
         link.credentials.clone_from(credentials);
         (link.since, link.is_proved) = (since, false);
         self.push_input(key, LinkInput::Credentials(credentials.clone()));
     }
 
-    /// Arms the timer after which the response of a new stream stays undecided no longer. It is a long one until the server
-    /// has accepted its client's credentials: a response has its status at the beginning.
-    pub(crate) fn arm_undecided(&mut self, now: Instant, key: StreamKey) {
-        let link = self.streams.get(&key).and_then(|stream| self.links.get(&stream.link));
-        let is_proved = !self.config.passes_credentials() || link.is_some_and(|link| link.is_proved);
-        if is_proved { &mut self.timers.undecided } else { &mut self.timers.unproved }.arm(now, key);
+    /// Arms the timer after which the response of a new stream stays undecided no longer.
+    pub(crate) fn arm_first(&mut self, now: Instant, link: LinkKey, key: StreamKey) {
+        if let Some(link) = self.links.get(&link) {
+            self.timers.arm(now, self.config.first_timer(key, link));
+        }
     }
 
     /// Notes that the server has sent something for a stream of a link. If the link has the same credentials still, they are
@@ -101,10 +100,9 @@ impl HttpServer {
             _ if link.is_proved => {}
             _ => {
                 link.is_proved = true;
-                let (streams, replies) = (&self.streams, &self.replies);
-                let calls = link.calls.iter().map(|(_, call)| call.stream);
-                let waiting = calls.filter(|key| is_undecided(streams, replies, *key));
-                waiting.for_each(|key| self.timers.undecided.arm(now, key));
+                let timers = link.calls.iter().map(|(_, call)| Timer::Begin(call.stream));
+                let waiting = timers.filter(|timer| self.streams.needs(*timer));
+                waiting.for_each(|timer| self.timers.arm(now, timer));
             }
         }
     }

@@ -7,13 +7,15 @@ use core::{
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::request::Parts;
+use http::{HeaderName, HeaderValue, StatusCode, request::Parts};
 use rescind_proto::time::Instant;
 
 use super::{
     HttpServer, HttpServerEvent, ReplyKey,
     door::{Access, Caller, Head, Judgement, KeySet, Refusal, Verb},
-    reply::Reply,
+    is_needed,
+    streams::Reply,
+    timers::Timer,
 };
 
 /// The most requests that wait for keys.
@@ -62,8 +64,9 @@ impl HttpServer {
     }
 
     fn receive(&mut self, now: Instant, head: &Parts, body: Option<&[u8]>) -> ReplyKey {
-        self.compact_timers();
-        let key = ReplyKey(self.allocate_key());
+        let Self { timers, streams, links, joint, .. } = self;
+        timers.compact(|timer| is_needed(timer, streams, links, joint));
+        let key = ReplyKey(self.streams.allocate_key());
         self.enter(now, key, head, body, !self.is_draining);
         key
     }
@@ -86,7 +89,7 @@ impl HttpServer {
         self.keyring.supply(now, keys);
         for Unjudged { reply, head, body } in core::mem::take(&mut self.unjudged) {
             // Its client may have gone meanwhile.
-            if self.replies.remove(&reply).is_some() {
+            if self.streams.replies.remove(&reply).is_some() {
                 self.enter(now, reply, &head, body.as_deref(), false);
             }
         }
@@ -100,15 +103,20 @@ impl HttpServer {
         }
         let refused = match (judgement, body) {
             (Judgement::Admitted(head), Some(body)) => return self.take_in(now, key, &head, parts, body),
-            (Judgement::Admitted(head), None) => return self.await_body(now, key, head, parts),
+            (Judgement::Admitted(head), None) => {
+                if self.streams.await_body(key, head, parts) {
+                    self.timers.arm(now, Timer::Body(key));
+                }
+                return;
+            }
             (Judgement::Refused(refusal), _) => Err(refusal),
             (Judgement::WaitsForKeys, _) => self.keep_unjudged(key, parts, body),
         };
-        self.replies.insert(key, Reply::new(false, None));
+        self.streams.replies.insert(key, Reply::new(false, None));
         match (refused, body) {
             (Ok(()), _) => {}
-            (Err(refusal), Some(_)) => self.refuse(key, refusal),
-            (Err(refusal), None) => self.refuse_unread(key, refusal),
+            (Err(refusal), Some(_)) => self.streams.refuse(key, refusal),
+            (Err(refusal), None) => self.streams.refuse_unread(key, refusal),
         }
     }
 
@@ -117,7 +125,7 @@ impl HttpServer {
         let unjudged = Unjudged { reply, head: head.clone(), body: body.map(Bytes::copy_from_slice) };
         let bytes: usize = self.unjudged.iter().map(Unjudged::held).sum();
         if self.unjudged.len() >= MAX_WAITING || bytes + unjudged.held() > self.config.max_input {
-            return Err(self.overloaded("too many requests wait for the keys of the issuer"));
+            return Err(Refusal::overloaded("too many requests wait for the keys of the issuer"));
         }
         self.unjudged.push(unjudged);
         Ok(())
@@ -129,52 +137,52 @@ impl HttpServer {
         reply.holder = head.holder.clone();
         reply.client = head.client.clone();
         reply.caller = Caller::read(parts, head.asker.owner.as_ref());
-        let mut kept = Some(reply);
-        let is_posted = head.verb == Verb::Post;
-        let done = if self.replies.len() >= self.config.max_replies {
-            Err(self.overloaded("too many HTTP requests at once"))
-        } else if is_posted {
-            self.handle_post(now, key, &mut kept, head, body)
-        } else {
-            Ok(())
-        };
-        match (kept, done) {
-            // A request, whose response no other step has looked for yet.
-            (Some(mut reply), Ok(())) if is_posted => {
-                reply.report(key, &mut self.events);
-                self.replies.insert(key, reply);
-                self.give_own_answers(now);
-                return self.bound_unread(now);
+        let done = self.streams.check_room().and_then(|()| match head.verb {
+            Verb::Post => self.handle_post(now, (key, &mut reply), head, body),
+            Verb::Get => self.streams.handle_get(now, (key, &mut reply), head),
+            Verb::Delete => self.handle_delete(now, &mut reply, head),
+            Verb::Options => {
+                allow_page(&mut reply);
+                Ok(())
             }
-            (kept, done) => {
-                self.replies.extend(kept.map(|reply| (key, reply)));
-                if let Err(refusal) = done.and_then(|()| self.handle_other(now, key, head)) {
-                    self.refuse(key, refusal);
+            Verb::Discover(path) => self.streams.want_page(key, path),
+            Verb::Describe => {
+                if let Access::Issuer(issuer) = &self.config.access {
+                    reply.message(StatusCode::OK, issuer.page().clone());
                 }
+                Ok(())
             }
-        }
-        self.report_reply(key);
-        self.bound_unread(now);
+        });
+        self.conclude(now, key, reply, done);
     }
 
-    /// Handles a request without a message.
-    fn handle_other(&mut self, now: Instant, key: ReplyKey, head: &Head<'_>) -> Result<(), Refusal> {
-        match head.verb {
-            Verb::Post => {}
-            Verb::Get => self.handle_get(now, key, head)?,
-            Verb::Delete => self.handle_delete(now, key, head)?,
-            Verb::Options => self.allow_page(key),
-            Verb::Discover(path) => self.want_page(key, path)?,
-            Verb::Describe => self.describe(key),
+    /// Puts a response in its place, once its request was handled, and does what had to wait for that.
+    pub(crate) fn conclude(&mut self, now: Instant, key: ReplyKey, mut reply: Reply, done: Result<(), Refusal>) {
+        if let Err(refusal) = done {
+            reply.refuse(refusal);
         }
-        Ok(())
-    }
-
-    /// Checks that no more requests are being answered than may be.
-    pub(crate) fn check_replies(&self) -> Result<(), Refusal> {
-        if self.replies.len() > self.config.max_replies {
-            return Err(self.overloaded("too many HTTP requests at once"));
-        }
-        Ok(())
+        reply.report(key, &mut self.streams.events);
+        self.streams.replies.insert(key, reply);
+        self.do_later(now);
+        self.streams.bound_unread(now);
+        self.retract_abandoned(now);
     }
 }
+
+/// Answers a browser that asks what a page may do. Its origin was checked.
+fn allow_page(reply: &mut Reply) {
+    reply.empty(StatusCode::NO_CONTENT);
+    for (name, value) in ALLOWED {
+        reply.add_header(HeaderName::from_static(name), HeaderValue::from_static(value));
+    }
+}
+
+/// What a page of an allowed origin may do.
+const ALLOWED: [(&str, &str); 3] = [
+    ("access-control-allow-methods", "POST, GET, DELETE"),
+    (
+        "access-control-allow-headers",
+        "accept, authorization, content-type, last-event-id, mcp-method, mcp-name, mcp-protocol-version, mcp-session-id",
+    ),
+    ("access-control-max-age", "600"),
+];

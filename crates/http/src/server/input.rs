@@ -19,7 +19,7 @@ impl HttpServer {
     pub(crate) fn push_input(&mut self, key: LinkKey, input: LinkInput) {
         if let Some(link) = self.links.get_mut(&key) {
             link.push(input);
-            link.report(key, &mut self.events);
+            link.report(key, &mut self.streams.events);
         }
     }
 
@@ -27,7 +27,7 @@ impl HttpServer {
     pub(crate) fn push_urgent(&mut self, key: LinkKey, input: LinkInput) {
         if let Some(link) = self.links.get_mut(&key) {
             link.push_urgent(input);
-            link.report(key, &mut self.events);
+            link.report(key, &mut self.streams.events);
         }
     }
 
@@ -41,18 +41,25 @@ impl HttpServer {
         }
     }
 
-    /// Cancels requests that their client waits for no more. One that the program has not taken never gets there.
-    pub(crate) fn retract(&mut self, now: Instant, link: LinkKey, calls: Vec<CallKey>) {
-        for key in calls {
-            let Some(call) = self.take_call(now, link, key) else { continue };
-            let is_unseen = match call.way {
-                Way::Joining(_) => true,
-                Way::Queued(number) => self.links.get_mut(&link).is_some_and(|link| link.withdraw(number)),
-                Way::Here | Way::Passed => false,
-            };
-            if !is_unseen {
-                self.push_cancel(link, LinkInput::StreamClosed(call.link_id));
-            }
+    /// Cancels the requests that no client waits for any more.
+    pub(crate) fn retract_abandoned(&mut self, now: Instant) {
+        for (link, call) in core::mem::take(&mut self.streams.abandoned) {
+            self.retract(now, link, call);
+        }
+    }
+
+    /// Cancels a request that its client waits for no more. If the program has not taken it, it never gets there.
+    pub(crate) fn retract(&mut self, now: Instant, link_key: LinkKey, key: CallKey) {
+        let Some(link) = self.links.get_mut(&link_key) else { return };
+        let Some(call) = link.calls.take(key) else { return };
+        link.idle_since = now;
+        let is_unseen = match call.way {
+            Way::Joining(_) => true,
+            Way::Queued(number) => link.withdraw(number),
+            Way::Here | Way::Passed => false,
+        };
+        if !is_unseen {
+            self.push_cancel(link_key, LinkInput::StreamClosed(call.link_id));
         }
     }
 }

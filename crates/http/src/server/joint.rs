@@ -18,13 +18,14 @@ use rescind_proto::{
 };
 
 use super::{
-    HttpServer, HttpServerEvent, LinkInput, LinkKey, SessionKey, Sessions, StreamKey,
+    HttpServer, HttpServerEvent, LinkInput, LinkKey, SessionKey, Sessions,
     calls::Way,
     door::Asker,
     link::LinkUse,
-    opening::{Here, Opening},
-    posted::{Meta, line, splice, text},
-    session::{HANDSHAKE, Session},
+    opening::{Here, Later, Opening},
+    posted::{line, splice, text},
+    streams::{HANDSHAKE, Session},
+    timers::Timer,
 };
 
 /// The link that sessions share.
@@ -152,48 +153,20 @@ impl HttpServer {
         });
         self.joint = Joint::Asked { link, id, former };
         if !self.starts.is_resting(link) {
-            self.timers.ask.arm(now, link);
+            self.timers.arm(now, Timer::Ask(link));
         }
-        self.timers.joint_upkeep.arm(now, link);
+        self.timers.arm(now, Timer::Joint(link));
     }
 
     /// Answers a session's handshake with what the program has said to ours, once it has.
-    pub(crate) fn join(&mut self, now: Instant, link: LinkKey, stream: StreamKey, body: &[u8], request: &Request<'_>) {
-        let asked = request.params.raw.and_then(|params| json::member(params, VERSION)).and_then(json::text);
+    pub(crate) fn join(&mut self, link_key: LinkKey, opening: Opening<'_>) {
+        let asked = opening.request.params.raw.and_then(|params| json::member(params, VERSION)).and_then(json::text);
         let revision = asked.and_then(|asked| mcp::by_date(&asked)).filter(|revision| !revision.stateless);
-        let joining = Way::Joining(revision);
-        let (Some(known), Some(of)) = (self.links.get_mut(&link), self.streams.get_mut(&stream)) else { return };
-        let meta = &Meta::default();
-        let opening = Opening { stream_key: stream, stream: of, body, request, meta, edits: Vec::new() };
-        let (id, _) = opening.enter(known, joining);
+        let Some(link) = self.links.get_mut(&link_key) else { return };
+        let (id, _) = opening.enter(link, Way::Joining(revision));
         if let Joint::Open { result, .. } = &self.joint {
-            let result = result.clone();
-            self.admit(now, link, &id, revision, &result);
+            self.later.push(Later::Answer(link_key, admission(&id, revision, result)));
         }
-    }
-
-    /// Answers a session's handshake with the result of ours.
-    fn admit(
-        &mut self,
-        now: Instant,
-        link: LinkKey,
-        id: &RequestId,
-        revision: Option<&'static Dialect>,
-        result: &[u8],
-    ) {
-        let mut edits = Vec::new();
-        // Of two sides that speak one revision each, the older is understood by both.
-        if let Some(raw) = json::member(result, VERSION)
-            && let Some(theirs) = json::text(raw)
-            && let Some(revision) = revision.filter(|revision| *version(revision) < *theirs)
-        {
-            let mut older = Vec::new();
-            json::write_string(&mut older, version(revision));
-            edits.extend(frame::span_of(result, raw).map(|span| (span, older)));
-        }
-        let mut answer = Vec::new();
-        message::result(id, &splice(result, edits), &mut answer);
-        self.handle_message(now, link, &answer);
     }
 
     /// Takes in an answer of the program that sessions share; `true` if it is that to our handshake.
@@ -222,7 +195,7 @@ impl HttpServer {
                 }
                 for (id, way) in self.in_flight_on(link_key, |call| (call.link_id.clone(), call.way)) {
                     if let Way::Joining(revision) = way {
-                        self.admit(now, link_key, &id, revision, result);
+                        self.handle_message(now, link_key, &admission(&id, revision, result));
                     }
                 }
             }
@@ -251,37 +224,37 @@ impl HttpServer {
         self.restart_joint(now, link_key);
     }
 
-    /// Ends the link that sessions share, if it had none for too long.
-    pub(crate) fn keep_up_joint(&mut self, now: Instant, key: LinkKey) {
+    /// Ends the link that sessions share, if it had none for too long; `true` if it goes on.
+    pub(crate) fn keep_up_joint(&mut self, now: Instant, key: LinkKey) -> bool {
         if self.joint.link() != Some(key) {
-            return;
+            return false;
         }
         let used = self.links.get(&key).filter(|link| link.is_idle()).map(|link| link.idle_since);
         if let Joint::Open { vacant_since, .. } = &self.joint
-            && self.sessions.is_empty()
+            && self.streams.sessions.is_empty()
             && used.is_some_and(|used| now.since(used.max(*vacant_since)) >= self.config.idle)
         {
-            return self.end_link(now, key);
+            self.end_link(now, key);
+            return false;
         }
-        self.timers.joint_upkeep.arm(now, key);
+        true
     }
 
     /// Ends a session that shares its program with others: what it has in flight is cancelled, and nothing else.
     pub(crate) fn leave_joint(&mut self, now: Instant, key: SessionKey) {
-        let Some(session) = self.sessions.get(&key) else { return };
+        let Some(session) = self.streams.sessions.get(&key) else { return };
         let link = session.link;
-        let streams = session.streams.values().filter_map(|stream| self.streams.get(stream));
-        let calls: Vec<_> = streams.flat_map(|stream| stream.calls.iter().copied()).collect();
+        let calls: Vec<_> = self.streams.of(session).flat_map(|stream| stream.calls.iter().copied()).collect();
         let alone = session.subscriptions.iter().filter(|uri| !self.is_subscribed_elsewhere(key, uri));
         let alone: Vec<_> = alone.cloned().collect();
-        self.retract(now, link, calls);
+        calls.into_iter().for_each(|call| self.retract(now, link, call));
         for uri in alone {
             self.ask_program(link, UNSUBSCRIBE, |out| {
                 out.extend_from_slice(br#""uri":"#);
                 json::write_string(out, &uri);
             });
         }
-        self.forget_session(now, key);
+        self.streams.forget_session(now, key);
         if let Joint::Open { vacant_since, .. } = &mut self.joint {
             *vacant_since = now;
         }
@@ -301,7 +274,7 @@ impl HttpServer {
             return None;
         }
         let uri = request.params.raw.and_then(|params| json::member(params, "uri")).and_then(json::text);
-        let (Some(uri), Some(session)) = (uri, self.sessions.get_mut(&key)) else { return None };
+        let (Some(uri), Some(session)) = (uri, self.streams.sessions.get_mut(&key)) else { return None };
         if method == SUBSCRIBE {
             if session.subscribed() + uri.len() + size_of::<Box<str>>() > MAX_SUBSCRIBED {
                 return Some(Here::TooMany);
@@ -314,7 +287,7 @@ impl HttpServer {
     }
 
     fn is_subscribed_elsewhere(&self, key: SessionKey, uri: &str) -> bool {
-        self.sessions.iter().any(|(other, session)| *other != key && session.subscriptions.contains(uri))
+        self.streams.sessions.iter().any(|(other, session)| *other != key && session.subscriptions.contains(uri))
     }
 
     /// Sends what a program says to no request to the sessions that it concerns.
@@ -330,7 +303,7 @@ impl HttpServer {
         let is_for_all = hearers.is_none() && (FOR_ALL.contains(&method) || method == UPDATED);
         let sessions: Vec<SessionKey> = match &self.joint {
             Joint::Open { .. } if let Some(hearers) = hearers => hearers,
-            Joint::Open { .. } if FOR_ALL.contains(&method) => self.sessions.keys().copied().collect(),
+            Joint::Open { .. } if FOR_ALL.contains(&method) => self.streams.sessions.keys().copied().collect(),
             Joint::Open { .. } if method == UPDATED => self.subscribers(notification),
             Joint::Closed | Joint::Asked { .. } | Joint::Open { .. } => Vec::new(),
         };
@@ -338,7 +311,7 @@ impl HttpServer {
         if sessions.is_empty() && !(self.joins_eras() && is_for_all) {
             self.report(HttpServerEvent::Dropped { link, method: method.into() });
         }
-        sessions.into_iter().for_each(|session| self.send_unasked(now, session, message));
+        sessions.into_iter().for_each(|session| self.streams.push_unasked(now, session, message));
     }
 
     /// The sessions that are subscribed to what has changed: to the resource, or to one that it is a part of.
@@ -347,7 +320,7 @@ impl HttpServer {
         let uri = uri.unwrap_or_default();
         let is_part = |session: &Session| session.subscriptions.iter().any(|wanted| uri.starts_with(&**wanted));
         let are = |is: &dyn Fn(&Session) -> bool| -> Vec<SessionKey> {
-            self.sessions.iter().filter(|(_, session)| is(session)).map(|(key, _)| *key).collect()
+            self.streams.sessions.iter().filter(|(_, session)| is(session)).map(|(key, _)| *key).collect()
         };
         let found = are(&is_part);
         // The program spells it in another way: better one that was not asked for than one that is missing.
@@ -357,6 +330,23 @@ impl HttpServer {
             found
         }
     }
+}
+
+/// The answer to a session's handshake: the result of ours, in the older of two revisions. Of two sides that speak one
+/// revision each, that is understood by both.
+fn admission(id: &RequestId, revision: Option<&'static Dialect>, result: &[u8]) -> Vec<u8> {
+    let mut edits = Vec::new();
+    if let Some(raw) = json::member(result, VERSION)
+        && let Some(theirs) = json::text(raw)
+        && let Some(revision) = revision.filter(|revision| *version(revision) < *theirs)
+    {
+        let mut older = Vec::new();
+        json::write_string(&mut older, version(revision));
+        edits.extend(frame::span_of(result, raw).map(|span| (span, older)));
+    }
+    let mut answer = Vec::new();
+    message::result(id, &splice(result, edits), &mut answer);
+    answer
 }
 
 const VERSION: &str = "protocolVersion";

@@ -53,6 +53,11 @@ impl<K: Ord, V> Keyed<BTreeMap<K, V>> {
         self.0.remove(key)
     }
 
+    /// The place of a key among all, for those who check: nothing else of a key matters.
+    pub(crate) fn rank(&self, key: K) -> Option<usize> {
+        self.0.contains_key(&key).then(|| self.0.range(..key).count())
+    }
+
     /// Removes what is at this key, if it is such.
     pub(crate) fn remove_if(&mut self, key: K, is: impl FnOnce(&mut V) -> bool) -> Option<V> {
         note_look_up();

@@ -17,10 +17,9 @@ use super::{
     link::{Link, LinkUse},
     posted::{Edit, Meta, line, text},
     programs::Starts,
-    reply::Reply,
-    session::HANDSHAKE,
-    stream::Stream,
+    streams::{HANDSHAKE, Reply, Stream},
     task_owners,
+    timers::Timer,
 };
 
 /// A request that is being opened, and what that touches: each was looked up once, and is passed down.
@@ -60,6 +59,16 @@ impl Here {
         }
         answer
     }
+}
+
+/// What is to be done once all that was sent with it is open and its response is in its place: a stream ends with the
+/// last answer that it waits for.
+#[derive(Clone, Debug)]
+pub(crate) enum Later {
+    /// This answers a request that its program is not to see.
+    Answer(LinkKey, Vec<u8>),
+    /// This request was taken back before its program took it.
+    Settle(LinkKey, RequestId),
 }
 
 impl Opening<'_> {
@@ -104,7 +113,7 @@ impl Opening<'_> {
     pub(crate) fn open(
         self,
         link: &mut Link,
-        reply: Option<&Reply>,
+        reply: &Reply,
         parts_people: bool,
         here: Option<Here>,
     ) -> Option<Vec<u8>> {
@@ -124,8 +133,8 @@ impl Opening<'_> {
     }
 
     /// Who asks, as its handler sees it, and the client that it is counted for.
-    fn caller(&self, link: &Link, reply: Option<&Reply>, parts_people: bool) -> Option<Caller> {
-        let caller = reply.and_then(|reply| reply.caller.clone());
+    fn caller(&self, link: &Link, reply: &Reply, parts_people: bool) -> Option<Caller> {
+        let caller = reply.caller.clone();
         match self.client(link, reply, parts_people) {
             Some(client) => Some(caller.unwrap_or_default().counted_for(client)),
             None => caller,
@@ -136,18 +145,28 @@ impl Opening<'_> {
     /// Where neither its owner, its address nor its connection tells it apart, its session does, or else the name that it
     /// gives itself: such a name is good enough among programs of one machine, and those who lie gain what they would have
     /// without names.
-    fn client(&self, link: &Link, reply: Option<&Reply>, parts_people: bool) -> Option<Holder> {
+    fn client(&self, link: &Link, reply: &Reply, parts_people: bool) -> Option<Holder> {
         match link.serves {
             LinkUse::Session(_) => return None,
             // It has a program of its own.
             LinkUse::Stateless if parts_people => return Some(Holder::Anyone),
             LinkUse::Stateless | LinkUse::Sessions => {}
         }
-        let known = reply.map(|reply| &reply.client).filter(|known| **known != Holder::Anyone);
-        Some(known.cloned().unwrap_or_else(|| match self.stream.session() {
+        if reply.client != Holder::Anyone {
+            return Some(reply.client.clone());
+        }
+        Some(match self.stream.session() {
             Some(SessionKey(session)) => Holder::Session(session.get()),
             None => self.meta.client_name().map_or(Holder::Anyone, |name| Holder::Name(name.into())),
-        }))
+        })
+    }
+}
+
+impl HttpServerConfig {
+    /// The timer after which the response of a new stream stays undecided no longer. It is a long one until the server has
+    /// accepted its client's credentials: a response has its status at the beginning.
+    pub(crate) const fn first_timer(&self, key: StreamKey, link: &Link) -> Timer {
+        if self.passes_credentials() && !link.is_proved { Timer::Prove(key) } else { Timer::Begin(key) }
     }
 }
 

@@ -40,12 +40,12 @@ impl HttpServer {
     /// Returns what this machine has of a request, for [`place`]. The request brings input that `asked_by` has asked for.
     #[must_use]
     pub fn candidate(&self, head: &Parts, asked_by: Option<PoolMember>) -> Candidate {
-        let has_session = text(&head.headers, &SESSION).is_some_and(|id| self.session_ids.contains_key(id));
+        let has_session = text(&head.headers, &SESSION).is_some_and(|id| self.streams.session_ids.contains_key(id));
         let is_about_task = text(&head.headers, &METHOD).is_some_and(|method| method.starts_with("tasks/"));
         let task = text(&head.headers, &NAME).filter(|_| is_about_task);
         let has_task = task.is_some_and(|id| self.has_task(id, &head.headers));
         let has_asked = asked_by.is_some() && asked_by == self.config.pool_member;
-        let (in_flight, sessions) = (self.in_flight(), self.sessions.len());
+        let (in_flight, sessions) = (self.in_flight(), self.streams.sessions.len());
         let load = Load { is_resting: self.starts.next().is_some(), in_flight, sessions };
         Candidate { has_session, has_task, has_asked, load }
     }

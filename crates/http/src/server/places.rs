@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use rescind_proto::time::Instant;
 
 use super::{
-    HttpServer, LinkKey, ReplyKey, SessionKey,
+    HttpServer, LinkKey, SessionKey,
     door::{Asker, Holder, Refusal, is_told_apart},
-    session::Session,
+    streams::Session,
 };
 
 /// Where the next session, or the next link of an asker, finds its place.
@@ -32,12 +32,12 @@ impl HttpServer {
     /// the next at most half of what is left. Beyond that only a session of the owner's own makes room.
     pub(crate) fn find_place(&self, now: Instant, asker: &Asker, holder: &Holder) -> Result<Place, Refusal> {
         let people = if self.config.parts_people() { self.shared.links.len() } else { 0 };
-        let free = self.config.max_sessions.saturating_sub(self.sessions.len() + people);
+        let free = self.config.max_sessions.saturating_sub(self.streams.sessions.len() + people);
         let taken = self.places_of(asker);
         if taken > 0 && taken >= free {
             let own = self.yielding_session(now, |session, _| session.owner == asker.owner);
             let words = "you have as many sessions as one owner may have now; end one of them";
-            return own.map(Place::OfSession).ok_or_else(|| self.overloaded(words));
+            return own.map(Place::OfSession).ok_or_else(|| Refusal::overloaded(words));
         }
         if free > 0 {
             return Ok(Place::Free);
@@ -45,10 +45,10 @@ impl HttpServer {
         if let Some(link) = self.yielding_link().filter(|_| people > 0) {
             return Ok(Place::OfLink(link));
         }
-        let own = self.sessions.values().filter(|session| session.holder == *holder).count();
+        let own = self.streams.sessions.values().filter(|session| session.holder == *holder).count();
         let session = self.yielding_session(now, |session, held| session.holder == *holder || held > own);
         let words = if people > 0 { "too many sessions, and people without one" } else { "too many sessions" };
-        session.map(Place::OfSession).ok_or_else(|| self.overloaded(words))
+        session.map(Place::OfSession).ok_or_else(|| Refusal::overloaded(words))
     }
 
     /// Ends what makes room.
@@ -60,15 +60,10 @@ impl HttpServer {
         }
     }
 
-    /// The holder for which is counted what this request opens.
-    pub(crate) fn holder_of(&self, reply: ReplyKey) -> Holder {
-        self.replies.get(&reply).map_or(Holder::Anyone, |reply| reply.holder.clone())
-    }
-
     /// Counts the places of an owner; none without owners, where a refusal would show how many others have.
     fn places_of(&self, asker: &Asker) -> usize {
         let Some(owner) = &asker.owner else { return 0 };
-        let sessions = self.sessions.values().filter(|session| session.owner.as_ref() == Some(owner)).count();
+        let sessions = self.streams.sessions.values().filter(|session| session.owner.as_ref() == Some(owner)).count();
         sessions + usize::from(self.shared.links.contains_key(asker))
     }
 
@@ -86,8 +81,9 @@ impl HttpServer {
     /// does. Costs time in proportion to the sessions.
     fn yielding_session(&self, now: Instant, may: impl Fn(&Session, usize) -> bool) -> Option<SessionKey> {
         let mut held = BTreeMap::<&Holder, usize>::new();
-        self.sessions.values().for_each(|session| *held.entry(&session.holder).or_default() += 1);
+        self.streams.sessions.values().for_each(|session| *held.entry(&session.holder).or_default() += 1);
         let mut yielding: Vec<_> = self
+            .streams
             .sessions
             .iter()
             .filter_map(|(key, session)| {
@@ -98,7 +94,7 @@ impl HttpServer {
             })
             .collect();
         yielding.sort_unstable();
-        yielding.into_iter().map(|(_, _, key)| key).find(|key| !self.has_requests(*key))
+        yielding.into_iter().map(|(_, _, key)| key).find(|key| !self.streams.has_requests(*key))
     }
 
     /// How long the client of a session must have been silent before its session makes room. Of an address with more than
@@ -106,12 +102,5 @@ impl HttpServer {
     fn room_after(&self, holder: &Holder, held: usize) -> core::time::Duration {
         let is_greedy = is_told_apart(holder) && held > self.config.max_sessions.div_ceil(2);
         if is_greedy { core::time::Duration::ZERO } else { self.config.room_after.min(self.config.resume_within) }
-    }
-
-    /// Whether a session has a request in flight.
-    pub(crate) fn has_requests(&self, key: SessionKey) -> bool {
-        let Some(session) = self.sessions.get(&key) else { return false };
-        let mut streams = session.streams.values().filter_map(|stream| self.streams.get(stream));
-        streams.any(|stream| !stream.calls.is_empty())
     }
 }

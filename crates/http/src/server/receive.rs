@@ -1,9 +1,5 @@
 //! What clients POST: requests, answers, notifications.
 
-use std::collections::BTreeMap;
-
-use foldhash::fast::FixedState;
-use hashbrown::HashMap;
 use http::{HeaderValue, StatusCode};
 use rescind_proto::{
     dialect::{Dialect, mcp},
@@ -17,25 +13,23 @@ use rescind_proto::{
 };
 
 use super::{
-    HttpServer, LinkInput, LinkKey, PoolMember, ReplyKey, SessionKey, Sessions, StreamKey, allocate_key,
+    HttpServer, LinkInput, LinkKey, PoolMember, ReplyKey, SessionKey, Sessions, StreamKey,
     calls::{Meant, Way},
     door::{Asker, Head, Refusal, SESSION},
     joint,
-    keyed::Keyed,
     link::LinkUse,
-    opening::{Here, Opening, check_room},
+    opening::{Here, Later, Opening, check_room},
     posted::{Edit, Meta, Posted, check_look_alikes, check_names, line, text, unreadable},
-    reply::Reply,
-    session::{HANDSHAKE, Session},
     stateless,
+    streams::{HANDSHAKE, Reply, Session, Stream},
+    timers::Timer,
 };
 
 impl HttpServer {
     pub(crate) fn handle_post(
         &mut self,
         now: Instant,
-        key: ReplyKey,
-        reply: &mut Option<Reply>,
+        reply: (ReplyKey, &mut Reply),
         head: &Head<'_>,
         body: &[u8],
     ) -> Result<(), Refusal> {
@@ -47,32 +41,17 @@ impl HttpServer {
             check_names(request, &posted.meta)?;
         }
         if let Some(dialect) = stateless::dialect_of(head, &posted.meta) {
-            return reply
-                .as_mut()
-                .map_or(Ok(()), |reply| self.handle_stateless(now, (key, reply), head, &posted, dialect));
+            return self.handle_stateless(now, reply, head, &posted, dialect);
         }
-        if let Frame::Request(request) = &posted.frame
-            && request.method != HANDSHAKE
-        {
-            return reply
-                .as_mut()
-                .map_or(Ok(()), |reply| self.open_in_session(now, (key, reply), head, &posted, request));
+        match &posted.frame {
+            Frame::Request(request) if request.method == HANDSHAKE => self.open_session(now, reply, &posted, request),
+            Frame::Request(request) => self.open_in_session(now, reply, head, &posted, request),
+            Frame::Notification(_) | Frame::Response(_) | Frame::Batch(_) => {
+                let (session, _) = self.streams.named(now, head)?;
+                check_version(head)?;
+                self.handle_in_session(now, reply, session, &posted)
+            }
         }
-        // What may be answered while it is taken in finds its response in its place.
-        if let Some(reply) = reply.take() {
-            self.replies.insert(key, reply);
-        }
-        if let Frame::Request(request) = &posted.frame {
-            return self.open_session(now, key, &posted, request);
-        }
-        let session = self.session(now, head)?;
-        check_version(head)?;
-        self.handle_in_session(now, key, session, &posted)
-    }
-
-    /// Finds the session that a request names, whose client is heard of. For everybody but its owner there is none.
-    pub(crate) fn session(&mut self, now: Instant, head: &Head<'_>) -> Result<SessionKey, Refusal> {
-        named(&self.session_ids, &mut self.sessions, now, head).map(|(key, _)| key)
     }
 
     /// Opens a request of a session's client, whose answer `reply` carries. All that it touches is looked up once.
@@ -88,7 +67,8 @@ impl HttpServer {
         let is_shared = self.config.sessions == Sessions::SharedLink;
         let edits = self.unmarked(body, request.params.raw);
         let mut here = if is_shared { self.here(asker, request) } else { None };
-        let (session_key, mut session) = named(&self.session_ids, &mut self.sessions, now, head)?;
+        let stream_key = StreamKey(self.streams.allocate_key());
+        let (session_key, mut session) = self.streams.named(now, head)?;
         check_version(head)?;
         let link_key = session.link;
         let Some(mut link) = self.links.get_mut(&link_key) else { return Ok(()) };
@@ -97,24 +77,23 @@ impl HttpServer {
             check_look_alikes(frame, body)?;
         }
         if link.credentials != asker.credentials || is_shared && joint::is_noted(&request.method) {
-            self.set_credentials(link_key, &asker.credentials);
+            self.set_credentials(link_key, stream_key.0, &asker.credentials);
             if is_shared {
                 here = self.note_for_session(session_key, request).or(here);
             }
-            let again = self.sessions.get_mut(&session_key).zip(self.links.get_mut(&link_key));
-            (session, link) = again.ok_or_else(no_session)?;
+            let again = self.streams.sessions.get_mut(&session_key).zip(self.links.get_mut(&link_key));
+            let Some(again) = again else { return Ok(()) };
+            (session, link) = again;
         }
-        let stream_key = StreamKey(allocate_key(&mut self.next_key));
         let mut stream = session.new_stream(session_key, stream_key);
+        session.answer_by(session_key, reply);
         stream.answer_by(stream_key, key, reply);
-        (session.replies, reply.session) = (session.replies + 1, Some(session_key));
-        let is_proved = !self.config.passes_credentials() || link.is_proved;
-        if is_proved { &mut self.timers.undecided } else { &mut self.timers.unproved }.arm(now, stream_key);
+        self.timers.arm(now, self.config.first_timer(stream_key, link));
         let opening = Opening { stream_key, stream: &mut stream, body, request, meta, edits };
-        let answer = opening.open(link, Some(reply), self.config.parts_people(), here);
-        link.report(link_key, &mut self.events);
-        self.own_answers.extend(answer.map(|answer| (link_key, answer)));
-        self.streams.insert(stream_key, stream);
+        let answer = opening.open(link, reply, self.config.parts_people(), here);
+        link.report(link_key, &mut self.streams.events);
+        self.later.extend(answer.map(|answer| Later::Answer(link_key, answer)));
+        self.streams.streams.insert(stream_key, stream);
         Ok(())
     }
 
@@ -134,48 +113,50 @@ impl HttpServer {
     fn open_session(
         &mut self,
         now: Instant,
-        reply: ReplyKey,
+        (key, reply): (ReplyKey, &mut Reply),
         posted: &Posted<'_>,
         request: &Request<'_>,
     ) -> Result<(), Refusal> {
+        let Posted { asker, body, meta, .. } = posted;
         if let Some(modern_only) = &self.modern_only {
-            let answer = modern_only.answer(request);
-            if let Some(reply) = self.replies.get_mut(&reply) {
-                reply.message(StatusCode::BAD_REQUEST, answer);
-            }
+            reply.message(StatusCode::BAD_REQUEST, modern_only.answer(request));
             return Ok(());
         }
+        let overloaded = |text: &str| Err(Refusal::overloaded(text).of(&request.id));
         if self.is_draining {
-            return Err(self.overloaded("no further session is opened now").of(&request.id));
+            return overloaded("no further session is opened now");
         }
-        let holder = self.holder_of(reply);
-        let place = self.find_place(now, posted.asker, &holder).map_err(|refusal| refusal.of(&request.id))?;
+        let edits = self.unmarked(body, request.params.raw);
+        let place = self.find_place(now, asker, &reply.holder).map_err(|refusal| refusal.of(&request.id))?;
         if self.config.sessions == Sessions::SharedLink {
             let link = self.joint_link(now);
             self.check_room(now, link, 1).map_err(|refusal| refusal.of(&request.id))?;
         }
-        let Some(id) = self.session_id.take() else {
-            return Err(self.overloaded("there is no id for a session").of(&request.id));
-        };
+        let Some(id) = self.session_id.take() else { return overloaded("there is no id for a session") };
         self.take_place(now, place);
-        if let (Some(reply), Ok(id)) = (self.replies.get_mut(&reply), HeaderValue::from_str(&id)) {
+        if let Ok(id) = HeaderValue::from_str(&id) {
             reply.add_header(SESSION, id);
         }
-        let key = SessionKey(self.allocate_key());
+        let session_key = SessionKey(self.streams.allocate_key());
         let link = match self.config.sessions {
-            Sessions::OwnLink => self.open_link(now, now, LinkUse::Session(key), Some(id.clone()), posted.asker),
+            Sessions::OwnLink => self.open_link(now, now, LinkUse::Session(session_key), Some(id.clone()), asker),
             Sessions::SharedLink => self.joint_link(now),
         };
-        let owner = posted.asker.owner.clone();
-        let session = Session::new(id.clone(), owner, holder, link, request.params.raw, now);
-        self.sessions.insert(key, session);
-        self.session_ids.insert(id, key);
-        self.timers.upkeep.arm(now, key);
-        let Some(stream) = self.open_stream(now, reply, key) else { return Ok(()) };
+        let (owner, holder) = (asker.owner.clone(), reply.holder.clone());
+        let mut session = Session::new(id, owner, holder, link, request.params.raw, now);
+        let stream_key = StreamKey(self.streams.allocate_key());
+        let mut stream = session.new_stream(session_key, stream_key);
+        session.answer_by(session_key, reply);
+        stream.answer_by(stream_key, key, reply);
+        self.streams.insert_session(session_key, session);
+        self.timers.arm(now, Timer::Session(session_key));
+        self.arm_first(now, link, stream_key);
+        let opening = Opening { stream_key, stream: &mut stream, body, request, meta, edits };
         match self.config.sessions {
-            Sessions::OwnLink => self.open_request(link, stream, (posted.body, request, &posted.meta), None),
-            Sessions::SharedLink => self.join(now, link, stream, posted.body, request),
+            Sessions::OwnLink => self.open_request(link, opening, reply, None),
+            Sessions::SharedLink => self.join(link, opening),
         }
+        self.streams.streams.insert(stream_key, stream);
         Ok(())
     }
 
@@ -194,22 +175,22 @@ impl HttpServer {
     fn handle_in_session(
         &mut self,
         now: Instant,
-        reply: ReplyKey,
+        (key, reply): (ReplyKey, &mut Reply),
         session_key: SessionKey,
-        Posted { asker, body, frame, meta: _ }: &Posted<'_>,
+        posted: &Posted<'_>,
     ) -> Result<(), Refusal> {
-        let Some(session) = self.sessions.get(&session_key) else { return Ok(()) };
+        let Posted { asker, body, frame, meta: _ } = posted;
+        let Some(session) = self.streams.sessions.get(&session_key) else { return Ok(()) };
         let (link, dialect) = (session.link, session.dialect());
         self.check_room(now, link, 0)?;
         if self.config.sessions == Sessions::SharedLink {
-            match frame {
-                Frame::Batch(_) => {}
-                Frame::Notification(notification) => self.check_notification(dialect, &notification.method)?,
-                Frame::Request(_) | Frame::Response(_) => {}
+            if let Frame::Notification(notification) = frame {
+                self.check_notification(dialect, &notification.method)?;
             }
             check_look_alikes(frame, body)?;
         }
-        self.set_credentials(link, &asker.credentials);
+        let since = self.streams.allocate_key();
+        self.set_credentials(link, since, &asker.credentials);
         match frame {
             // It is opened at once.
             Frame::Request(_) => {}
@@ -218,26 +199,23 @@ impl HttpServer {
                     let text = format!("{dialect} has no batches: send one message");
                     return Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text));
                 }
-                return self.handle_batch(now, reply, (session_key, link), asker, batch.members());
+                return self.handle_batch(now, (key, reply), (session_key, link), asker, batch.members());
             }
-            Frame::Notification(notification) => match self.handle_notification(now, session_key, body, notification) {
+            Frame::Notification(notification) => match self.handle_notification(session_key, body, notification) {
                 Told::Passed => {}
                 Told::Cancel(id) => {
-                    self.await_fate(now, reply, link, id);
+                    self.streams.await_fate(key, reply, link, id);
+                    self.timers.arm(now, Timer::Fate(key));
                     return Ok(());
                 }
                 Told::CancelOf(fate) => {
-                    self.tell_fate(reply, fate);
+                    reply.tell_fate(fate);
                     return Ok(());
                 }
             },
-            Frame::Response(_) => {
-                self.pass_response(link, body);
-            }
+            Frame::Response(_) => self.pass_response(link, body),
         }
-        if let Some(reply) = self.replies.get_mut(&reply) {
-            reply.empty(StatusCode::ACCEPTED);
-        }
+        reply.empty(StatusCode::ACCEPTED);
         Ok(())
     }
 
@@ -260,8 +238,8 @@ impl HttpServer {
     fn handle_batch<'a>(
         &mut self,
         now: Instant,
-        reply: ReplyKey,
-        (session, link): (SessionKey, LinkKey),
+        (key, reply): (ReplyKey, &mut Reply),
+        (session_key, link): (SessionKey, LinkKey),
         asker: &Asker,
         members: impl Iterator<Item = &'a [u8]>,
     ) -> Result<(), Refusal> {
@@ -286,25 +264,32 @@ impl HttpServer {
         };
         requests().try_for_each(|request| check_names(request, &Meta::of_params(&request.params)))?;
         self.check_room(now, link, requests().count())?;
-        if requests().next().is_some() && self.replies.get(&reply).is_some_and(|reply| !reply.takes_events) {
+        if requests().next().is_some() && !reply.takes_events {
             let text = "a batch is answered with text/event-stream, which must be accepted";
             return Err(Refusal::new(StatusCode::NOT_ACCEPTABLE, error_code::INVALID_REQUEST, text));
         }
+        let stream_key = StreamKey(self.streams.allocate_key());
         let mut stream = None;
         for (body, frame) in &members {
             match frame {
                 Frame::Request(request) => {
-                    stream = stream.or_else(|| self.open_stream(now, reply, session));
+                    let Some(session) = self.streams.sessions.get_mut(&session_key) else { break };
+                    let stream = stream.get_or_insert_with(|| {
+                        session.answer_by(session_key, reply);
+                        let mut stream = session.new_stream(session_key, stream_key);
+                        stream.answer_by(stream_key, key, reply);
+                        stream
+                    });
                     let is_shared = self.config.sessions == Sessions::SharedLink;
-                    let here = if is_shared { self.note_for_session(session, request) } else { None };
+                    let here = if is_shared { self.note_for_session(session_key, request) } else { None };
                     let here = here.or_else(|| self.here(asker, request).filter(|_| is_shared));
-                    if let Some(stream) = stream {
-                        self.open_request(link, stream, (body, request, &Meta::of(frame)), here);
-                    }
+                    let (meta, edits) = (&Meta::of(frame), self.unmarked(body, request.params.raw));
+                    let opening = Opening { stream_key, stream, body, request, meta, edits };
+                    self.open_request(link, opening, reply, here);
                 }
                 Frame::Notification(notification) => {
                     // Of the members of a batch nothing is told one by one.
-                    let _ = self.handle_notification(now, session, body, notification);
+                    let _ = self.handle_notification(session_key, body, notification);
                 }
                 Frame::Response(_) => self.pass_response(link, body),
                 Frame::Batch(_) => {}
@@ -312,23 +297,25 @@ impl HttpServer {
         }
         match stream {
             Some(stream) => {
-                self.begin(stream);
-                self.give_own_answers(now);
-            }
-            None => {
-                if let Some(reply) = self.replies.get_mut(&reply) {
-                    reply.empty(StatusCode::ACCEPTED);
+                reply.begin();
+                let has_primer = stream.has_primer();
+                self.streams.streams.insert(stream_key, stream);
+                if has_primer {
+                    self.streams.change(stream_key, Stream::prime);
                 }
             }
+            None => reply.empty(StatusCode::ACCEPTED),
         }
         Ok(())
     }
 
-    /// Gives the answers of requests that their program is not to see. They come when all that was sent with them is open,
-    /// since a stream ends with the last answer that it waits for.
-    pub(crate) fn give_own_answers(&mut self, now: Instant) {
-        for (link, answer) in core::mem::take(&mut self.own_answers) {
-            self.handle_message(now, link, &answer);
+    /// Does what had to wait until all that was sent with it is open.
+    pub(crate) fn do_later(&mut self, now: Instant) {
+        for later in core::mem::take(&mut self.later) {
+            match later {
+                Later::Answer(link, answer) => self.handle_message(now, link, &answer),
+                Later::Settle(link, id) => self.handle_settled(now, link, &id),
+            }
         }
     }
 
@@ -341,14 +328,8 @@ impl HttpServer {
     }
 
     /// Passes on a notification of a session's client. A cancel names the request as the program knows it (D32).
-    fn handle_notification(
-        &mut self,
-        now: Instant,
-        session_key: SessionKey,
-        body: &[u8],
-        notification: &Notification<'_>,
-    ) -> Told {
-        let Some(session) = self.sessions.get(&session_key) else { return Told::Passed };
+    fn handle_notification(&mut self, session_key: SessionKey, body: &[u8], notification: &Notification<'_>) -> Told {
+        let Some(session) = self.streams.sessions.get(&session_key) else { return Told::Passed };
         let form = session.dialect().cancel;
         let link_key = session.link;
         let is_shared = self.config.sessions == Sessions::SharedLink;
@@ -356,24 +337,35 @@ impl HttpServer {
         let raw = notification.params.raw.filter(|_| is_cancel).and_then(|params| json::member(params, form.id));
         let named = raw.and_then(|raw| Some((raw, RequestId::from_json(raw).filter(|id| !id.is_null())?)));
         let mut edits = Vec::new();
-        let (mut told, mut way) = (Told::Passed, Way::Passed);
+        let (mut told, mut is_urgent) = (Told::Passed, false);
         if let Some((raw, id)) = named
             && let Some(link) = self.links.get_mut(&link_key)
         {
             match link.calls.named(session_key, &id) {
                 Meant::Only(key) => {
-                    let Some(call) = link.calls.get_mut(key) else { return Told::Passed };
-                    if call.link_id != id {
-                        edits.extend(frame::span_of(body, raw).map(|span| (span, text(&call.link_id))));
+                    let Some(call) = link.calls.get(key) else { return Told::Passed };
+                    let (way, link_id) = (call.way, call.link_id.clone());
+                    let (now, fate) = match way {
+                        // The program never sees it.
+                        Way::Joining(_) | Way::Here => (way, Some(CancelFate::Refused)),
+                        Way::Queued(number) if link.withdraw(number) => {
+                            self.later.push(Later::Settle(link_key, link_id.clone()));
+                            (Way::Here, Some(CancelFate::Stopped))
+                        }
+                        // A second cancel is in no hurry.
+                        Way::Queued(_) | Way::Passed => (Way::Passed, None),
+                    };
+                    if let Some(call) = link.calls.get_mut(key) {
+                        call.way = now;
                     }
-                    told = Told::Cancel(call.link_id.clone());
-                    // A second cancel is in no hurry.
-                    way = core::mem::replace(&mut call.way, Way::Passed);
-                    if let Way::Joining(_) = way {
-                        // The program has never seen it.
-                        call.way = way;
-                        return Told::CancelOf(CancelFate::Refused);
+                    if let Some(fate) = fate {
+                        return Told::CancelOf(fate);
                     }
+                    is_urgent = matches!(way, Way::Queued(_));
+                    if link_id != id {
+                        edits.extend(frame::span_of(body, raw).map(|span| (span, text(&link_id))));
+                    }
+                    told = Told::Cancel(link_id);
                 }
                 // Under this id, the program may know another's.
                 Meant::Nothing | Meant::Several if is_shared => return Told::CancelOf(CancelFate::NotFound),
@@ -386,17 +378,10 @@ impl HttpServer {
             return if is_cancel { Told::CancelOf(CancelFate::Refused) } else { Told::Passed };
         }
         let input = LinkInput::Message(line(body, edits));
-        let Told::Cancel(id) = &told else {
-            self.push_input(link_key, input);
-            return told;
-        };
-        match way {
-            Way::Queued(number) if self.links.get_mut(&link_key).is_some_and(|link| link.withdraw(number)) => {
-                self.handle_settled(now, link_key, id);
-                return Told::CancelOf(CancelFate::Stopped);
-            }
-            Way::Queued(_) => self.push_cancel(link_key, input),
-            Way::Passed | Way::Here | Way::Joining(_) => self.push_input(link_key, input),
+        if is_urgent {
+            self.push_cancel(link_key, input)
+        } else {
+            self.push_input(link_key, input)
         }
         told
     }
@@ -407,64 +392,24 @@ impl HttpServer {
         check_room(&self.config, &self.starts, now, (key, link), requests)
     }
 
-    /// Opens the stream of a response in a session.
-    fn open_stream(&mut self, now: Instant, reply: ReplyKey, session: SessionKey) -> Option<StreamKey> {
-        let (key, stream) = self.new_stream(session)?;
-        self.streams.insert(key, stream);
-        self.attach(reply, key);
-        self.arm_undecided(now, key);
-        Some(key)
-    }
-
-    /// Passes a request on to the program, on a stream that is open; or enters it, to be answered
-    /// [here](Self::give_own_answers).
-    fn open_request(
-        &mut self,
-        link_key: LinkKey,
-        stream_key: StreamKey,
-        (body, request, meta): (&[u8], &Request<'_>, &Meta<'_>),
-        here: Option<Here>,
-    ) {
-        let edits = self.unmarked(body, request.params.raw);
+    /// Passes a request on to the program; or enters it, to be answered [here](Later::Answer).
+    fn open_request(&mut self, link_key: LinkKey, opening: Opening<'_>, reply: &Reply, here: Option<Here>) {
         let Some(link) = self.links.get_mut(&link_key) else { return };
-        let Some(stream) = self.streams.get_mut(&stream_key) else { return };
-        let reply = stream.reply.and_then(|reply| self.replies.get(&reply));
-        let opening = Opening { stream_key, stream, body, request, meta, edits };
         let answer = opening.open(link, reply, self.config.parts_people(), here);
-        link.report(link_key, &mut self.events);
-        self.own_answers.extend(answer.map(|answer| (link_key, answer)));
+        link.report(link_key, &mut self.streams.events);
+        self.later.extend(answer.map(|answer| Later::Answer(link_key, answer)));
     }
 
     /// The dialect that a link speaks now.
     pub(crate) fn dialect(&self, link: LinkUse) -> &'static Dialect {
         match link {
-            LinkUse::Session(session) => self.sessions.get(&session).map_or(&mcp::LATEST_LEGACY, Session::dialect),
+            LinkUse::Session(session) => {
+                self.streams.sessions.get(&session).map_or(&mcp::LATEST_LEGACY, Session::dialect)
+            }
             LinkUse::Sessions => &mcp::LATEST_LEGACY,
             LinkUse::Stateless => &mcp::LATEST_STATELESS,
         }
     }
-}
-
-/// Finds the session that a request names, whose client is heard of. For everybody but its owner there is none.
-fn named<'a>(
-    ids: &Keyed<HashMap<Box<str>, SessionKey, FixedState>>,
-    sessions: &'a mut Keyed<BTreeMap<SessionKey, Session>>,
-    now: Instant,
-    head: &Head<'_>,
-) -> Result<(SessionKey, &'a mut Session), Refusal> {
-    let Some(id) = head.session else {
-        let text = "no session: send initialize, and name the session it opens in the header Mcp-Session-Id";
-        return Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text));
-    };
-    let known = ids.get(id).copied().and_then(|key| Some((key, sessions.get_mut(&key)?)));
-    let (key, session) = known.filter(|(_, session)| session.owner == head.asker.owner).ok_or_else(no_session)?;
-    session.heard = now;
-    Ok((key, session))
-}
-
-fn no_session() -> Refusal {
-    let text = "the session has ended; send initialize for a new one";
-    Refusal::new(StatusCode::NOT_FOUND, error_code::INVALID_REQUEST, text)
 }
 
 /// Checks that the revision is known which the header of a request in a session names.

@@ -14,7 +14,8 @@ use super::{
     calls::Way,
     joint::{Joint, SET_LEVEL, SUBSCRIBE},
     link::LinkUse,
-    session::{HANDSHAKE_STREAM, Session},
+    streams::{HANDSHAKE_STREAM, Session},
+    timers::Timer,
 };
 
 /// The longest log level that is kept, as JSON.
@@ -25,24 +26,24 @@ impl HttpServer {
     /// another; where there is none, the next client has it started.
     pub(crate) fn restart_joint(&mut self, now: Instant, ended: LinkKey) {
         self.starts.back_off.end(now);
-        if self.is_draining || self.sessions.is_empty() {
+        if self.is_draining || self.streams.sessions.is_empty() {
             return self.close_link(now, ended);
         }
         if let Some(link) = self.links.get_mut(&ended) {
             link.close();
         }
-        self.settle_fates(ended);
+        self.streams.settle_fates(ended);
         let former = match core::mem::replace(&mut self.joint, Joint::Closed) {
             Joint::Closed => None,
             Joint::Asked { former, .. } => former,
             Joint::Open { result, .. } => Some(result),
         };
         let next = self.open_joint(now, former);
-        self.sessions.values_mut().for_each(|session| session.link = next);
-        for stream in self.streams.values_mut().filter(|stream| stream.link == ended && stream.is_resumable()) {
+        self.streams.sessions.values_mut().for_each(|session| session.link = next);
+        for stream in self.streams.streams.values_mut().filter(|stream| stream.link == ended && stream.is_resumable()) {
             stream.link = next;
         }
-        self.end_streams(now, ended);
+        self.streams.end_of_link(now, ended);
     }
 
     /// Sends a program that was started again what the one before it knew. If its handshake has another result, the sessions
@@ -54,17 +55,17 @@ impl HttpServer {
             .any(|name| json::member(&former, name) != json::member(result, name));
         if is_another {
             let is_joining = |session: &Session| {
-                let stream = session.streams.get(&HANDSHAKE_STREAM).and_then(|stream| self.streams.get(stream));
+                let stream = session.streams.get(&HANDSHAKE_STREAM).and_then(|stream| self.streams.streams.get(stream));
                 stream.is_some_and(|stream| !stream.calls.is_empty())
             };
-            let open = self.sessions.iter().filter(|(_, session)| !is_joining(session));
+            let open = self.streams.sessions.iter().filter(|(_, session)| !is_joining(session));
             for session in open.map(|(key, _)| *key).collect::<Vec<_>>() {
                 self.answer_session(now, session, link);
                 self.end_session(now, session);
             }
             return;
         }
-        let wanted = self.sessions.values().flat_map(|session| &session.subscriptions);
+        let wanted = self.streams.sessions.values().flat_map(|session| &session.subscriptions);
         for uri in wanted.cloned().collect::<BTreeSet<_>>() {
             self.ask_program(link, SUBSCRIBE, |out| {
                 out.extend_from_slice(br#""uri":"#);
@@ -110,7 +111,7 @@ impl HttpServer {
             let Some(link) = self.links.get(&key) else { continue };
             let (serves, credentials) = (link.serves, link.credentials.clone());
             if serves == LinkUse::Sessions || self.shared.is_asked(key) {
-                self.timers.ask.arm(now, key);
+                self.timers.arm(now, Timer::Ask(key));
             }
             self.report(HttpServerEvent::Opened { link: key, session: None, credentials, owner: None });
         }

@@ -1,6 +1,6 @@
 //! What programs say: on which stream it travels, and under which id.
 
-use http::{HeaderName, HeaderValue, StatusCode};
+use http::StatusCode;
 use rescind_proto::{
     dialect::{Discovered, mcp},
     error_code,
@@ -11,16 +11,13 @@ use rescind_proto::{
 };
 
 use super::{
-    HttpServer, HttpServerEvent, LinkInput, LinkKey, SessionKey, StreamKey,
-    calls::{Asks, Call, CallKey},
-    door::SESSION,
+    HttpServer, HttpServerEvent, LinkInput, LinkKey, SessionKey,
+    calls::{Asks, Call},
     link::{Link, LinkUse},
-    owned,
     passed_status::{PassedStatus, Unauthorized},
     posted::{line, splice, text},
     programs::ModernOnly,
-    session::HANDSHAKE_STREAM,
-    stream::{CHUNK, Part, Stream},
+    streams::{Answer, HANDSHAKE_STREAM, Part, Stream},
 };
 use crate::{mirror::tools::Tools, status_note};
 
@@ -43,12 +40,13 @@ impl HttpServer {
             Ok(Frame::Request(request)) => {
                 let Some(serves) = self.live_link(link).map(|link| link.serves) else { return };
                 match serves {
-                    LinkUse::Session(session) => self.send_unasked(now, session, message),
+                    LinkUse::Session(session) => self.streams.push_unasked(now, session, message),
                     LinkUse::Sessions | LinkUse::Stateless => self.answer_program(link, &request),
                 }
             }
             Err(_) => self.drop_message(link, ""),
         }
+        self.retract_abandoned(now);
     }
 
     /// The link, unless it is closed: then nobody hears what is still said on it.
@@ -98,7 +96,7 @@ impl HttpServer {
     /// What is wanted of each request in flight on a link, in the order of their streams.
     pub(crate) fn in_flight_on<T>(&self, key: LinkKey, wanted: impl Fn(&Call) -> T) -> Vec<T> {
         let Some(link) = self.links.get(&key) else { return Vec::new() };
-        let streams = self.streams.values().filter(|stream| stream.link == key);
+        let streams = self.streams.streams.values().filter(|stream| stream.link == key);
         let calls = streams.flat_map(|stream| &stream.calls).filter_map(|call| link.calls.get(*call));
         calls.map(wanted).collect()
     }
@@ -106,33 +104,10 @@ impl HttpServer {
     /// Records that a request will never be answered: it was cancelled in a dialect that wants silence. Its stream ends
     /// (D41). Nothing happens for one that was answered.
     pub fn handle_settled(&mut self, now: Instant, link: LinkKey, id: &RequestId) {
-        let Some(key) = self.links.get(&link).and_then(|link| link.calls.by_id(id)) else { return };
-        let Some(Call { stream: stream_key, .. }) = self.take_call(now, link, key) else { return };
-        let Some(stream) = self.streams.get_mut(&stream_key) else { return };
-        if !stream.calls.is_empty() {
-            return;
-        }
-        let (reply, has_begun) = (stream.reply, stream.has_begun);
-        // Of a batch other members were answered, and these answers can be fetched.
-        if stream.has_answered {
-            self.note_ended(now, stream_key);
-            reply.into_iter().for_each(|reply| self.report_reply(reply));
-            return;
-        }
-        // Nobody is to come back to it: a client that asked would ask again and again.
-        stream.ended = Some(now);
-        self.withdraw_stream(stream_key);
-        match reply {
-            Some(reply) if has_begun => self.report_reply(reply),
-            Some(reply) => {
-                self.forget_stream(stream_key);
-                if let Some(reply) = self.replies.get_mut(&reply) {
-                    reply.end();
-                }
-                self.report_reply(reply);
-            }
-            None => self.forget_stream(stream_key),
-        }
+        let Some(link) = self.links.get_mut(&link) else { return };
+        let Some((key, call)) = link.calls.take_by_id(id) else { return };
+        link.idle_since = now;
+        self.streams.settle(now, key, call.stream);
     }
 
     fn handle_answer(&mut self, now: Instant, link_key: LinkKey, message: &[u8], response: &Response<'_>) {
@@ -181,7 +156,7 @@ impl HttpServer {
         link.idle_since = now;
         let stream_key = call.stream;
         // Few streams stay with an answer, and those are put back.
-        let Some(mut stream) = self.streams.remove(&stream_key) else { return };
+        let Some(mut stream) = self.streams.streams.remove(&stream_key) else { return };
         stream.calls.retain(|own| *own != key);
         let mut edits = Vec::new();
         if call.client_id != *id {
@@ -224,7 +199,7 @@ impl HttpServer {
         let headers = headers.into_iter().chain(passed.and_then(PassedStatus::header)).collect();
         let message = splice(message, edits);
         let answer = Answer { message, status, headers, is_no_session: refused.is_some() };
-        self.deliver_answer(now, &call, stream, answer);
+        self.streams.deliver(now, &call, stream, answer);
         if let Some(session) = refused {
             self.end_session(now, session);
         }
@@ -235,7 +210,7 @@ impl HttpServer {
         let place = stream.place.filter(|place| place.number == HANDSHAKE_STREAM)?;
         match body {
             ResponseBody::Result(result) => {
-                self.sessions.get_mut(&place.session)?.negotiation.saw_initialize_result(result);
+                self.streams.sessions.get_mut(&place.session)?.negotiation.saw_initialize_result(result);
                 None
             }
             ResponseBody::Error(_) => {
@@ -243,59 +218,6 @@ impl HttpServer {
                 Some(place.session)
             }
         }
-    }
-
-    /// Sends an answer to its stream, which was taken out: as a whole response if nothing was sent before, else as an event.
-    fn deliver_answer(&mut self, now: Instant, call: &Call, mut stream: Stream, answer: Answer) {
-        let Answer { message, status, headers, is_no_session } = answer;
-        let (key, is_last) = (call.stream, stream.calls.is_empty());
-        let carrier = stream.reply.and_then(|key| Some((key, self.replies.get_mut(&key)?)));
-        if let Some((reply_key, reply)) = carrier {
-            if is_no_session {
-                reply.remove_header(&SESSION);
-            }
-            if reply.is_open() {
-                headers.into_iter().for_each(|(name, value)| reply.add_header(name, value));
-                if is_last && !stream.has_begun {
-                    let place = stream.place;
-                    stream.leave_session();
-                    reply.report(reply_key, &mut self.events);
-                    if message.len() > CHUNK {
-                        reply.long(status, message.len());
-                        if let Some(place) = place
-                            && let Some(session) = self.sessions.get_mut(&place.session)
-                        {
-                            session.streams.remove(&place.number);
-                        }
-                        self.streams.insert(key, stream);
-                        let id = call.client_id.clone();
-                        self.change_stream(key, |stream| stream.answer_whole(now, owned(message), id));
-                        return self.bound_unread(now);
-                    }
-                    reply.number = place.map(|place| place.number);
-                    return reply.message(status, owned(message));
-                }
-            }
-        }
-        if let Some(session) = stream.session().and_then(|session| self.sessions.get_mut(&session)) {
-            session.idle_since = now;
-        }
-        let is_lost = stream.reply.is_none() && !stream.has_begun;
-        self.streams.insert(key, stream);
-        // A client that left before it knew of the stream cannot ask for it.
-        if is_lost {
-            if is_last {
-                self.forget_stream(key);
-            }
-            return;
-        }
-        if is_last {
-            self.note_ended(now, key);
-        }
-        if let Some((token, _)) = &call.token {
-            self.change_stream(key, |stream| stream.withdraw_progress(token));
-        }
-        self.push(now, key, &message, Part::Answer(call.client_id.clone()));
     }
 
     fn handle_said(&mut self, now: Instant, link_key: LinkKey, message: &[u8], notification: &Notification<'_>) {
@@ -314,7 +236,7 @@ impl HttpServer {
             let span = if *asked == raw { None } else { frame::span_of(message, raw) };
             let (stream, edits) = (*stream, span.map(|span| (span, asked.to_vec())).into_iter().collect());
             self.note_proof(now, link_key, stream, None);
-            return self.push(now, stream, &splice(message, edits), Part::Progress(token));
+            return self.streams.push(now, stream, &splice(message, edits), Part::Progress(token));
         }
         let joined = Some(&mcp::LATEST_STATELESS).filter(|_| serves == LinkUse::Sessions && self.joins_eras());
         if let Some(form) = joined.unwrap_or(dialect).subscription {
@@ -325,13 +247,13 @@ impl HttpServer {
             }
         }
         match serves {
-            LinkUse::Session(session) => return self.send_unasked(now, session, message),
+            LinkUse::Session(session) => return self.streams.push_unasked(now, session, message),
             LinkUse::Sessions => return self.tell_sessions(now, link_key, message, notification),
             LinkUse::Stateless => {}
         }
         // It belongs to some request, and only one that is alone can be told. A subscription names itself.
         match link.calls.only().filter(|call| call.asks != Asks::Subscription).map(|call| call.stream) {
-            Some(only) => self.push(now, only, message, Part::Other),
+            Some(only) => self.streams.push(now, only, message, Part::Other),
             None => self.report(HttpServerEvent::Dropped { link: link_key, method: method.into() }),
         }
     }
@@ -359,115 +281,14 @@ impl HttpServer {
         if ends {
             return self.handle_settled(now, link, &id);
         }
-        let Some(stream) = self.streams.get(&call.stream) else { return };
+        let Some(stream) = self.streams.streams.get(&call.stream) else { return };
         if !self.may_hear(stream, json::member(message, "params")) {
             return;
         }
         let (key, client_id) = (call.stream, text(&call.client_id));
         let edits = frame::span_of(message, raw).map(|span| (span, client_id)).into_iter().collect();
-        self.push(now, key, &splice(message, edits), Part::Other);
+        self.streams.push(now, key, &splice(message, edits), Part::Other);
     }
-
-    /// Sends what belongs to no request that could be named: on the newest stream that listens, or else on the newest that
-    /// is open, or else it waits for one that listens.
-    pub(crate) fn send_unasked(&mut self, now: Instant, session_key: SessionKey, message: &[u8]) {
-        let Some(session) = self.sessions.get(&session_key) else { return };
-        let is_open = |key: &&StreamKey| {
-            let open = self.streams.get(key).filter(|stream| stream.ended.is_none()).and_then(|stream| stream.reply);
-            open.and_then(|reply| self.replies.get(&reply)).is_some_and(|reply| reply.takes_events)
-        };
-        let listening = session.listening.iter().rev();
-        let found = listening.clone().find(is_open).or_else(|| session.streams.values().rev().find(is_open));
-        let found = found.or_else(|| listening.clone().next()).copied();
-        if let Some(key) = found.or_else(|| self.open_listening(session_key)) {
-            self.push(now, key, message, Part::Other);
-        }
-    }
-
-    /// Adds a message to a stream, which becomes one of events if it was not.
-    fn push(&mut self, now: Instant, key: StreamKey, message: &[u8], part: Part) {
-        self.begin(key);
-        let Some(stream) = self.streams.get_mut(&key) else { return };
-        // Nobody reads it, or can ask for it.
-        let is_read = stream.reply.and_then(|reply| self.replies.get(&reply)).is_some_and(|reply| !reply.is_open());
-        if !is_read && !stream.has_begun {
-            return;
-        }
-        let Some(stream) = self.change_stream(key, |stream| stream.push(message, part)) else { return };
-        let (session, unsent, reply) = (stream.session(), stream.unsent(), stream.reply);
-        match reply {
-            Some(reply) if unsent > self.config.max_unsent + message.len() => self.give_up_reply(now, reply),
-            Some(reply) => self.report_reply(reply),
-            None => {}
-        }
-        self.bound_kept(session);
-        self.bound_unread(now);
-    }
-
-    /// Begins the response of a stream as one of events, if it is neither that nor a whole.
-    pub(crate) fn begin(&mut self, key: StreamKey) {
-        let Some(stream) = self.streams.get_mut(&key) else { return };
-        let Some(reply_key) = stream.reply else { return };
-        let Some(reply) = self.replies.get_mut(&reply_key) else { return };
-        if !reply.begin() {
-            return;
-        }
-        // One that is resumed has an id to come back behind (MCP-H07).
-        if !stream.has_begun && stream.has_primer() {
-            self.change_stream(key, Stream::prime);
-        }
-        self.report_reply(reply_key);
-    }
-
-    /// Takes a request out, for which its stream waits no more.
-    pub(crate) fn take_call(&mut self, now: Instant, link: LinkKey, key: CallKey) -> Option<Call> {
-        let link = self.links.get_mut(&link)?;
-        let call = link.calls.take(key)?;
-        link.idle_since = now;
-        let stream = self.streams.get_mut(&call.stream)?;
-        stream.calls.swap_remove(stream.calls.iter().position(|own| *own == key)?);
-        if let Some(session) = stream.session().and_then(|session| self.sessions.get_mut(&session)) {
-            session.idle_since = now;
-        }
-        Some(call)
-    }
-
-    /// Closes a stream whose client has gone for good: its requests are cancelled (MCP-H03).
-    pub(crate) fn close_stream(&mut self, now: Instant, key: StreamKey) {
-        let Some(stream) = self.streams.get(&key) else { return };
-        self.retract(now, stream.link, stream.calls.clone());
-        if let Some(stream) = self.streams.get_mut(&key) {
-            stream.ended.get_or_insert(now);
-        }
-        self.forget_stream(key);
-    }
-
-    /// Forgets a stream that has ended.
-    pub(crate) fn forget_stream(&mut self, key: StreamKey) {
-        self.withdraw_stream(key);
-        self.uncount(key);
-        self.streams.remove(&key);
-    }
-
-    /// Takes a stream out of its session, so that nobody can come back to it.
-    fn withdraw_stream(&mut self, key: StreamKey) {
-        let Some(place) = self.streams.get(&key).and_then(|stream| stream.place) else { return };
-        self.change_stream(key, Stream::leave_session);
-        if let Some(session) = self.sessions.get_mut(&place.session) {
-            session.streams.remove(&place.number);
-            session.listening.retain(|listening| *listening != key);
-        }
-    }
-}
-
-/// An answer as its client is to have it.
-struct Answer {
-    message: Vec<u8>,
-    /// The status and headers with which it is sent as a whole.
-    status: StatusCode,
-    headers: Vec<(HeaderName, HeaderValue)>,
-    /// It refuses a handshake: there is no session.
-    is_no_session: bool,
 }
 
 /// The status with which an answer in a session is sent as a whole: only a refused handshake of a server without sessions

@@ -10,14 +10,14 @@ use rescind_proto::{
 };
 
 use super::{
-    HttpServer, LinkInput, ReplyKey, StreamKey, allocate_key,
+    HttpServer, LinkInput, ReplyKey, StreamKey,
     door::{Asker, Head, Holder, Refusal},
-    opening::{Opening, check_room},
+    opening::{Later, Opening, check_room},
     passed_status::Unauthorized,
     posted::{Meta, Posted, check_look_alikes, line, unreadable},
     programs::{Era, Held, Question},
-    reply::Reply,
-    stream::Stream,
+    streams::{Reply, Stream},
+    timers::Timer,
 };
 use crate::mirror::{NAMED, tools::Tools};
 
@@ -101,7 +101,7 @@ impl HttpServer {
         dialect: &'static Dialect,
     ) -> Result<(), Refusal> {
         if self.is_draining {
-            return Err(self.overloaded("no further request is taken now").of(&request.id));
+            return Err(Refusal::overloaded("no further request is taken now").of(&request.id));
         }
         let Posted { asker, body, meta, .. } = posted;
         let link_key = self.stateless_link(now, asker, &reply.holder).map_err(|refusal| refusal.of(&request.id))?;
@@ -109,16 +109,15 @@ impl HttpServer {
         let here = self.here(asker, request);
         let Some(link) = self.links.get_mut(&link_key) else { return Ok(()) };
         check_room(&self.config, &self.starts, now, (link_key, link), 1).map_err(|refusal| refusal.of(&request.id))?;
-        let stream_key = StreamKey(allocate_key(&mut self.next_key));
+        let stream_key = StreamKey(self.streams.allocate_key());
         let mut stream = Stream::new(link_key, dialect, asker.owner.clone(), None);
         stream.answer_by(stream_key, key, reply);
-        let is_proved = !self.config.passes_credentials() || link.is_proved;
-        if is_proved { &mut self.timers.undecided } else { &mut self.timers.unproved }.arm(now, stream_key);
+        self.timers.arm(now, self.config.first_timer(stream_key, link));
         let opening = Opening { stream_key, stream: &mut stream, body, request, meta, edits };
-        let answer = opening.open(link, Some(reply), self.config.parts_people(), here);
-        link.report(link_key, &mut self.events);
-        self.own_answers.extend(answer.map(|answer| (link_key, answer)));
-        self.streams.insert(stream_key, stream);
+        let answer = opening.open(link, reply, self.config.parts_people(), here);
+        link.report(link_key, &mut self.streams.events);
+        self.later.extend(answer.map(|answer| Later::Answer(link_key, answer)));
+        self.streams.streams.insert(stream_key, stream);
         Ok(())
     }
 
@@ -132,7 +131,7 @@ impl HttpServer {
         dialect: &'static Dialect,
     ) -> Result<(), Refusal> {
         if self.is_draining {
-            return Err(self.overloaded("no further request is taken now"));
+            return Err(Refusal::overloaded("no further request is taken now"));
         }
         if let Era::Unknown = self.shared.era {
             self.ask_era(now, asker, &reply.holder)?;
@@ -142,7 +141,7 @@ impl HttpServer {
         }
         let bytes: usize = self.shared.held().iter().map(Held::bytes).sum();
         if bytes + body.len() > self.config.max_input {
-            return Err(self.overloaded("the server has not said yet which revision it speaks"));
+            return Err(Refusal::overloaded("the server has not said yet which revision it speaks"));
         }
         if let Era::Asked(question) = &mut self.shared.era {
             question.held.push(Held { reply: key, asker: asker.clone(), body: body.to_vec().into(), dialect });
@@ -159,7 +158,7 @@ impl HttpServer {
             out.extend_from_slice(CLIENT.as_bytes());
         });
         if !self.starts.is_resting(link) {
-            self.timers.ask.arm(now, link);
+            self.timers.arm(now, Timer::Ask(link));
         }
         self.shared.era = Era::Asked(Question { link, id, held: Vec::new() });
         Ok(())
@@ -170,7 +169,7 @@ impl HttpServer {
         let era = if is_modern { Era::Modern } else { Era::Legacy };
         let Era::Asked(question) = core::mem::replace(&mut self.shared.era, era) else { return };
         for held in question.held {
-            self.go_on(now, held.reply, |server, reply| {
+            self.go_on_with_held(now, held.reply, |server, reply| {
                 if !is_modern {
                     return Err(no_stateless());
                 }
@@ -202,7 +201,7 @@ impl HttpServer {
         let Era::Asked(question) = core::mem::replace(&mut self.shared.era, Era::Unknown) else { return };
         let asked = self.links.get(&question.link).and_then(|link| link.credentials.clone());
         for held in question.held {
-            self.go_on(now, held.reply, |server, reply| {
+            self.go_on_with_held(now, held.reply, |server, reply| {
                 if held.asker.credentials != asked {
                     return server.hold(now, reply, &held.asker, &held.body, held.dialect);
                 }
@@ -216,26 +215,20 @@ impl HttpServer {
     }
 
     /// Goes on with a request that was held.
-    fn go_on(
+    fn go_on_with_held(
         &mut self,
         now: Instant,
         key: ReplyKey,
         how: impl FnOnce(&mut Self, (ReplyKey, &mut Reply)) -> Result<(), Refusal>,
     ) {
         // Its client may have gone meanwhile.
-        let Some(mut reply) = self.replies.remove(&key) else { return };
-        let is_late = self.is_draining;
-        let done = if is_late {
-            Err(self.overloaded("no further request is taken now"))
+        let Some(mut reply) = self.streams.replies.remove(&key) else { return };
+        let done = if self.is_draining {
+            Err(Refusal::overloaded("no further request is taken now"))
         } else {
             how(self, (key, &mut reply))
         };
-        if let Err(refusal) = done {
-            reply.refuse(refusal);
-        }
-        reply.report(key, &mut self.events);
-        self.replies.insert(key, reply);
-        self.give_own_answers(now);
+        self.conclude(now, key, reply, done);
     }
 }
 

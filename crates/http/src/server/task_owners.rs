@@ -21,7 +21,7 @@ use super::{
     door::strict::{Ambiguous, elements, only, only_text, text},
     look_alike::RELATED,
     posted::Edit,
-    stream::Stream,
+    streams::{Session, Stream},
 };
 
 /// The most tasks whose owners are remembered.
@@ -165,8 +165,8 @@ impl HttpServer {
             _ => return None,
         };
         let owner = id.and_then(|id| self.task_owners.owners.get(&*id));
-        let is_his = |session: &super::Session| owner.is_some() && session.owner.as_ref() == owner;
-        Some(self.sessions.iter().filter(|(_, session)| is_his(session)).map(|(key, _)| *key).collect())
+        let is_his = |session: &Session| owner.is_some() && session.owner.as_ref() == owner;
+        Some(self.streams.sessions.iter().filter(|(_, session)| is_his(session)).map(|(key, _)| *key).collect())
     }
 }
 

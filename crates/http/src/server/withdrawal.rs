@@ -25,13 +25,18 @@ impl HttpServer {
         let known: BTreeSet<Owner> = bearers.owners().cloned().collect();
         let is_gone = |owner: &Option<Owner>| owner.as_ref().is_some_and(|owner| !known.contains(owner));
 
-        let replies: Vec<ReplyKey> =
-            self.streams.values().filter(|stream| is_gone(&stream.owner)).filter_map(|stream| stream.reply).collect();
+        let replies: Vec<ReplyKey> = self
+            .streams
+            .streams
+            .values()
+            .filter(|stream| is_gone(&stream.owner))
+            .filter_map(|stream| stream.reply)
+            .collect();
         let held = self.shared.take_held(|asker| is_gone(&asker.owner));
         for reply in replies.iter().copied().chain(held) {
-            self.refuse(reply, Access::not_good());
+            self.streams.refuse(reply, Access::not_good());
         }
-        let sessions = self.sessions.iter().filter(|(_, session)| is_gone(&session.owner));
+        let sessions = self.streams.sessions.iter().filter(|(_, session)| is_gone(&session.owner));
         for session in sessions.map(|(key, _)| *key).collect::<Vec<SessionKey>>() {
             self.end_session(now, session);
         }
@@ -42,7 +47,8 @@ impl HttpServer {
             }
         }
         // What is left shares a link with others.
-        replies.into_iter().for_each(|reply| self.give_up_reply(now, reply));
-        self.bound_unread(now);
+        replies.into_iter().for_each(|reply| self.streams.give_up(now, reply));
+        self.streams.bound_unread(now);
+        self.retract_abandoned(now);
     }
 }

@@ -29,7 +29,7 @@ use tokio::{net::TcpStream, sync::Notify};
 use super::body::ResponseBody;
 use crate::server::{
     connections::{ConnectionKey, Connections},
-    incoming::MIN_PROGRESS,
+    streams::MIN_PROGRESS,
 };
 
 /// Places for connections.

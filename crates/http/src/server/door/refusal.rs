@@ -25,6 +25,11 @@ impl Refusal {
         refusal.with_header(header::RETRY_AFTER, seconds.into())
     }
 
+    /// For what there is no room now.
+    pub(crate) fn overloaded(text: impl Into<Box<str>>) -> Self {
+        Self::unavailable(1, text)
+    }
+
     /// Names the request that is refused.
     pub(crate) fn of(self, id: &RequestId) -> Self {
         Self { id: Some(id.clone()), ..self }

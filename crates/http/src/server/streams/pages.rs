@@ -4,10 +4,8 @@ use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use rescind_proto::error_code;
 
-use super::{
-    HttpServer, HttpServerEvent, ReplyKey,
-    door::{Access, Refusal},
-};
+use super::Streams;
+use crate::server::{HttpServerEvent, door::Refusal, keys::ReplyKey};
 
 /// Pages that are being fetched at once.
 pub(crate) const MAX_PAGES: usize = 64;
@@ -15,31 +13,24 @@ pub(crate) const MAX_PAGES: usize = 64;
 /// The longest page, in bytes.
 pub const MAX_PAGE: usize = 1 << 20;
 
-impl HttpServer {
+impl Streams {
     /// Asks the driver for a page.
     pub(crate) fn want_page(&mut self, key: ReplyKey, path: &str) -> Result<(), Refusal> {
         if self.pages.len() >= MAX_PAGES {
-            return Err(self.overloaded("too many pages are asked for at once"));
+            return Err(Refusal::overloaded("too many pages are asked for at once"));
         }
         self.pages.insert(key);
-        self.report(HttpServerEvent::PageWanted { reply: key, path: path.into() });
+        self.events.push_back(HttpServerEvent::PageWanted { reply: key, path: path.into() });
         Ok(())
     }
 
-    /// Answers with the page that describes how to sign in here.
-    pub(crate) fn describe(&mut self, key: ReplyKey) {
-        let Access::Issuer(issuer) = &self.config.access else { return };
-        if let Some(reply) = self.replies.get_mut(&key) {
-            reply.message(StatusCode::OK, issuer.page().clone());
-        }
-    }
-
-    /// Takes in a page of the server behind, of [`MAX_PAGE`] bytes at most; `Err` is the reason why there is none.
-    pub fn handle_page(&mut self, key: ReplyKey, page: Result<Response<Bytes>, &str>) {
+    /// Takes in a page of the server behind; `Err` is the reason why there is none.
+    pub(crate) fn take_page(&mut self, key: ReplyKey, page: Result<Response<Bytes>, &str>) {
+        let Some(reply) = self.replies.get_mut(&key) else { return };
+        let is_long = page.as_ref().is_ok_and(|page| page.body().len() > MAX_PAGE);
+        let page = if is_long { Err("it is too long") } else { page };
         match page {
-            Ok(page) if page.body().len() > MAX_PAGE => return self.handle_page(key, Err("it is too long")),
             Ok(page) => {
-                let Some(reply) = self.replies.get_mut(&key) else { return };
                 let (head, body) = page.into_parts();
                 for name in [header::LOCATION, header::CACHE_CONTROL] {
                     let value = head.headers.get(&name).cloned();
@@ -51,9 +42,9 @@ impl HttpServer {
             }
             Err(why) => {
                 let text = format!("the server behind did not give this page: {why}");
-                self.refuse(key, Refusal::new(StatusCode::BAD_GATEWAY, error_code::UPSTREAM_GONE, text));
+                reply.refuse(Refusal::new(StatusCode::BAD_GATEWAY, error_code::UPSTREAM_GONE, text));
             }
         }
-        self.report_reply(key);
+        reply.report(key, &mut self.events);
     }
 }

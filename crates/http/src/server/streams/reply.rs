@@ -8,12 +8,15 @@ use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 
 use rescind_proto::id::RequestId;
 
-use super::{
-    HttpServerEvent, LinkKey, ReplyKey, SessionKey, StreamKey,
-    body::Body,
-    door::{Caller, Holder, Refusal},
+use super::body::Body;
+use crate::{
+    server::{
+        HttpServerEvent,
+        door::{Caller, Holder, Refusal},
+        keys::{LinkKey, ReplyKey, SessionKey, StreamKey},
+    },
+    sse,
 };
-use crate::sse;
 
 /// What follows the head of a response.
 ///
@@ -22,10 +25,10 @@ use crate::sse;
 pub enum ReplyBody {
     /// All of it.
     Whole(Bytes),
-    /// So many bytes, to be polled ([`HttpServer::poll_body`](super::HttpServer::poll_body)): what is long and not read yet
+    /// So many bytes, to be polled ([`HttpServer::poll_body`](crate::server::HttpServer::poll_body)): what is long and not read yet
     /// is counted. It may end sooner; then its connection is to be closed.
     Long(usize),
-    /// Events, to be polled ([`HttpServer::poll_body`](super::HttpServer::poll_body)).
+    /// Events, to be polled ([`HttpServer::poll_body`](crate::server::HttpServer::poll_body)).
     Events,
 }
 
@@ -222,8 +225,8 @@ impl Reply {
         }
     }
 
-    /// Takes the head once it is decided, and whether that was all.
-    pub(crate) fn take_head(&mut self) -> Option<(Response<ReplyBody>, bool)> {
+    /// Takes the head once it is decided.
+    pub(crate) fn take_head(&mut self) -> Option<Response<ReplyBody>> {
         let (status, content, body) = match core::mem::replace(&mut self.state, ReplyState::Streaming) {
             ReplyState::Whole(status, content, body) => (status, content, ReplyBody::Whole(body)),
             ReplyState::Long(status, length) => (status, Some(JSON), ReplyBody::Long(length)),
@@ -233,7 +236,6 @@ impl Reply {
                 return None;
             }
         };
-        let is_whole = matches!(body, ReplyBody::Whole(_));
         let is_stream = body == ReplyBody::Events;
         let mut response = Response::new(body);
         *response.status_mut() = status;
@@ -251,7 +253,7 @@ impl Reply {
             headers.insert(header::VARY, HeaderValue::from_static("origin"));
         }
         headers.extend(self.headers.drain(..).map(|(name, value)| (Some(name), value)));
-        Some((response, is_whole))
+        Some(response)
     }
 
     /// Counts half a keep-alive; `true` if a comment is due, since nothing was written for so long.

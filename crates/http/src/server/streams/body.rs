@@ -2,10 +2,10 @@
 
 use core::hash::{Hash, Hasher};
 
-use super::{
-    ReplyKey,
+use crate::server::{
     door::{Holder, Shares},
     keyed::Keyed,
+    keys::ReplyKey,
 };
 
 /// A body that is being read.

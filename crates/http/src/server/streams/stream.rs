@@ -9,13 +9,15 @@ use std::collections::VecDeque;
 use bytes::{Bytes, BytesMut};
 use rescind_proto::{dialect::Dialect, error_code, id::RequestId, message, time::Instant};
 
-use super::{
-    LinkKey, ReplyKey, SessionKey, StreamKey,
-    calls::CallKey,
-    door::{Holder, Owner},
-    reply::Reply,
+use super::reply::Reply;
+use crate::{
+    server::{
+        calls::CallKey,
+        door::{Holder, Owner},
+        keys::{LinkKey, ReplyKey, SessionKey, StreamKey},
+    },
+    sse,
 };
-use crate::sse;
 
 /// The most bytes that are handed out at once: what is handed out is not counted any more.
 pub(crate) const CHUNK: usize = 64 << 10;
