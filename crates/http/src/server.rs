@@ -94,7 +94,7 @@ use link::{Link, LinkUse};
 use made_tasks::MadeTasks;
 use opening::Later;
 use programs::{ModernOnly, Shared, Starts};
-use streams::{Streams, Upkeep};
+use streams::Streams;
 use task_owners::TaskOwners;
 use timers::{Timer, Timers};
 
@@ -411,11 +411,12 @@ impl HttpServer {
             Timer::KeepAlive(key) => return self.streams.tick(key),
             Timer::Body(key) => return self.streams.look_at_body(key),
             Timer::Fate(key) => self.streams.tell_fate(key, CancelFate::Unknown),
-            Timer::Session(key) => match self.streams.keep_up(now, key) {
-                Upkeep::GoesOn => return true,
-                Upkeep::IsOver => self.end_session(now, key),
-                Upkeep::IsGone => {}
-            },
+            Timer::Session(key) => {
+                if self.streams.keep_up(now, key) {
+                    self.end_session(now, key);
+                }
+                return self.streams.needs(timer);
+            }
             Timer::Joint(key) => return self.keep_up_joint(now, key),
             Timer::Link(key) => return self.keep_up_link(now, key),
             Timer::Ask(key) => {

@@ -9,7 +9,7 @@ use http::request::Parts;
 use memchr::memmem;
 use rescind_proto::{frame, json};
 
-use super::{HttpServer, placement::names_stateless, posted::Edit, streams::Stream};
+use super::{placement::names_stateless, posted::Edit};
 
 /// A machine among several that serve the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,23 +64,20 @@ fn split(state: &[u8]) -> Option<(PoolMember, usize)> {
     state[1..].starts_with(mark.as_bytes()).then_some((member, mark.len()))
 }
 
-impl HttpServer {
+impl PoolMember {
     /// Puts this machine's mark before the state in a result that asks for input.
-    pub(crate) fn mark_state(&self, stream: &Stream, message: &[u8], result: &[u8]) -> Option<Edit> {
-        let member = self.config.pool_member?;
+    pub(crate) fn mark_state(self, message: &[u8], result: &[u8]) -> Option<Edit> {
         memmem::find(result, WANTS_INPUT.as_bytes())?;
-        let state = json::member(result, STATE).filter(|state| !stream.is_resumable() && json::is_string(state))?;
+        let state = json::member(result, STATE).filter(|state| json::is_string(state))?;
         if json::member(result, "resultType").and_then(json::text)? != WANTS_INPUT {
             return None;
         }
         let at = frame::span_of(message, state)?.start + 1;
-        Some((at..at, member.mark().into_bytes()))
+        Some((at..at, self.mark().into_bytes()))
     }
-}
 
-impl PoolMember {
     /// Takes a mark off a state again, before its program sees it; that of another pool as well.
-    pub(crate) fn unmark_state(message: &[u8], params: Option<&[u8]>) -> Option<Edit> {
+    pub(crate) fn unmark_state(self, message: &[u8], params: Option<&[u8]>) -> Option<Edit> {
         let state = json::member(params.filter(|_| may_have_mark(message))?, STATE)?;
         let (_, length) = split(state)?;
         let at = frame::span_of(message, state)?.start + 1;

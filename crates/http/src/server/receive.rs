@@ -13,7 +13,7 @@ use rescind_proto::{
 };
 
 use super::{
-    HttpServer, LinkInput, LinkKey, PoolMember, ReplyKey, SessionKey, Sessions, StreamKey,
+    HttpServer, LinkInput, LinkKey, ReplyKey, SessionKey, Sessions, StreamKey,
     calls::{Meant, Way},
     door::{Asker, Head, Refusal, SESSION},
     joint,
@@ -99,8 +99,7 @@ impl HttpServer {
 
     /// What of a message its program is not to see.
     pub(crate) fn unmarked(&self, body: &[u8], params: Option<&[u8]>) -> Vec<Edit> {
-        let unmarked = self.config.pool_member.and_then(|_| PoolMember::unmark_state(body, params));
-        unmarked.into_iter().collect()
+        self.config.pool_member.and_then(|member| member.unmark_state(body, params)).into_iter().collect()
     }
 
     /// What answers a request in place of a program that serves several owners: one about another's task is answered as one

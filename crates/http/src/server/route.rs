@@ -172,7 +172,8 @@ impl HttpServer {
         self.note_proof(now, link_key, stream_key, unauthorized.as_ref());
         if let ResponseBody::Result(result) = response.body {
             self.note_task(stream.owner.as_ref(), result);
-            edits.extend(self.mark_state(&stream, message, result));
+            let member = self.config.pool_member.filter(|_| !stream.is_resumable());
+            edits.extend(member.and_then(|member| member.mark_state(message, result)));
             if call.asks == Asks::TaskList {
                 edits.extend(self.own_tasks(stream.owner.as_ref(), message, result));
             }

@@ -48,7 +48,6 @@ pub(crate) use reply::Reply;
 pub use reply::{BodyChunk, ReplyBody};
 pub(crate) use session::{HANDSHAKE, HANDSHAKE_STREAM, MAX_ENDED, MAX_LISTENING, Session};
 pub(crate) use stream::{CHUNK, Part, Stream};
-pub(crate) use upkeep::Upkeep;
 
 /// What clients have open.
 #[derive(Clone, Debug)]
@@ -185,18 +184,16 @@ impl Streams {
         }
     }
 
-    /// Has the driver look at a response, unless it is to look at it anyway.
-    pub(crate) fn report(&mut self, key: ReplyKey) {
+    /// Changes a response, and has the driver look at it, unless it is to look at it anyway.
+    fn update(&mut self, key: ReplyKey, change: impl FnOnce(&mut Reply)) {
         if let Some(reply) = self.replies.get_mut(&key) {
+            change(reply);
             reply.report(key, &mut self.events);
         }
     }
 
     pub(crate) fn refuse(&mut self, key: ReplyKey, refusal: Refusal) {
-        if let Some(reply) = self.replies.get_mut(&key) {
-            reply.refuse(refusal);
-            reply.report(key, &mut self.events);
-        }
+        self.update(key, |reply| reply.refuse(refusal));
     }
 
     /// Takes the head of a response, once it is decided. After a whole one its key means nothing any more.
@@ -302,13 +299,18 @@ impl Streams {
             stream.leave_session();
         });
         let Some(stream) = stream else { return };
-        // What was said before still reaches its client.
-        let Some(reply_key) = stream.reply else { return self.forget(key) };
-        if let Some(reply) = self.replies.get_mut(&reply_key).filter(|reply| reply.is_open()) {
-            reply.end();
+        let Some(reply) = stream.reply else { return self.forget(key) };
+        let mut is_open = false;
+        self.update(reply, |reply| {
+            // What was said before still reaches its client.
+            is_open = reply.is_open();
+            if is_open {
+                reply.end();
+            }
+        });
+        if is_open {
             self.forget(key);
         }
-        self.report(reply_key);
     }
 
     /// Forgets a stream that has ended.

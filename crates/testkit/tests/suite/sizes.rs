@@ -61,7 +61,7 @@ const CRATES: &[(&str, usize)] = &[
 /// Types with many methods: the crate, the type, and the most methods that it may have in all of its `impl` blocks
 /// together, those of traits aside. The goal is 90 each.
 const METHODS: &[(&str, &str, usize)] =
-    &[("http", "HttpServer", 195), ("http", "HttpClient", 142), ("proto", "Bridge", 154)];
+    &[("http", "HttpServer", 132), ("http", "HttpClient", 142), ("proto", "Bridge", 154)];
 
 #[test]
 fn lines_of_code_stay_within_their_bounds() {

@@ -74,12 +74,10 @@ impl Streams {
 
     /// Refuses a request whose body was not read.
     pub(crate) fn refuse_unread(&mut self, key: ReplyKey, refusal: Refusal) {
-        let Some(reply) = self.replies.get_mut(&key) else { return };
-        if let Some(body) = reply.body.take() {
+        if let Some(body) = self.replies.get_mut(&key).and_then(|reply| reply.body.take()) {
             body.uncount(key, &mut self.body_shares);
         }
-        refuse_unread(reply, refusal);
-        reply.report(key, &mut self.events);
+        self.update(key, |reply| refuse_unread(reply, refusal));
     }
 
     fn too_large(&self) -> Refusal {

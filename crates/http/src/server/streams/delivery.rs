@@ -98,11 +98,10 @@ impl Streams {
             self.withdraw(key);
             if reply.is_none() || !has_begun {
                 self.forget(key);
-                let reply = reply.and_then(|reply| self.replies.get_mut(&reply));
-                reply.into_iter().for_each(Reply::end);
+                return reply.into_iter().for_each(|reply| self.update(reply, Reply::end));
             }
         }
-        reply.into_iter().for_each(|reply| self.report(reply));
+        reply.into_iter().for_each(|reply| self.update(reply, |_| {}));
     }
 
     /// Sends what belongs to no request that could be named: on the newest stream that listens, or else on the newest that
@@ -134,7 +133,7 @@ impl Streams {
         let (session, unsent, reply) = (stream.session(), stream.unsent(), stream.reply);
         match reply {
             Some(reply) if unsent > self.limits.unsent + message.len() => self.give_up(now, reply),
-            Some(reply) => self.report(reply),
+            Some(reply) => self.update(reply, |_| {}),
             None => {}
         }
         self.bound_kept(session);
@@ -158,7 +157,7 @@ impl Streams {
 
     /// Ends a response before its client did, which then has hung up.
     pub(crate) fn give_up(&mut self, now: Instant, key: ReplyKey) {
-        let Some(reply) = self.replies.get_mut(&key) else { return };
+        let Some(reply) = self.replies.get(&key) else { return };
         let Some(stream) = reply.stream else { return };
         if reply.is_long()
             && let Some(id) = self.streams.get(&stream).and_then(Stream::next_answer)
@@ -167,8 +166,7 @@ impl Streams {
             let mut error = Vec::new();
             let words = "the answer was not kept: too much waits to be read";
             message::error(Some(id), error_code::NOT_KEPT, words, None, &mut error);
-            reply.replace_long(error.into());
-            reply.report(key, &mut self.events);
+            self.update(key, |reply| reply.replace_long(error.into()));
             return self.forget(stream);
         }
         self.supersede(key);
@@ -178,10 +176,10 @@ impl Streams {
 
     /// Ends a response whose stream another one carries now, or none.
     pub(super) fn supersede(&mut self, key: ReplyKey) {
-        let Some(reply) = self.replies.get_mut(&key) else { return };
-        reply.end();
-        reply.stream = None;
-        reply.report(key, &mut self.events);
+        self.update(key, |reply| {
+            reply.end();
+            reply.stream = None;
+        });
     }
 
     /// Takes a stream from the response that carried it.

@@ -3,10 +3,7 @@
 use rescind_proto::time::Instant;
 
 use super::{Streams, stream::Stream};
-use crate::server::{
-    door::Holder,
-    keys::{SessionKey, StreamKey},
-};
+use crate::server::keys::{SessionKey, StreamKey};
 
 impl Streams {
     /// Changes a stream, and counts what it takes then, and what that makes its session keep.
@@ -22,16 +19,6 @@ impl Streams {
             session.kept = session.kept + if is_left { 0 } else { stream.kept() } - kept;
         }
         Some(stream)
-    }
-
-    /// Has what a stream takes counted for another.
-    pub(super) fn count_for(&mut self, key: StreamKey, holder: Holder) {
-        let Some(stream) = self.streams.get_mut(&key) else { return };
-        if stream.holder != holder {
-            self.stream_shares.set(&stream.holder, key, 0);
-            self.stream_shares.set(&holder, key, stream.bytes());
-            stream.holder = holder;
-        }
     }
 
     /// Has those who hold too much give up something, while they do. Each turn frees bytes, and what is empty holds none.

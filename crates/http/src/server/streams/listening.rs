@@ -85,7 +85,12 @@ impl Streams {
     /// Lets a response of events carry a stream.
     fn attach(&mut self, (reply_key, reply): (ReplyKey, &mut Reply), key: StreamKey) {
         reply.stream = Some(key);
-        self.count_for(key, reply.holder.clone());
+        if let Some(stream) = self.streams.get_mut(&key).filter(|stream| stream.holder != reply.holder) {
+            // It is counted for its new reader.
+            self.stream_shares.set(&stream.holder, key, 0);
+            self.stream_shares.set(&reply.holder, key, stream.bytes());
+            stream.holder = reply.holder.clone();
+        }
         let stream = self.change(key, |stream| stream.carry(Some(reply_key)));
         let session_key = stream.and_then(Stream::session);
         if let Some(session) = session_key.and_then(|key| self.sessions.get_mut(&key)) {

@@ -26,10 +26,9 @@ impl Streams {
 
     /// Takes in a page of the server behind; `Err` is the reason why there is none.
     pub(crate) fn take_page(&mut self, key: ReplyKey, page: Result<Response<Bytes>, &str>) {
-        let Some(reply) = self.replies.get_mut(&key) else { return };
         let is_long = page.as_ref().is_ok_and(|page| page.body().len() > MAX_PAGE);
         let page = if is_long { Err("it is too long") } else { page };
-        match page {
+        self.update(key, |reply| match page {
             Ok(page) => {
                 let (head, body) = page.into_parts();
                 for name in [header::LOCATION, header::CACHE_CONTROL] {
@@ -44,7 +43,6 @@ impl Streams {
                 let text = format!("the server behind did not give this page: {why}");
                 reply.refuse(Refusal::new(StatusCode::BAD_GATEWAY, error_code::UPSTREAM_GONE, text));
             }
-        }
-        reply.report(key, &mut self.events);
+        });
     }
 }

@@ -2,19 +2,11 @@
 
 use rescind_proto::time::Instant;
 
-use super::Streams;
+use super::{
+    Limits, Streams,
+    session::{MAX_ENDED, Session},
+};
 use crate::server::keys::{ReplyKey, SessionKey, StreamKey};
-
-/// What becomes of a session that was looked after.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub(crate) enum Upkeep {
-    GoesOn,
-    /// It was idle for too long, or its client has left work behind and been away for too long to come back to it.
-    IsOver,
-    /// It was forgotten before.
-    IsGone,
-}
 
 impl Streams {
     /// Counts half a keep-alive of a response; `true` if the next half is to be counted, too.
@@ -26,23 +18,28 @@ impl Streams {
         true
     }
 
-    /// Looks after a session: forgets what nobody fetched.
-    pub(crate) fn keep_up(&mut self, now: Instant, key: SessionKey) -> Upkeep {
-        let Some(session) = self.sessions.get(&key) else { return Upkeep::IsGone };
-        let within = self.limits.resume_within;
+    /// Looks after a session, and forgets what nobody fetched; `true` if it is over, since it was idle for too long, or its
+    /// client has left work behind and been away for too long to come back to it.
+    pub(crate) fn keep_up(&mut self, now: Instant, key: SessionKey) -> bool {
+        let Limits { idle, resume_within, .. } = self.limits;
         let is_late = |at: Instant, within| now.since(at) >= within;
-        let works = self.of(session).any(|stream| !stream.calls.is_empty());
-        let is_over =
-            if works { is_late(session.heard, within) } else { is_late(session.idle_since, self.limits.idle) };
-        if is_over && session.replies == 0 {
-            return Upkeep::IsOver;
+        let is_over = |session: &Session| {
+            let works = self.of(session).any(|stream| !stream.calls.is_empty());
+            if works { is_late(session.heard, resume_within) } else { is_late(session.idle_since, idle) }
+        };
+        if self.sessions.get(&key).is_some_and(|session| session.replies == 0 && is_over(session)) {
+            return true;
         }
         while let Some(oldest) = self.sessions.get(&key).and_then(|session| session.ended.front())
-            && self.streams.get(oldest).and_then(|stream| stream.ended).is_none_or(|ended| is_late(ended, within))
+            && self
+                .streams
+                .get(oldest)
+                .and_then(|stream| stream.ended)
+                .is_none_or(|ended| is_late(ended, resume_within))
         {
             self.retire_oldest(key);
         }
-        Upkeep::GoesOn
+        false
     }
 
     /// Notes that nothing more is said on a stream. In a session its client may fetch it for a while.
@@ -52,7 +49,7 @@ impl Streams {
         let Some(place) = stream.place else { return };
         let Some(session) = self.sessions.get_mut(&place.session) else { return };
         session.ended.push_back(key);
-        if session.ended.len() > super::MAX_ENDED {
+        if session.ended.len() > MAX_ENDED {
             self.retire_oldest(place.session);
         }
     }
