@@ -77,6 +77,20 @@ fn the_answers_to_a_batch_come_on_one_stream_as_they_come() {
     rig.leaves_nothing();
 }
 
+/// The cancel takes back what its program has not seen, and nothing beside it.
+#[test]
+fn what_follows_a_request_and_its_cancel_in_a_batch_reaches_its_program() {
+    let mut rig = Rig::new();
+    let client = rig.session(BATCHES);
+    let key = rig.post_to(&client, &format!("[{},{},{}]", call("1"), cancel("1"), call("2")));
+    assert_eq!(rig.at(client.link), [call("2")]);
+    rig.answer(client.link, "2", "done");
+    let answer = rig.read(key);
+    assert_eq!(answer.messages(), [result_of("2", "done")]);
+    assert!(answer.has_ended);
+    rig.leaves_nothing();
+}
+
 /// Case 51.
 #[test]
 fn of_a_batch_only_the_member_that_is_named_is_cancelled() {
