@@ -11,10 +11,11 @@ use core::{
 use std::{collections::BTreeMap, sync::Arc};
 
 /// The client for which something is held, as far as clients that share a connection are told apart.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Holder {
     /// All clients that are not told apart. Their share is the whole.
+    #[default]
     Anyone,
     /// The clients at one address; of IPv6, in one network of 64 bits, since one client has many addresses there.
     Address(IpAddr),

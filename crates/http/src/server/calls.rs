@@ -169,7 +169,6 @@ impl Calls {
         call.link_id = link_id.clone();
         let key = self.table.insert(self.table.hash(&link_id), call);
         if let Some(session) = session.filter(|_| link_id != client_id) {
-            note_look_up();
             let known = self.renamed.entry((session, client_id)).or_default();
             (known.count, known.keys) = (known.count + 1, known.keys ^ key.word());
         }
@@ -194,7 +193,6 @@ impl Calls {
 
     fn forget_name(&mut self, key: CallKey, call: &Call) {
         let Some(session) = call.session.filter(|_| call.link_id != call.client_id) else { return };
-        note_look_up();
         if let Entry::Occupied(mut known) = self.renamed.entry((session, call.client_id.clone())) {
             let Namesakes { count, keys } = known.get_mut();
             (*count, *keys) = (*count - 1, *keys ^ key.word());

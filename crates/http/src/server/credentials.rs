@@ -72,13 +72,6 @@ impl HttpServer {
         self.push_input(key, LinkInput::Credentials(credentials.clone()));
     }
 
-    /// Arms the timer after which the response of a new stream stays undecided no longer.
-    pub(crate) fn arm_first(&mut self, now: Instant, link: LinkKey, key: StreamKey) {
-        if let Some(link) = self.links.get(&link) {
-            self.timers.arm(now, self.config.first_timer(key, link));
-        }
-    }
-
     /// Notes that the server has sent something for a stream of a link. If the link has the same credentials still, they are
     /// good, or not any more.
     pub(crate) fn note_proof(

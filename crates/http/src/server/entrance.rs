@@ -112,7 +112,7 @@ impl HttpServer {
             (Judgement::Refused(refusal), _) => Err(refusal),
             (Judgement::WaitsForKeys, _) => self.keep_unjudged(key, parts, body),
         };
-        self.streams.replies.insert(key, Reply::new(false, None));
+        self.streams.replies.insert(key, Reply::default());
         match (refused, body) {
             (Ok(()), _) => {}
             (Err(refusal), Some(_)) => self.streams.refuse(key, refusal),

@@ -165,8 +165,8 @@ impl Opening<'_> {
 impl HttpServerConfig {
     /// The timer after which the response of a new stream stays undecided no longer. It is a long one until the server has
     /// accepted its client's credentials: a response has its status at the beginning.
-    pub(crate) const fn first_timer(&self, key: StreamKey, link: &Link) -> Timer {
-        if self.passes_credentials() && !link.is_proved { Timer::Prove(key) } else { Timer::Begin(key) }
+    pub(crate) const fn first_timer(&self, key: StreamKey, is_proved: bool) -> Timer {
+        if self.passes_credentials() && !is_proved { Timer::Prove(key) } else { Timer::Begin(key) }
     }
 }
 

@@ -88,7 +88,7 @@ impl HttpServer {
         let mut stream = session.new_stream(session_key, stream_key);
         session.answer_by(session_key, reply);
         stream.answer_by(stream_key, key, reply);
-        self.timers.arm(now, self.config.first_timer(stream_key, link));
+        self.timers.arm(now, self.config.first_timer(stream_key, link.is_proved));
         let opening = Opening { stream_key, stream: &mut stream, body, request, meta, edits };
         let answer = opening.open(link, reply, self.config.parts_people(), here);
         link.report(link_key, &mut self.streams.events);
@@ -149,7 +149,7 @@ impl HttpServer {
         stream.answer_by(stream_key, key, reply);
         self.streams.insert_session(session_key, session);
         self.timers.arm(now, Timer::Session(session_key));
-        self.arm_first(now, link, stream_key);
+        self.timers.arm(now, self.config.first_timer(stream_key, false));
         let opening = Opening { stream_key, stream: &mut stream, body, request, meta, edits };
         match self.config.sessions {
             Sessions::OwnLink => self.open_request(link, opening, reply, None),

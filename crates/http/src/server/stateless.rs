@@ -112,7 +112,7 @@ impl HttpServer {
         let stream_key = StreamKey(self.streams.allocate_key());
         let mut stream = Stream::new(link_key, dialect, asker.owner.clone(), None);
         stream.answer_by(stream_key, key, reply);
-        self.timers.arm(now, self.config.first_timer(stream_key, link));
+        self.timers.arm(now, self.config.first_timer(stream_key, link.is_proved));
         let opening = Opening { stream_key, stream: &mut stream, body, request, meta, edits };
         let answer = opening.open(link, reply, self.config.parts_people(), here);
         link.report(link_key, &mut self.streams.events);

@@ -162,7 +162,7 @@ impl Streams {
 
     /// Refuses one more request where as many are being answered as may be.
     pub(crate) fn check_room(&self) -> Result<(), Refusal> {
-        if self.replies.len() < self.limits.replies {
+        if self.replies.0.len() < self.limits.replies {
             return Ok(());
         }
         Err(Refusal::overloaded("too many HTTP requests at once"))
@@ -257,7 +257,7 @@ impl Streams {
             self.forget_fate(key, &cancel);
         }
         if let Some(body) = reply.body {
-            body.uncount(key, &mut self.body_shares);
+            self.body_shares.set(&body.holder, key, 0);
         }
         if reply.stream.is_none() {
             self.pages.remove(&key);

@@ -46,7 +46,7 @@ impl Streams {
         body.bytes.extend_from_slice(bytes);
         let held = body.held();
         self.body_shares.set(&body.holder, key, held);
-        while let Some(excess) = self.body_shares.excess() {
+        while let Some(excess) = self.body_shares.0.excess() {
             self.refuse_unread(excess, Refusal::unavailable(1, "too many bytes of requests are on their way"));
         }
     }
@@ -54,10 +54,9 @@ impl Streams {
     /// Takes out a body that is complete, with its response; `None` if it was refused meanwhile.
     pub(crate) fn take_body(&mut self, now: Instant, key: ReplyKey) -> Option<Vec<u8>> {
         let mut reply = self.replies.remove_if(key, |reply| reply.body.is_some())?;
-        let body = reply.body.take()?;
-        body.uncount(key, &mut self.body_shares);
+        let bytes = reply.body.as_mut().map(|body| core::mem::take(&mut body.bytes));
         self.let_go(now, key, reply);
-        Some(body.bytes)
+        bytes
     }
 
     /// Looks whether a body gets on; `true` if it is to be looked at again.
@@ -75,7 +74,7 @@ impl Streams {
     /// Refuses a request whose body was not read.
     pub(crate) fn refuse_unread(&mut self, key: ReplyKey, refusal: Refusal) {
         if let Some(body) = self.replies.get_mut(&key).and_then(|reply| reply.body.take()) {
-            body.uncount(key, &mut self.body_shares);
+            self.body_shares.set(&body.holder, key, 0);
         }
         self.update(key, |reply| refuse_unread(reply, refusal));
     }

@@ -2,11 +2,7 @@
 
 use core::hash::{Hash, Hasher};
 
-use crate::server::{
-    door::{Holder, Shares},
-    keyed::Keyed,
-    keys::ReplyKey,
-};
+use crate::server::door::Holder;
 
 /// A body that is being read.
 #[derive(Clone, Debug)]
@@ -28,11 +24,6 @@ impl Body {
     /// Feeds what decides its future into a hasher.
     pub(crate) fn hash_state(&self, state: &mut impl Hasher) {
         (&self.holder, &self.bytes, self.declared, self.seen).hash(state);
-    }
-
-    /// Counts it no more.
-    pub(crate) fn uncount(&self, key: ReplyKey, shares: &mut Keyed<Shares<ReplyKey>>) {
-        shares.set(&self.holder, key, 0);
     }
 
     /// Makes room for so many bytes more: at most twice what is needed, and never more than was declared.

@@ -130,7 +130,7 @@ impl Streams {
             return;
         }
         let Some(stream) = self.change(key, |stream| stream.push(message, part)) else { return };
-        let (session, unsent, reply) = (stream.session(), stream.unsent(), stream.reply);
+        let (session, unsent, reply) = (stream.session(), stream.unsent, stream.reply);
         match reply {
             Some(reply) if unsent > self.limits.unsent + message.len() => self.give_up(now, reply),
             Some(reply) => self.update(reply, |_| {}),

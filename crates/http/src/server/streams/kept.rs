@@ -9,10 +9,10 @@ impl Streams {
     /// Changes a stream, and counts what it takes then, and what that makes its session keep.
     pub(crate) fn change(&mut self, key: StreamKey, change: impl FnOnce(&mut Stream)) -> Option<&Stream> {
         let stream = self.streams.get_mut(&key)?;
-        let (session, kept, bytes) = (stream.session(), stream.kept(), stream.bytes());
+        let (session, kept, bytes) = (stream.session(), stream.kept(), stream.bytes);
         change(stream);
-        if stream.bytes() != bytes {
-            self.stream_shares.set(&stream.holder, key, stream.bytes());
+        if stream.bytes != bytes {
+            self.stream_shares.set(&stream.holder, key, stream.bytes);
         }
         if let Some(session) = session.and_then(|session| self.sessions.get_mut(&session)) {
             let is_left = stream.session().is_none();
@@ -23,7 +23,7 @@ impl Streams {
 
     /// Has those who hold too much give up something, while they do. Each turn frees bytes, and what is empty holds none.
     pub(crate) fn bound_unread(&mut self, now: Instant) {
-        while let Some((key, excess)) = self.stream_shares.payer() {
+        while let Some((key, excess)) = self.stream_shares.0.payer() {
             self.pay(now, key, excess);
         }
     }
@@ -31,19 +31,19 @@ impl Streams {
     /// Frees so many bytes of a stream, or what it can.
     fn pay(&mut self, now: Instant, key: StreamKey, excess: usize) {
         let Some(stream) = self.streams.get(&key) else { return };
-        let (reply, before) = (stream.reply, stream.bytes());
+        let (reply, before) = (stream.reply, stream.bytes);
         let wanted = before.saturating_sub(excess);
         // What was read may be asked for again, but mostly is not.
-        let after = self.change(key, |stream| while stream.bytes() > wanted && stream.evict_sent() {});
-        if after.is_none_or(|stream| stream.bytes() <= wanted) {
+        let after = self.change(key, |stream| while stream.bytes > wanted && stream.evict_sent() {});
+        if after.is_none_or(|stream| stream.bytes <= wanted) {
             return;
         }
         if let Some(reply) = reply {
             return self.give_up(now, reply);
         }
-        let after = self.change(key, |stream| stream.evict_unsent(stream.bytes() - wanted));
+        let after = self.change(key, |stream| stream.evict_unsent(stream.bytes - wanted));
         // Only words about what is gone are left.
-        if after.is_none_or(|stream| stream.bytes() >= before) {
+        if after.is_none_or(|stream| stream.bytes >= before) {
             self.change(key, Stream::forget_all);
         }
     }

@@ -47,8 +47,9 @@ impl Streams {
     /// Opens a stream that listens, with what waits for one.
     fn listen(&mut self, session_key: SessionKey, reply: (ReplyKey, &mut Reply)) -> Result<(), Refusal> {
         let Some(session) = self.sessions.get(&session_key) else { return Ok(()) };
-        let waiting =
-            |key: &&StreamKey| self.streams.get(key).filter(|stream| stream.reply.is_none()).map(Stream::unsent);
+        let waiting = |key: &&StreamKey| {
+            self.streams.get(key).filter(|stream| stream.reply.is_none()).map(|stream| stream.unsent)
+        };
         let mut detached = session.listening.iter().rev().filter(|key| waiting(key).is_some());
         // First what nobody has read.
         let newest = detached.clone().next();
@@ -59,7 +60,7 @@ impl Streams {
         }
         let Some(key) = found.or_else(|| self.open_listening(session_key)) else { return Ok(()) };
         // Its client has come without an id to come back behind.
-        if self.streams.get(&key).is_some_and(|stream| stream.unsent() == 0 && stream.has_primer()) {
+        if self.streams.get(&key).is_some_and(|stream| stream.unsent == 0 && stream.has_primer()) {
             self.change(key, Stream::prime);
         }
         self.attach(reply, key);
@@ -88,7 +89,7 @@ impl Streams {
         if let Some(stream) = self.streams.get_mut(&key).filter(|stream| stream.holder != reply.holder) {
             // It is counted for its new reader.
             self.stream_shares.set(&stream.holder, key, 0);
-            self.stream_shares.set(&reply.holder, key, stream.bytes());
+            self.stream_shares.set(&reply.holder, key, stream.bytes);
             stream.holder = reply.holder.clone();
         }
         let stream = self.change(key, |stream| stream.carry(Some(reply_key)));

@@ -86,7 +86,7 @@ impl Streams {
 
     /// Bytes of all streams that their clients have not read, or may ask for again.
     pub(crate) fn unread(&self) -> usize {
-        self.streams.values().map(Stream::bytes).sum()
+        self.streams.values().map(|stream| stream.bytes).sum()
     }
 
     /// Feeds everything that decides the room's future into a hasher: times relative to `now`, and keys by their order,

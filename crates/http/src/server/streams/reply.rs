@@ -46,7 +46,7 @@ pub enum BodyChunk {
 }
 
 /// One HTTP request that is being answered.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Reply {
     state: ReplyState,
     /// The body of its request, while that is being read.
@@ -78,9 +78,10 @@ pub(crate) struct Reply {
     headers: Vec<(HeaderName, HeaderValue)>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 enum ReplyState {
     /// Whether it is a whole or a stream is not known yet.
+    #[default]
     Open,
     /// A head that was not taken.
     Whole(StatusCode, Option<HeaderValue>, Bytes),
@@ -96,23 +97,7 @@ enum ReplyState {
 
 impl Reply {
     pub(crate) fn new(takes_events: bool, origin: Option<HeaderValue>) -> Self {
-        Self {
-            state: ReplyState::Open,
-            body: None,
-            stream: None,
-            holder: Holder::Anyone,
-            client: Holder::Anyone,
-            number: None,
-            session: None,
-            cancel: None,
-            takes_events,
-            is_quiet: false,
-            owes_comment: false,
-            is_reported: false,
-            caller: None,
-            origin,
-            headers: Vec::new(),
-        }
+        Self { takes_events, origin, ..Self::default() }
     }
 
     /// Bytes of memory that it holds.

@@ -53,9 +53,9 @@ pub(crate) struct Stream {
     /// The number of the next event.
     next: u64,
     /// What those of `events` take that were not handed out.
-    unsent: usize,
-    /// What `events` and `gone_answers` take.
-    kept: usize,
+    pub(crate) unsent: usize,
+    /// What `events` and `gone_answers` take, whether its client is there or not.
+    pub(crate) bytes: usize,
     /// Events up to this number were handed out, and are gone.
     gone: u64,
     /// The answers among those.
@@ -122,7 +122,7 @@ impl Stream {
             begun: 0,
             next: 0,
             unsent: 0,
-            kept: 0,
+            bytes: 0,
             gone: 0,
             gone_answers: Vec::new(),
             gone_other: 0,
@@ -154,16 +154,7 @@ impl Stream {
     pub(crate) fn leave_session(&mut self) {
         self.events.drain(..core::mem::take(&mut self.sent));
         self.gone_answers = Vec::new();
-        (self.place, self.kept) = (None, self.unsent);
-    }
-
-    pub(crate) const fn unsent(&self) -> usize {
-        self.unsent
-    }
-
-    /// What its messages take, whether its client is there or not.
-    pub(crate) const fn bytes(&self) -> usize {
-        self.kept
+        (self.place, self.bytes) = (None, self.unsent);
     }
 
     /// Has this response carry it, or none. What was not handed out to the end is handed out from its beginning.
@@ -173,7 +164,7 @@ impl Stream {
 
     /// What is kept for a client that is or may be away. What one who is there has not read yet is not.
     pub(crate) const fn kept(&self) -> usize {
-        if self.reply.is_some() { self.kept - self.unsent } else { self.kept }
+        if self.reply.is_some() { self.bytes - self.unsent } else { self.bytes }
     }
 
     /// Bytes of memory that it holds.
@@ -181,7 +172,7 @@ impl Stream {
         let calls = self.calls.capacity() * size_of::<CallKey>();
         let places = self.events.capacity() - self.events.len();
         let owner = self.owner.as_ref().map_or(0, |owner| owner.name().len());
-        size_of::<Self>() + owner + self.kept + places * size_of::<StreamEvent>() + calls
+        size_of::<Self>() + owner + self.bytes + places * size_of::<StreamEvent>() + calls
     }
 
     /// Feeds what decides its future into a hasher, but for its link, its requests, its session and its response.
@@ -196,7 +187,7 @@ impl Stream {
     pub(crate) fn check(&self) {
         let bytes = |from: usize| -> usize { self.events.range(from..).map(StreamEvent::cost).sum() };
         let gone: usize = self.gone_answers.iter().map(|(_, id)| cost_of_gone(id)).sum();
-        assert_eq!(self.kept, bytes(0) + gone, "a stream counts the bytes that it keeps");
+        assert_eq!(self.bytes, bytes(0) + gone, "a stream counts the bytes that it keeps");
         assert_eq!(self.unsent, bytes(self.sent), "a stream counts the bytes that wait");
         let next = self.events.get(self.sent).map_or(1, |event| event.bytes.len());
         assert!(self.begun < next, "a stream has handed out more of an event than there is");
@@ -235,7 +226,7 @@ impl Stream {
             && let Some(last) = self.events.pop_back_if(|last| last.part == part)
         {
             self.unsent -= last.cost();
-            self.kept -= last.cost();
+            self.bytes -= last.cost();
         }
         let number = self.allocate_number();
         let event = self.event(number, message, part);
@@ -269,7 +260,7 @@ impl Stream {
         for event in self.events.split_off(untouched) {
             if is_void(&event) {
                 self.unsent -= event.cost();
-                self.kept -= event.cost();
+                self.bytes -= event.cost();
             } else {
                 self.events.push_back(event);
             }
@@ -295,7 +286,7 @@ impl Stream {
     /// Inserts an event that was not handed out.
     fn insert(&mut self, place: usize, event: StreamEvent) {
         self.unsent += event.cost();
-        self.kept += event.cost();
+        self.bytes += event.cost();
         self.events.insert(place, event);
     }
 
@@ -341,7 +332,7 @@ impl Stream {
             self.sent += 1;
             return;
         }
-        self.kept -= event.cost();
+        self.bytes -= event.cost();
         self.events.pop_front();
         if self.events.is_empty() {
             self.events = VecDeque::new();
@@ -353,7 +344,7 @@ impl Stream {
     pub(crate) fn rewind(&mut self, after: u64) {
         // Such words for a client that came back before.
         while let Some(told) = self.events.pop_front_if(|event| event.number <= self.gone) {
-            self.kept -= told.cost();
+            self.bytes -= told.cost();
         }
         self.sent = self.events.partition_point(|event| event.number <= after);
         self.unsent = self.events.range(self.sent..).map(StreamEvent::cost).sum();
@@ -380,13 +371,13 @@ impl Stream {
         }
         self.sent -= 1;
         let Some(event) = self.events.pop_front() else { return false };
-        self.kept -= event.cost();
+        self.bytes -= event.cost();
         // Words about what is gone can be made again.
         if event.number > self.gone {
             self.gone = event.number;
             match event.part {
                 Part::Answer(id) | Part::NotKept(id) => {
-                    self.kept += cost_of_gone(&id);
+                    self.bytes += cost_of_gone(&id);
                     self.gone_answers.push((event.number, id));
                 }
                 Part::Progress(_) | Part::Other | Part::Gap => self.gone_other = event.number,
@@ -398,10 +389,10 @@ impl Stream {
 
     /// Forgets so many bytes of what was not read, if it has them, the oldest first, and puts words in their place.
     pub(crate) fn evict_unsent(&mut self, bytes: usize) {
-        let wanted = self.kept.saturating_sub(bytes);
-        while self.kept > wanted && self.evict_sent() {}
+        let wanted = self.bytes.saturating_sub(bytes);
+        while self.bytes > wanted && self.evict_sent() {}
         let mut place = self.sent;
-        while self.kept > wanted
+        while self.bytes > wanted
             && let Some(event) = self.events.get(place)
         {
             let follows_gap = place > self.sent && self.events[place - 1].part == Part::Gap;
@@ -434,7 +425,7 @@ impl Stream {
     /// Forgets which answers are gone, and reports only that messages are.
     pub(crate) fn forget_gone(&mut self) {
         for (number, id) in core::mem::take(&mut self.gone_answers) {
-            self.kept -= cost_of_gone(&id);
+            self.bytes -= cost_of_gone(&id);
             self.gone_other = self.gone_other.max(number);
         }
     }
@@ -450,7 +441,7 @@ impl Stream {
     fn remove(&mut self, place: usize) {
         if let Some(event) = self.events.remove(place) {
             self.unsent -= event.cost();
-            self.kept -= event.cost();
+            self.bytes -= event.cost();
         }
     }
 }
