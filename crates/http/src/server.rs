@@ -324,7 +324,7 @@ impl HttpServer {
         }
     }
 
-    /// Hands a complete body out: its request is for another server that serves the same ([`place`](super::place)), and the
+    /// Hands a complete body out: its request is for another server that serves the same ([`place`]), and the
     /// key means nothing here any more. `None` if it was refused meanwhile: then its response is here.
     pub fn take_whole_body(&mut self, now: Instant, key: ReplyKey) -> Option<Vec<u8>> {
         self.streams.take_body(now, key)
