@@ -45,7 +45,7 @@ const CRATES: &[(&str, usize)] = &[
     ("console", 1_850),
     ("demo", 2_650),
     ("feed", 650),
-    ("http", 13_600),
+    ("http", 13_500),
     ("ledger", 2_100),
     ("operator", 900),
     ("parts", 1_350),
