@@ -69,23 +69,29 @@ impl Door<'_> {
         keyring: &mut Keyring,
         may_wait: bool,
     ) -> Judgement<'a> {
-        if may_wait && self.access.awaits_key(now, &parts.headers, keyring) {
-            return Judgement::WaitsForKeys;
-        }
-        match self.admit(parts, keyring) {
-            Ok(head) => Judgement::Admitted(head),
-            Err(refusal) => Judgement::Refused(refusal),
-        }
+        self.admit(now, parts, keyring, may_wait).unwrap_or_else(Judgement::Refused)
     }
 
-    fn admit<'a>(&self, parts: &'a Parts, keyring: &Keyring) -> Result<Head<'a>, Refusal> {
+    fn admit<'a>(
+        &self,
+        now: Instant,
+        parts: &'a Parts,
+        keyring: &mut Keyring,
+        may_wait: bool,
+    ) -> Result<Judgement<'a>, Refusal> {
+        // What needs no key is judged before keys are waited for.
         let verb = Verb::read(parts, self)?;
         let owner = match verb {
             // A browser sends no credentials with its question whether it may ask, and a client has none before it has read
             // how to sign in.
             Verb::Options | Verb::Describe => None,
-            Verb::Post | Verb::Get | Verb::Delete | Verb::Discover(_) => self.access.check(&parts.headers, keyring)?,
+            Verb::Post | Verb::Get | Verb::Delete | Verb::Discover(_) => {
+                if may_wait && self.access.awaits_key(now, &parts.headers, keyring) {
+                    return Ok(Judgement::WaitsForKeys);
+                }
+                self.access.check(&parts.headers, keyring)?
+            }
         };
-        Head::read(parts, verb, owner, self)
+        Head::read(parts, verb, owner, self).map(Judgement::Admitted)
     }
 }

@@ -307,6 +307,25 @@ fn what_comes_before_the_keys_waits_for_them() {
     rig.leaves_nothing();
 }
 
+/// Host, Origin and path are judged without keys, so that no key is asked for on behalf of a page.
+#[test]
+fn what_no_key_can_admit_is_refused_before_keys_are_known() {
+    let key = SigningKey::p256("e");
+    let mut rig = Rig::with(config_of(&[]));
+    rig.server.supply_time(Duration::from_secs(NOW));
+    rig.authorization = Some(format!("Bearer {}", key.token(&claims())));
+    for (path, header, status) in [
+        ("/mcp", ("host", "evil.test"), 403),
+        ("/mcp", ("origin", "https://evil.test"), 403),
+        ("/other", ("host", "localhost"), 404),
+    ] {
+        let asked = rig.send(&Method::POST, path, &[header], &call("1"));
+        assert_eq!(rig.read(asked).status, status, "{path} {header:?}");
+    }
+    assert_eq!(rig.keys_wanted, 0);
+    rig.leaves_nothing();
+}
+
 #[test]
 fn who_waits_in_vain_may_come_again() {
     let key = SigningKey::p256("e");
