@@ -106,6 +106,8 @@ struct Namesakes {
     keys: u64,
 }
 
+type Renamed = Keyed<HashMap<(SessionKey, RequestId), Namesakes, FixedState>>;
+
 /// The request in flight that a client means by an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Meant {
@@ -120,9 +122,11 @@ pub(crate) enum Meant {
 pub(crate) struct Calls {
     table: Table<Call>,
     /// Those whose id their program does not know: another in flight had it, or several clients share the program (D42).
-    renamed: Keyed<HashMap<(SessionKey, RequestId), Namesakes, FixedState>>,
+    /// Few clients ever name a request again: it is made when one does, and kept while any is in flight.
+    renamed: Option<Renamed>,
     /// Several clients share the program, whose ids and tokens name nothing (D42).
     is_shared: bool,
+    seed: u64,
     next_id: i64,
     tokens_made: u64,
 }
@@ -131,8 +135,9 @@ impl Calls {
     pub(crate) fn new(is_shared: bool, seed: u64) -> Self {
         Self {
             table: Table::new(Seed::new(seed)),
-            renamed: Keyed(HashMap::with_hasher(FixedState::with_seed(seed))),
+            renamed: None,
             is_shared,
+            seed,
             next_id: if is_shared { 1 } else { OWN_IDS },
             tokens_made: 0,
         }
@@ -165,12 +170,11 @@ impl Calls {
             Ok(key) => return (key, client_id),
             Err(call) => call,
         };
-        let (link_id, session) = (self.own_id(), call.session);
+        let link_id = self.own_id();
         call.link_id = link_id.clone();
         let key = self.table.insert(self.table.hash(&link_id), call);
-        if let Some(session) = session.filter(|_| link_id != client_id) {
-            let known = self.renamed.entry((session, client_id)).or_default();
-            (known.count, known.keys) = (known.count + 1, known.keys ^ key.word());
+        if let (Some(renamed), Some(call)) = (&mut self.renamed, self.table.get(key)) {
+            note_name(renamed, key, call);
         }
         (key, link_id)
     }
@@ -192,8 +196,12 @@ impl Calls {
     }
 
     fn forget_name(&mut self, key: CallKey, call: &Call) {
-        let Some(session) = call.session.filter(|_| call.link_id != call.client_id) else { return };
-        if let Entry::Occupied(mut known) = self.renamed.entry((session, call.client_id.clone())) {
+        if self.table.len() == 0 {
+            self.renamed = None;
+        }
+        let Some(renamed) = &mut self.renamed else { return };
+        let Some(name) = own_name(call) else { return };
+        if let Entry::Occupied(mut known) = renamed.entry(name) {
             let Namesakes { count, keys } = known.get_mut();
             (*count, *keys) = (*count - 1, *keys ^ key.word());
             if *count == 0 {
@@ -252,15 +260,21 @@ impl Calls {
     }
 
     /// The request that a session's client calls `id`.
-    pub(crate) fn named(&self, session: SessionKey, id: &RequestId) -> Meant {
+    pub(crate) fn named(&mut self, session: SessionKey, id: &RequestId) -> Meant {
         let is_plain = |key: &CallKey| {
             self.table.get(*key).is_some_and(|call| call.session == Some(session) && call.client_id == *id)
         };
-        let renamed = self.renamed.get(&(session, id.clone())).copied().unwrap_or_default();
-        match (self.by_id(id).filter(is_plain), renamed.count) {
+        let plain = self.by_id(id).filter(is_plain);
+        let renamed = self.renamed.get_or_insert_with(|| {
+            let mut renamed = Keyed(HashMap::with_hasher(FixedState::with_seed(self.seed)));
+            self.table.iter().for_each(|(key, call)| note_name(&mut renamed, key, call));
+            renamed
+        });
+        let known = renamed.get(&(session, id.clone())).copied().unwrap_or_default();
+        match (plain, known.count) {
             (None, 0) => Meant::Nothing,
             (Some(plain), 0) => Meant::Only(plain),
-            (None, 1) => CallKey::from_word(renamed.keys).map_or(Meant::Nothing, Meant::Only),
+            (None, 1) => CallKey::from_word(known.keys).map_or(Meant::Nothing, Meant::Only),
             (Some(_), 1..) | (None, 2..) => Meant::Several,
         }
     }
@@ -273,8 +287,10 @@ impl Calls {
 
     /// Bytes of memory that they take.
     pub(crate) fn held(&self) -> usize {
-        let names: usize = self.renamed.keys().map(|(_, id)| id.heap_bytes()).sum();
-        let renamed = self.renamed.capacity() * size_of::<((SessionKey, RequestId), Namesakes)>() + names;
+        let renamed = self.renamed.as_ref().map_or(0, |renamed| {
+            let names: usize = renamed.keys().map(|(_, id)| id.heap_bytes()).sum();
+            renamed.capacity() * size_of::<((SessionKey, RequestId), Namesakes)>() + names
+        });
         self.table.held() + self.iter().map(|(_, call)| call.heap_bytes()).sum::<usize>() + renamed
     }
 
@@ -292,14 +308,26 @@ impl Calls {
             if let Some((token, _)) = &call.token {
                 assert_eq!(self.table.by_token(token, |_| true), Some(key), "a request is found by its token");
             }
-            if let Some(session) = call.session {
-                assert_ne!(self.named(session, &call.client_id), Meant::Nothing, "a request is found by its name");
-                renamed += u32::from(call.link_id != call.client_id);
+            if let (Some(known), Some(name)) = (&self.renamed, own_name(call)) {
+                assert!(known.contains_key(&name), "a request is found by its name");
+                renamed += 1;
             }
         }
-        let counted: u32 = self.renamed.values().map(|known| known.count).sum();
+        let counted: u32 = self.renamed.iter().flat_map(|known| known.values()).map(|known| known.count).sum();
         assert_eq!(counted, renamed, "a name is kept for no request");
     }
+}
+
+/// What its client calls a request, if its program knows another id.
+fn own_name(call: &Call) -> Option<(SessionKey, RequestId)> {
+    let session = call.session.filter(|_| call.link_id != call.client_id)?;
+    Some((session, call.client_id.clone()))
+}
+
+fn note_name(renamed: &mut Renamed, key: CallKey, call: &Call) {
+    let Some(name) = own_name(call) else { return };
+    let known = renamed.entry(name).or_default();
+    (known.count, known.keys) = (known.count + 1, known.keys ^ key.word());
 }
 
 #[cfg(test)]
@@ -338,7 +366,7 @@ mod tests {
         calls.check();
         calls.clear();
         assert_eq!(calls.named(SESSION, &client_id), Meant::Nothing);
-        assert!(calls.renamed.is_empty());
+        assert!(calls.renamed.is_none_or(|renamed| renamed.is_empty()));
     }
 
     #[test]
