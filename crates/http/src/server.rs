@@ -35,13 +35,13 @@ mod credentials;
 pub(crate) mod door;
 mod entrance;
 mod event;
+mod here;
 mod input;
 mod joint;
 mod keyed;
 mod keys;
 mod link;
 mod look_alike;
-mod made_tasks;
 mod opening;
 mod passed_status;
 mod placement;
@@ -49,8 +49,8 @@ mod places;
 mod posted;
 mod programs;
 mod proof;
+mod question;
 mod receive;
-mod restart;
 mod route;
 mod session;
 mod stateless;
@@ -59,7 +59,7 @@ mod task_owners;
 mod timers;
 mod withdrawal;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use bytes::Bytes;
 use http::{Response, StatusCode, request::Parts};
@@ -67,7 +67,6 @@ use rescind_proto::{
     error_code,
     id::RequestId,
     link::{CancelFate, Connected},
-    message,
     time::Instant,
 };
 
@@ -85,15 +84,13 @@ pub use link::LinkInput;
 pub use placement::{Candidate, Load, place};
 pub use streams::{BodyChunk, MAX_PAGE, ReplyBody};
 
-use door::{Asker, Keyring, Refusal};
+use door::{Keyring, Refusal};
 use entrance::Unjudged;
-use joint::Joint;
-use keyed::Keyed;
+use here::Later;
 use keys::{SessionKey, StreamKey};
-use link::{Link, LinkUse};
-use made_tasks::MadeTasks;
-use opening::Later;
-use programs::{ModernOnly, Shared, Starts};
+use link::LinkUse;
+use programs::{Era, Lapsed, Programs};
+use stateless::Learned;
 use streams::Streams;
 use task_owners::TaskOwners;
 use timers::{Timer, Timers};
@@ -172,24 +169,14 @@ pub struct HttpServer {
     config: HttpServerConfig,
     /// What clients have open.
     streams: Streams,
-    links: Keyed<BTreeMap<LinkKey, Link>>,
-    shared: Shared,
-    joint: Joint,
-    /// The log level that sessions have asked of the program that they share, as JSON.
-    log_level: Option<Bytes>,
+    programs: Programs,
     /// Empty between steps.
     later: Vec<Later>,
-    /// The owners of the tasks of the program that sessions share.
     task_owners: TaskOwners,
-    /// The tasks of these programs, if others serve the same.
-    made_tasks: MadeTasks,
     /// What is known of the keys by which tokens are judged.
     keyring: Keyring,
     /// Requests that wait for such keys.
     unjudged: Vec<Unjudged>,
-    starts: Starts,
-    /// What the server speaks, if it has shown that it knows no sessions.
-    modern_only: Option<ModernOnly>,
     /// The id of the next session.
     session_id: Option<Box<str>>,
     /// No new session and no new request is taken.
@@ -203,20 +190,11 @@ impl HttpServer {
     pub fn new(config: HttpServerConfig) -> Self {
         Self {
             streams: Streams::new(&config),
-            links: Keyed::default(),
-            shared: Shared::new(&config),
-            joint: Joint::Closed,
-            log_level: None,
+            programs: Programs::new(&config),
             later: Vec::new(),
-            task_owners: TaskOwners::new(task_owners::MAX_TASKS, config.seed),
-            made_tasks: MadeTasks::new(
-                if config.pool_member.is_some() { task_owners::MAX_TASKS } else { 0 },
-                config.seed,
-            ),
+            task_owners: TaskOwners::new(&config),
             keyring: Keyring::new(),
             unjudged: Vec::new(),
-            starts: Starts::default(),
-            modern_only: None,
             session_id: None,
             is_draining: false,
             timers: Timers::new(&config),
@@ -250,15 +228,11 @@ impl HttpServer {
     /// ends (MCP-M02).
     pub fn close(&mut self, now: Instant) {
         self.drain();
-        if self.shared.question().is_some() {
-            self.learn_era(now, false);
-        }
+        self.learn_era(now, &Learned::Silence);
         self.handle_keys(now, None);
-        for link in self.links.keys().copied().collect::<Vec<_>>() {
-            self.answer_waiting(now, link, |id, out| {
-                let words = "the service has ended before the server answered";
-                message::error(Some(id), error_code::UPSTREAM_GONE, words, None, out);
-            });
+        for link in self.programs.links.keys().copied().collect::<Vec<_>>() {
+            let words = "the service has ended before the server answered";
+            self.fail_waiting(now, link, error_code::UPSTREAM_GONE, words);
             self.end_link(now, link);
         }
     }
@@ -266,16 +240,16 @@ impl HttpServer {
     /// Requests in flight.
     #[must_use]
     pub fn in_flight(&self) -> usize {
-        self.links.values().map(|link| link.calls.len()).sum()
+        self.programs.links.values().map(|link| link.calls.len()).sum()
     }
 
     /// Counts who is connected to a link. Costs time in proportion to its sessions' streams.
     #[must_use]
     pub fn census(&self, link: LinkKey) -> Connected {
         let mut census = Connected::default();
-        let Some(link) = self.links.get(&link) else { return census };
+        let Some(link) = self.programs.links.get(&link) else { return census };
         if link.serves.is_shared() {
-            census.restarts = self.starts.back_off.restarts;
+            census.restarts = self.programs.back_off.restarts;
         }
         let sessions = &self.streams.sessions;
         match link.serves {
@@ -360,38 +334,43 @@ impl HttpServer {
     /// is wanted at once or after a while ([`Opened`](HttpServerEvent::Opened)). What it has sent still reaches its clients, and what
     /// it has not answered is answered with an error (D35).
     pub fn handle_link_closed(&mut self, now: Instant, key: LinkKey) {
-        if self.shared.is_asked(key) {
-            self.era_unsaid(now);
+        if self.programs.era == Era::Asked(key) {
+            self.learn_era(now, &Learned::Nothing);
         }
-        self.answer_for_gone(now, key);
-        let serves = self.links.get(&key).filter(|link| !link.is_closed).map(|link| link.serves);
-        match serves {
+        self.fail_waiting(now, key, error_code::UPSTREAM_GONE, "the server is gone");
+        match self.programs.links.get(&key).filter(|link| !link.is_closed).map(|link| link.serves) {
             Some(LinkUse::Sessions) => self.restart_joint(now, key),
-            Some(LinkUse::Stateless) if !self.config.parts_people() => {
-                self.starts.back_off.end(now);
+            Some(serves) => {
+                if self.programs.is_of_several(serves) {
+                    self.programs.back_off.end(now);
+                }
                 self.close_link(now, key);
             }
-            Some(LinkUse::Session(_) | LinkUse::Stateless) | None => self.close_link(now, key),
+            None => {}
         }
-        self.links.remove(&key);
+        self.programs.links.remove(&key);
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) is next due.
     pub fn poll_timeout(&mut self) -> Option<Instant> {
-        let Self { timers, streams, links, joint, .. } = self;
-        timers.skip(|timer| is_needed(timer, streams, links, joint));
+        self.timers.skip(|timer| self.streams.needs(timer));
         self.earliest_timer()
     }
 
     /// The same at less cost, and perhaps sooner: also timers count that are not needed any more.
     #[must_use]
     pub fn earliest_timer(&self) -> Option<Instant> {
-        [self.timers.next(), self.keyring.due(), self.starts.next()].into_iter().flatten().min()
+        [self.timers.next(), self.keyring.due(), self.programs.next_due()].into_iter().flatten().min()
     }
 
     /// Does what has become due.
     pub fn handle_timeout(&mut self, now: Instant) {
-        self.wake_resting(now);
+        while let Some(lapsed) = self.programs.poll_due(now, !self.streams.sessions.is_empty()) {
+            match lapsed {
+                Lapsed::Unanswered(link) => self.give_up_question(now, link),
+                Lapsed::Unused(link) => self.end_link(now, link),
+            }
+        }
         while let Some(timer) = self.timers.pop(now) {
             if self.handle_timer(now, timer) {
                 self.timers.arm(now, timer);
@@ -417,71 +396,24 @@ impl HttpServer {
                 }
                 return self.streams.needs(timer);
             }
-            Timer::Joint(key) => return self.keep_up_joint(now, key),
-            Timer::Link(key) => return self.keep_up_link(now, key),
-            Timer::Ask(key) => {
-                self.give_up_joint(now, key);
-                if self.shared.is_asked(key) {
-                    self.learn_era(now, false);
-                }
-            }
         }
         false
     }
 
     /// What the driver has to do next.
     pub fn poll_event(&mut self) -> Option<HttpServerEvent> {
-        let events = &mut self.streams.events;
-        let event = events.pop_front();
-        if event.is_none() && events.capacity() > SPARE_EVENTS {
-            *events = VecDeque::new();
-        }
-        event
-    }
-
-    /// Opens a link whose program may be started at `at`; `session` is the id of its session, if it has only one.
-    fn open_link(
-        &mut self,
-        now: Instant,
-        at: Instant,
-        serves: LinkUse,
-        session: Option<Box<str>>,
-        asker: &Asker,
-    ) -> LinkKey {
-        let link = LinkKey(self.streams.allocate_key());
-        let Asker { owner, credentials } = asker.clone();
-        self.links.insert(link, Link::new(serves, credentials.clone(), link.0, now, self.config.seed));
-        if at > now {
-            self.starts.resting.insert((at, link));
-        } else {
-            self.report(HttpServerEvent::Opened { link, session, credentials, owner });
-        }
-        link
-    }
-
-    /// Sends a request of our own to the program behind a link, ahead of everything else, and returns its id.
-    fn ask_program(&mut self, key: LinkKey, method: &str, params: impl FnOnce(&mut Vec<u8>)) -> RequestId {
-        let id = self.links.get_mut(&key).map_or(RequestId::NULL, |link| link.calls.own_id());
-        let mut question = Vec::new();
-        message::request(&id, method, &mut question, params);
-        self.push_urgent(key, LinkInput::Message(posted::line(&question, Vec::new())));
-        id
-    }
-
-    fn report(&mut self, event: HttpServerEvent) {
-        self.streams.events.push_back(event);
+        pop(&mut self.programs.events).or_else(|| pop(&mut self.streams.events))
     }
 }
 
 /// Places for events that are kept when there are none.
 const SPARE_EVENTS: usize = 64;
 
-/// Whether something still waits for a timer.
-fn is_needed(timer: Timer, streams: &Streams, links: &Keyed<BTreeMap<LinkKey, Link>>, joint: &Joint) -> bool {
-    match timer {
-        Timer::Joint(key) => joint.link() == Some(key),
-        Timer::Link(key) | Timer::Ask(key) => links.contains_key(&key),
-        Timer::Begin(_) | Timer::Prove(_) | Timer::KeepAlive(_) => streams.needs(timer),
-        Timer::Session(_) | Timer::Fate(_) | Timer::Body(_) => streams.needs(timer),
+/// Takes the first of these events. If there is none, not many places are kept.
+fn pop(events: &mut VecDeque<HttpServerEvent>) -> Option<HttpServerEvent> {
+    let event = events.pop_front();
+    if event.is_none() && events.capacity() > SPARE_EVENTS {
+        *events = VecDeque::new();
     }
+    event
 }

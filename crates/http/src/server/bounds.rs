@@ -3,10 +3,9 @@
 use super::{
     config::{HttpServerConfig, Sessions},
     door::{Access, MAX_CREDENTIALS, MAX_KEYRING, MAX_OWNER},
-    joint::MAX_SUBSCRIBED,
     posted::MAX_NAME,
     programs::MAX_LIST,
-    streams::{CHUNK, MAX_ENDED, MAX_LISTENING, MAX_PAGE, MAX_PAGES},
+    streams::{CHUNK, MAX_ENDED, MAX_LISTENING, MAX_PAGE, MAX_PAGES, MAX_SUBSCRIBED},
     task_owners::{MAX_TASK_ID, MAX_TASKS},
 };
 use crate::mirror::tools::TOOL;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use rescind_proto::dialect::mcp;
+
 use super::{
     asked_by::PoolMember,
     door::{Access, Door, Hosts},
@@ -125,6 +127,21 @@ impl HttpServerConfig {
             passes_credentials: self.passes_credentials(),
             parts_addresses: self.parts_addresses,
         }
+    }
+
+    /// Whether one program serves several owners.
+    pub(crate) const fn serves_owners_together(&self) -> bool {
+        self.access.has_owners() && matches!(self.sessions, Sessions::SharedLink)
+    }
+
+    /// Whether requests outside a session go to the program that sessions share.
+    pub(crate) const fn joins_eras(&self) -> bool {
+        matches!((self.stateless, self.sessions), (Stateless::Joined, Sessions::SharedLink))
+    }
+
+    /// Whether a notification of a client is passed on to a program which several share.
+    pub(crate) fn passes_notification(&self, method: &str) -> bool {
+        method == mcp::ABANDONED || self.notifications.iter().any(|known| **known == *method)
     }
 
     /// Whether requests outside a session share a link only with those of the same owner or credentials.

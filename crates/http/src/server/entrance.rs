@@ -13,7 +13,6 @@ use rescind_proto::time::Instant;
 use super::{
     HttpServer, HttpServerEvent, ReplyKey,
     door::{Access, Caller, Head, Judgement, KeySet, Refusal, Verb},
-    is_needed,
     streams::Reply,
     timers::Timer,
 };
@@ -64,8 +63,7 @@ impl HttpServer {
     }
 
     fn receive(&mut self, now: Instant, head: &Parts, body: Option<&[u8]>) -> ReplyKey {
-        let Self { timers, streams, links, joint, .. } = self;
-        timers.compact(|timer| is_needed(timer, streams, links, joint));
+        self.timers.compact(|timer| self.streams.needs(timer));
         let key = ReplyKey(self.streams.allocate_key());
         self.enter(now, key, head, body, !self.is_draining);
         key
@@ -99,7 +97,7 @@ impl HttpServer {
     pub(crate) fn enter(&mut self, now: Instant, key: ReplyKey, parts: &Parts, body: Option<&[u8]>, may_wait: bool) {
         let judgement = self.config.door().judge(now, parts, &mut self.keyring, may_wait);
         if self.keyring.poll_wanted() {
-            self.report(HttpServerEvent::KeysWanted);
+            self.programs.events.push_back(HttpServerEvent::KeysWanted);
         }
         let refused = match (judgement, body) {
             (Judgement::Admitted(head), Some(body)) => return self.take_in(now, key, &head, parts, body),

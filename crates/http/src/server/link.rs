@@ -5,18 +5,29 @@ use core::{
     hash::{Hash, Hasher},
     num::NonZero,
 };
-use std::collections::VecDeque;
+use std::{collections::VecDeque, time::Duration};
 
+use bytes::Bytes;
 use http::HeaderValue;
-use rescind_proto::{id::RequestId, time::Instant};
+use rescind_proto::{frame::Request, id::RequestId, json, time::Instant};
 
 use super::{
-    HttpServerEvent, LinkKey, SessionKey,
+    HttpServerConfig, HttpServerEvent, LinkKey, SessionKey,
     calls::Calls,
-    door::{Caller, Credentials},
+    door::{Caller, Credentials, Refusal},
     keys::InputNumber,
+    question::{About, Question},
 };
 use crate::mirror::tools::{TOOL, Tools};
+
+/// The request for messages of a level that concerns all who share a program.
+pub(crate) const SET_LEVEL: &str = "logging/setLevel";
+
+/// The longest log level that is kept, as JSON.
+const LONGEST_LEVEL: usize = 64;
+
+/// Requests wait so long for a program that is to be started again; if it takes longer, they are refused.
+const HELD_FOR: Duration = Duration::from_secs(2);
 
 /// Places for what is urgent that a link keeps when there is nothing.
 const SPARE_INPUTS: usize = 8;
@@ -73,6 +84,16 @@ impl LinkUse {
     }
 }
 
+/// Where input for a program is queued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Urgency {
+    /// Behind what waits.
+    Ordinary,
+    /// Before all that is ordinary: our own messages, and cancels of what the program has taken, so that no flood of requests
+    /// delays them. Of those there is one at most for each request in flight.
+    Urgent,
+}
+
 /// One link.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
@@ -85,8 +106,7 @@ pub(crate) struct Link {
     pub(crate) is_proved: bool,
     /// When something was last said on it, or answered.
     pub(crate) idle_since: Instant,
-    /// What goes before everything else: our own messages, and cancels of what the program has taken, so that no flood of
-    /// requests delays them. Of those there is one at most for each request in flight.
+    /// What waits and is urgent.
     urgent: VecDeque<LinkInput>,
     /// What waits, by number; nothing in place of what was withdrawn.
     input: VecDeque<(InputNumber, Option<LinkInput>)>,
@@ -95,8 +115,14 @@ pub(crate) struct Link {
     next_input: InputNumber,
     /// What `urgent` and `input` take.
     pub(crate) input_bytes: usize,
-    /// Its program has not shaken hands, and is told only what is urgent.
-    pub(crate) is_greeting: bool,
+    /// Its program may not be started before.
+    pub(crate) rests_until: Option<Instant>,
+    /// What its program was asked by us, or will be when it is started.
+    pub(crate) asked: Option<Question>,
+    /// The result of our handshake, which answers that of each session which shares the program.
+    pub(crate) greeting: Option<Bytes>,
+    /// The log level that sessions have asked for, as JSON.
+    pub(crate) log_level: Option<Bytes>,
     /// It was reported as having input and not polled since.
     pub(crate) is_reported: bool,
     /// Requests in flight.
@@ -122,7 +148,10 @@ impl Link {
             withdrawn: 0,
             next_input: InputNumber::default(),
             input_bytes: 0,
-            is_greeting: false,
+            rests_until: None,
+            asked: None,
+            greeting: None,
+            log_level: None,
             is_reported: false,
             tools: None,
             is_closed: false,
@@ -130,27 +159,65 @@ impl Link {
     }
 
     /// Has this wait for the program to take it.
-    pub(crate) fn push(&mut self, input: LinkInput) {
+    pub(crate) fn push(&mut self, urgency: Urgency, input: LinkInput) {
         if self.is_closed {
             return;
         }
         self.input_bytes += input.held();
-        self.input.push_back((self.next_input, Some(input)));
-        self.next_input.0 += 1;
+        match urgency {
+            Urgency::Urgent => self.urgent.push_back(input),
+            Urgency::Ordinary => {
+                self.input.push_back((self.next_input, Some(input)));
+                self.next_input.0 += 1;
+            }
+        }
+    }
+
+    /// Whether its program must shake hands before it is told what is not urgent.
+    pub(crate) fn is_greeting(&self) -> bool {
+        self.asked.as_ref().is_some_and(|question| matches!(question.about, About::Handshake(_)))
+    }
+
+    /// Refuses a request that would wait for long until its program is started.
+    pub(crate) fn check_start(&self, now: Instant) -> Result<(), Refusal> {
+        let wait = self.rests_until.map(|at| at.since(now)).filter(|wait| *wait > HELD_FOR);
+        let Some(wait) = wait else { return Ok(()) };
+        let seconds = wait.as_secs() + 1;
+        let text = format!("the server has ended again and again; it is started in {seconds} s");
+        Err(Refusal::unavailable(seconds, text))
+    }
+
+    /// Checks that it has room for so many requests more.
+    pub(crate) fn check_room(&self, config: &HttpServerConfig, requests: usize) -> Result<(), Refusal> {
+        if requests > 0 && self.calls.len() + requests > config.max_in_flight {
+            return Err(Refusal::overloaded("too many requests in flight"));
+        }
+        if self.input_bytes > config.max_input {
+            return Err(Refusal::overloaded("the server takes in nothing now"));
+        }
+        Ok(())
+    }
+
+    /// Sets the credentials of what comes next: of streams whose key is not below `since`.
+    pub(crate) fn set_credentials(&mut self, since: NonZero<u64>, credentials: &Credentials) {
+        if self.credentials != *credentials {
+            self.credentials.clone_from(credentials);
+            (self.since, self.is_proved) = (since, false);
+            self.push(Urgency::Ordinary, LinkInput::Credentials(credentials.clone()));
+        }
+    }
+
+    /// Notes what a session asks for of the program as a whole.
+    pub(crate) fn note_level(&mut self, request: &Request<'_>) {
+        if request.method == SET_LEVEL {
+            let level = request.params.raw.and_then(|params| json::member(params, "level"));
+            self.log_level = level.filter(|level| level.len() <= LONGEST_LEVEL).map(Bytes::copy_from_slice);
+        }
     }
 
     /// The number by which what is pushed next can be withdrawn.
     pub(crate) const fn next_input(&self) -> InputNumber {
         self.next_input
-    }
-
-    /// The same for what goes before everything else.
-    pub(crate) fn push_urgent(&mut self, input: LinkInput) {
-        if self.is_closed {
-            return;
-        }
-        self.input_bytes += input.held();
-        self.urgent.push_back(input);
     }
 
     /// Has the driver look at what waits, unless it is to look anyway.
@@ -178,17 +245,18 @@ impl Link {
     pub(crate) fn close(&mut self) {
         self.is_closed = true;
         self.calls.clear();
-        if core::mem::take(&mut self.is_greeting) {
+        if self.is_greeting() {
             let end = self.input.pop_back().and_then(|(_, input)| input).filter(|input| *input == LinkInput::End);
             (self.urgent, self.input, self.withdrawn) = (end.into_iter().collect(), VecDeque::new(), 0);
             self.input_bytes = self.urgent.iter().map(LinkInput::held).sum();
         }
+        (self.asked, self.greeting, self.log_level) = (None, None, None);
     }
 
     pub(crate) fn pop(&mut self) -> Option<LinkInput> {
         let input = match self.urgent.pop_front() {
             Some(urgent) => urgent,
-            None if self.is_greeting => return None,
+            None if self.is_greeting() => return None,
             None => loop {
                 match self.input.pop_front()? {
                     (_, Some(input)) => break input,
@@ -219,12 +287,14 @@ impl Link {
         let input = self.input_bytes + places * size_of::<LinkInput>() + numbers;
         let credentials = self.credentials.as_ref().map_or(0, HeaderValue::len);
         let tools = self.tools.as_ref().map_or(0, |tools| tools.len() * TOOL);
-        size_of::<Self>() + credentials + input + self.calls.held() + tools
+        let shared = [&self.greeting, &self.log_level].into_iter().flatten().map(Bytes::len).sum::<usize>();
+        let asked = self.asked.as_ref().map_or(0, Question::held);
+        size_of::<Self>() + credentials + input + self.calls.held() + tools + shared + asked
     }
 
-    /// Feeds what decides its future into a hasher. Its requests stand with their streams.
+    /// Feeds what decides its future into a hasher, but for what its program was asked. Its requests stand with their streams.
     pub(crate) fn hash_state(&self, state: &mut impl Hasher) {
-        (self.is_closed, self.is_greeting, self.is_reported).hash(state);
+        (self.is_closed, &self.greeting, &self.log_level, self.is_reported).hash(state);
         self.calls.hash_state(state);
         (&self.urgent, self.input.len() - self.withdrawn).hash(state);
         self.input.iter().filter_map(|(_, input)| input.as_ref()).for_each(|input| input.hash(state));

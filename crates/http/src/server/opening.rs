@@ -3,20 +3,17 @@
 
 use bytes::Bytes;
 use rescind_proto::{
-    error_code,
     frame::{self, Request},
     id::RequestId,
-    message,
-    time::Instant,
 };
 
 use super::{
-    HttpServerConfig, LinkInput, LinkKey, SessionKey, StreamKey,
+    HttpServerConfig, LinkInput, SessionKey, StreamKey,
     calls::{Asks, Call, Way},
-    door::{Caller, Holder, Refusal},
-    link::{Link, LinkUse},
+    door::{Caller, Holder},
+    here::Here,
+    link::{Link, LinkUse, Urgency},
     posted::{Edit, Meta, line, text},
-    programs::Starts,
     streams::{HANDSHAKE, Reply, Stream},
     task_owners,
     timers::Timer,
@@ -29,52 +26,13 @@ pub(crate) struct Opening<'a> {
     pub(crate) body: &'a [u8],
     pub(crate) request: &'a Request<'a>,
     pub(crate) meta: &'a Meta<'a>,
-    /// What of the body its program is not to see.
-    pub(crate) edits: Vec<Edit>,
-}
-
-/// An answer in place of a program, which is not to see the request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Here {
-    /// Nothing is to be done.
-    Done,
-    /// Its session is subscribed to too many resources.
-    TooMany,
-    /// It is about another's task, and so about none (TASK-07).
-    UnknownTask,
-}
-
-impl Here {
-    fn answer(self, id: &RequestId) -> Vec<u8> {
-        let mut answer = Vec::new();
-        match self {
-            Self::Done => message::result(id, b"{}", &mut answer),
-            Self::TooMany => {
-                let words = "this session is subscribed to too many resources";
-                message::error(Some(id), error_code::OVERLOADED, words, None, &mut answer);
-            }
-            Self::UnknownTask => {
-                message::error(Some(id), error_code::INVALID_PARAMS, "unknown task", None, &mut answer)
-            }
-        }
-        answer
-    }
-}
-
-/// What is to be done once all that was sent with it is open and its response is in its place: a stream ends with the
-/// last answer that it waits for.
-#[derive(Clone, Debug)]
-pub(crate) enum Later {
-    /// This answers a request that its program is not to see.
-    Answer(LinkKey, Vec<u8>),
-    /// This request was taken back before its program took it.
-    Settle(LinkKey, RequestId),
 }
 
 impl Opening<'_> {
     /// Enters the request among the calls of its link; the id that its program knows, and what makes its message that.
     pub(crate) fn enter(self, link: &mut Link, way: Way) -> (RequestId, Vec<Edit>) {
-        let Self { stream_key, stream, body, request, meta, mut edits } = self;
+        let Self { stream_key, stream, body, request, meta } = self;
+        let mut edits = Vec::new();
         let asks = match &*request.method {
             "tools/list" => Asks::ToolList,
             task_owners::LIST => Asks::TaskList,
@@ -114,21 +72,25 @@ impl Opening<'_> {
         self,
         link: &mut Link,
         reply: &Reply,
-        parts_people: bool,
+        config: &HttpServerConfig,
         here: Option<Here>,
     ) -> Option<Vec<u8>> {
         if let Some(here) = here {
             return Some(here.answer(&self.enter(link, Way::Here).0));
         }
         let way = if self.request.method == HANDSHAKE { Way::Passed } else { Way::Queued(link.next_input()) };
-        let caller = self.caller(link, reply, parts_people);
-        let body = self.body;
-        let (_, edits) = self.enter(link, way);
+        let caller = self.caller(link, reply, config.parts_people());
+        let (body, params) = (self.body, self.request.params.raw);
+        let (_, mut edits) = self.enter(link, way);
+        edits.extend(config.unmarked(body, params));
         let line = line(body, edits);
-        link.push(match caller {
-            Some(caller) => LinkInput::Request(line, caller),
-            None => LinkInput::Message(line),
-        });
+        link.push(
+            Urgency::Ordinary,
+            match caller {
+                Some(caller) => LinkInput::Request(line, caller),
+                None => LinkInput::Message(line),
+            },
+        );
         None
     }
 
@@ -163,27 +125,14 @@ impl Opening<'_> {
 }
 
 impl HttpServerConfig {
+    /// What of a message its program is not to see.
+    pub(crate) fn unmarked(&self, body: &[u8], params: Option<&[u8]>) -> Option<Edit> {
+        self.pool_member.and_then(|member| member.unmark_state(body, params))
+    }
+
     /// The timer after which the response of a new stream stays undecided no longer. It is a long one until the server has
     /// accepted its client's credentials: a response has its status at the beginning.
     pub(crate) const fn first_timer(&self, key: StreamKey, is_proved: bool) -> Timer {
         if self.passes_credentials() && !is_proved { Timer::Prove(key) } else { Timer::Begin(key) }
     }
-}
-
-/// Checks that a link has room for so many requests more.
-pub(crate) fn check_room(
-    config: &HttpServerConfig,
-    starts: &Starts,
-    now: Instant,
-    (key, link): (LinkKey, &Link),
-    requests: usize,
-) -> Result<(), Refusal> {
-    starts.check(now, key)?;
-    if requests > 0 && link.calls.len() + requests > config.max_in_flight {
-        return Err(Refusal::unavailable(1, "too many requests in flight"));
-    }
-    if link.input_bytes > config.max_input {
-        return Err(Refusal::unavailable(1, "the server takes in nothing now"));
-    }
-    Ok(())
 }

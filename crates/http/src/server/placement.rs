@@ -43,19 +43,16 @@ impl HttpServer {
         let has_session = text(&head.headers, &SESSION).is_some_and(|id| self.streams.session_ids.contains_key(id));
         let is_about_task = text(&head.headers, &METHOD).is_some_and(|method| method.starts_with("tasks/"));
         let task = text(&head.headers, &NAME).filter(|_| is_about_task);
-        let has_task = task.is_some_and(|id| self.has_task(id, &head.headers));
+        let owner = || self.config.access.check(&head.headers, &self.keyring).ok().flatten();
+        let has_task = task.is_some_and(|id| self.task_owners.has(id, owner));
         let has_asked = asked_by.is_some() && asked_by == self.config.pool_member;
         let (in_flight, sessions) = (self.in_flight(), self.streams.sessions.len());
-        let load = Load { is_resting: self.starts.next().is_some(), in_flight, sessions };
+        let load = Load {
+            is_resting: self.programs.links.values().any(|link| link.rests_until.is_some()),
+            in_flight,
+            sessions,
+        };
         Candidate { has_session, has_task, has_asked, load }
-    }
-
-    /// Whether a task was made here. With owners it must be the asker's: another's may have the same name.
-    fn has_task(&self, id: &str, headers: &HeaderMap) -> bool {
-        match self.serves_owners_together() {
-            true => self.task_owners.has(id, || self.config.access.check(headers, &self.keyring).ok().flatten()),
-            false => self.made_tasks.contain(id),
-        }
     }
 }
 

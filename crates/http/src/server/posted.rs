@@ -96,7 +96,7 @@ pub(crate) fn check_names(request: &Request<'_>, meta: &Meta<'_>) -> Result<(), 
     } else {
         return Ok(());
     };
-    Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text))
+    Err(Refusal::invalid(text))
 }
 
 /// Characters of a client's name that tell it from others.
@@ -107,7 +107,7 @@ pub(crate) fn check_look_alikes(frame: &Frame<'_>, message: &[u8]) -> Result<(),
     let Some(name) = look_alike::find(message) else { return Ok(()) };
     let name: String = name.chars().take(64).collect();
     let text = format!("several clients share this server, and it could take the member {name:?} for another");
-    let refusal = Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text);
+    let refusal = Refusal::invalid(text);
     Err(match frame {
         Frame::Request(request) => refusal.of(&request.id),
         Frame::Notification(_) | Frame::Response(_) | Frame::Batch(_) => refusal,
@@ -124,7 +124,7 @@ pub(crate) fn unreadable(body: &[u8], malformed: &Malformed) -> Refusal {
         }
         Malformed::Invalid { reason, id, .. } => {
             let text = format!("the body is not a message: {}", reason.as_str());
-            let refusal = Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text);
+            let refusal = Refusal::invalid(text);
             id.iter().fold(refusal, Refusal::of)
         }
     }

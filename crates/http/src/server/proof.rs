@@ -4,15 +4,7 @@ use core::hash::{Hash, Hasher};
 
 use rescind_proto::time::Instant;
 
-use super::{
-    HttpServer, LinkKey, ReplyKey, Sessions, StreamKey,
-    calls::CallKey,
-    entrance::Unjudged,
-    joint::Joint,
-    link::{Link, LinkUse},
-    programs::{Held, ModernOnly, Question},
-    timers::Timer,
-};
+use super::{HttpServer, ReplyKey, Sessions, StreamKey, calls::CallKey, entrance::Unjudged, link::LinkUse};
 
 impl HttpServer {
     /// Panics if the tables contradict each other.
@@ -22,7 +14,7 @@ impl HttpServer {
         self.streams.check();
         assert!(self.unread() <= self.config.unread_bound(), "streams take more than they may");
         for (key, stream) in self.streams.streams.iter() {
-            let link = self.links.get(&stream.link).filter(|link| !link.is_closed);
+            let link = self.programs.links.get(&stream.link).filter(|link| !link.is_closed);
             assert!(stream.reply.is_some() || link.is_some(), "a stream is left of a link that is closed");
             assert!(stream.ended.is_some() || link.is_some(), "a stream goes on although its link is closed");
             let its = |call: &CallKey| link.and_then(|link| link.calls.get(*call)).map(|call| call.stream);
@@ -32,12 +24,15 @@ impl HttpServer {
             );
         }
         for session in self.streams.sessions.values() {
-            assert!(self.links.get(&session.link).is_some_and(|link| !link.is_closed), "a session has an open link");
+            assert!(
+                self.programs.links.get(&session.link).is_some_and(|link| !link.is_closed),
+                "a session has an open link"
+            );
             if self.config.sessions == Sessions::SharedLink {
-                assert_eq!(self.joint.link(), Some(session.link), "a session shares another link than the others");
+                assert_eq!(self.programs.joint, Some(session.link), "a session shares another link than the others");
             }
         }
-        for (key, link) in self.links.iter() {
+        for (key, link) in self.programs.links.iter() {
             link.calls.check();
             for (call_key, call) in link.calls.iter() {
                 let stream = self.streams.streams.get(&call.stream).expect("a request in flight has a stream");
@@ -48,8 +43,8 @@ impl HttpServer {
                 LinkUse::Session(session) => {
                     self.streams.sessions.get(&session).is_some_and(|session| session.link == *key)
                 }
-                LinkUse::Sessions => self.joint.link() == Some(*key),
-                LinkUse::Stateless => self.shared.links.values().any(|link| link == key),
+                LinkUse::Sessions => self.programs.joint == Some(*key),
+                LinkUse::Stateless => self.programs.shared.values().any(|link| link == key),
             };
             assert_eq!(is_open, !link.is_closed, "a link and whom it serves end together");
         }
@@ -58,9 +53,9 @@ impl HttpServer {
     /// How many entries all tables hold. Zero once every link is closed, every response read and the longest timer past.
     #[must_use]
     pub fn residue(&self) -> usize {
-        let waiting = self.unjudged.len() + self.starts.resting.len() + self.shared.held().len();
+        let waiting = self.unjudged.len() + self.programs.residue();
         let timers = self.timers.armed().count() + self.keyring.due().iter().len();
-        self.streams.residue() + self.links.len() + waiting + timers
+        self.streams.residue() + waiting + timers
     }
 
     /// Bytes of memory held for messages, requests and responses, capacities of their buffers included.
@@ -68,20 +63,12 @@ impl HttpServer {
     /// Costs time in proportion to everything that is held.
     #[must_use]
     pub fn held(&self) -> usize {
-        let links: usize = self.links.values().map(Link::held).sum::<usize>() + self.joint.held();
-        let modern_only = self.modern_only.as_ref().map_or(0, |modern_only| modern_only.list().len());
-        let waiting: usize = self.shared.held().iter().map(Held::held).sum();
-        links
-            + modern_only
-            + self.starts.resting.len() * 2 * size_of::<(Instant, LinkKey)>()
-            + self.log_level.as_ref().map_or(0, bytes::Bytes::len)
+        self.programs.held()
             + self.streams.held()
             + self.timers.held()
             + self.keyring.held()
             + self.unjudged.iter().map(Unjudged::held).sum::<usize>()
             + self.task_owners.held()
-            + self.made_tasks.held()
-            + waiting
     }
 
     /// Bytes of all streams that their clients have not read, or may ask for again. Costs time in proportion to them.
@@ -99,53 +86,24 @@ impl HttpServer {
     /// Feeds everything that decides the machine's future into a hasher: times relative to `now`, and keys by their order,
     /// since nothing else of them matters.
     pub fn hash_state(&self, now: Instant, state: &mut impl Hasher) {
-        let Self { streams, links, .. } = self;
-        for (key, link) in links.iter() {
+        let Self { streams, programs, .. } = self;
+        for (key, link) in programs.links.iter() {
             link.hash_state(state);
+            link.asked.iter().for_each(|question| question.hash_state(state, |reply| streams.replies.rank(reply)));
             let since = streams.streams.range(StreamKey(link.since)..);
             since.filter(|(_, stream)| stream.link == *key).count().hash(state);
         }
-        streams.hash_state(now, links, state);
+        streams.hash_state(now, &programs.links, state);
         for (due, timer) in self.timers.armed() {
-            let rank = match timer {
-                Timer::Begin(_) | Timer::Prove(_) | Timer::KeepAlive(_) => streams.rank_of(timer),
-                Timer::Session(_) | Timer::Fate(_) | Timer::Body(_) => streams.rank_of(timer),
-                Timer::Link(key) => links.get(&key).filter(|link| !link.is_closed).and_then(|link| {
-                    now.since(link.idle_since).hash(state);
-                    links.rank(key)
-                }),
-                Timer::Joint(key) => (self.joint.link() == Some(key)).then_some(0),
-                Timer::Ask(key) => links.get(&key).and_then(|link| match link.serves {
-                    LinkUse::Stateless => self.shared.is_asked(key).then_some(0),
-                    LinkUse::Sessions => matches!(self.joint, Joint::Asked { .. }).then_some(1),
-                    LinkUse::Session(_) => None,
-                }),
-            };
-            if let Some(rank) = rank {
+            if let Some(rank) = streams.rank_of(timer) {
                 (core::mem::discriminant(&timer), due.since(now), rank).hash(state);
             }
         }
-        let mut shared: Vec<_> = self.shared.links.values().map(|link| links.rank(*link)).collect();
-        shared.sort_unstable();
-        shared.hash(state);
-        core::mem::discriminant(&self.shared.era).hash(state);
-        if let Some(Question { id, held, .. }) = self.shared.question() {
-            id.hash(state);
-            for held in held {
-                (streams.replies.rank(held.reply), &held.asker, &held.body[..]).hash(state);
-            }
-        }
-        self.joint.link().map(|link| links.rank(link)).hash(state);
-        self.joint.hash_state(now, state);
-        self.starts.resting.iter().for_each(|(at, link)| (at.since(now), links.rank(*link)).hash(state));
-        self.starts.back_off.hash_state(now, state);
+        programs.hash_state(now, streams.sessions.is_empty(), state);
         self.keyring.hash_state(now, state);
         self.unjudged.len().hash(state);
         self.unjudged.iter().for_each(|unjudged| unjudged.hash_state(state));
         self.task_owners.hash_state(state);
-        self.made_tasks.hash_state(state);
-        self.log_level.hash(state);
-        self.modern_only.as_ref().map(ModernOnly::list).hash(state);
         (self.is_draining, &self.session_id).hash(state);
     }
 }

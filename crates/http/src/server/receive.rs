@@ -13,13 +13,14 @@ use rescind_proto::{
 };
 
 use super::{
-    HttpServer, LinkInput, LinkKey, ReplyKey, SessionKey, Sessions, StreamKey,
+    HttpServer, HttpServerConfig, LinkInput, LinkKey, ReplyKey, SessionKey, Sessions, StreamKey,
     calls::{Meant, Way},
     door::{Asker, Head, Refusal, SESSION},
+    here::{Here, Later},
     joint,
-    link::LinkUse,
-    opening::{Here, Later, Opening, check_room},
-    posted::{Edit, Meta, Posted, check_look_alikes, check_names, line, text, unreadable},
+    link::{LinkUse, Urgency},
+    opening::Opening,
+    posted::{Meta, Posted, check_look_alikes, check_names, line, text, unreadable},
     stateless,
     streams::{HANDSHAKE, Reply, Session, Stream},
     timers::Timer,
@@ -34,7 +35,7 @@ impl HttpServer {
         body: &[u8],
     ) -> Result<(), Refusal> {
         let body = framing::without_mark(body);
-        self.check_batch(body)?;
+        check_batch(body, self.config.max_batch)?;
         let frame = frame::parse(body).map_err(|malformed| unreadable(body, &malformed))?;
         let posted = Posted { asker: &head.asker, body, meta: Meta::of(&frame), frame };
         if let Frame::Request(request) = &posted.frame {
@@ -65,48 +66,33 @@ impl HttpServer {
     ) -> Result<(), Refusal> {
         let Posted { asker, body, frame, meta } = posted;
         let is_shared = self.config.sessions == Sessions::SharedLink;
-        let edits = self.unmarked(body, request.params.raw);
-        let mut here = if is_shared { self.here(asker, request) } else { None };
+        let mut here = self.task_owners.answer(asker.owner.as_ref(), request);
         let stream_key = StreamKey(self.streams.allocate_key());
         let (session_key, mut session) = self.streams.named(now, head)?;
         check_version(head)?;
         let link_key = session.link;
-        let Some(mut link) = self.links.get_mut(&link_key) else { return Ok(()) };
-        check_room(&self.config, &self.starts, now, (link_key, link), 1).map_err(|refusal| refusal.of(&request.id))?;
+        let room = self.programs.with_room(&self.config, now, link_key, 1);
+        let (link, events) = room.map_err(|refusal| refusal.of(&request.id))?;
         if is_shared {
             check_look_alikes(frame, body)?;
         }
-        if link.credentials != asker.credentials || is_shared && joint::is_noted(&request.method) {
-            self.set_credentials(link_key, stream_key.0, &asker.credentials);
-            if is_shared {
-                here = self.note_for_session(session_key, request).or(here);
-            }
-            let again = self.streams.sessions.get_mut(&session_key).zip(self.links.get_mut(&link_key));
-            let Some(again) = again else { return Ok(()) };
-            (session, link) = again;
+        link.set_credentials(stream_key.0, &asker.credentials);
+        if is_shared && joint::is_noted(&request.method) {
+            link.note_level(request);
+            here = self.streams.subscribe(session_key, request).or(here);
+            let Some(again) = self.streams.sessions.get_mut(&session_key) else { return Ok(()) };
+            session = again;
         }
         let mut stream = session.new_stream(session_key, stream_key);
         session.answer_by(session_key, reply);
         stream.answer_by(stream_key, key, reply);
         self.timers.arm(now, self.config.first_timer(stream_key, link.is_proved));
-        let opening = Opening { stream_key, stream: &mut stream, body, request, meta, edits };
-        let answer = opening.open(link, reply, self.config.parts_people(), here);
-        link.report(link_key, &mut self.streams.events);
+        let opening = Opening { stream_key, stream: &mut stream, body, request, meta };
+        let answer = opening.open(link, reply, &self.config, here);
+        link.report(link_key, events);
         self.later.extend(answer.map(|answer| Later::Answer(link_key, answer)));
         self.streams.streams.insert(stream_key, stream);
         Ok(())
-    }
-
-    /// What of a message its program is not to see.
-    pub(crate) fn unmarked(&self, body: &[u8], params: Option<&[u8]>) -> Vec<Edit> {
-        self.config.pool_member.and_then(|member| member.unmark_state(body, params)).into_iter().collect()
-    }
-
-    /// What answers a request in place of a program that serves several owners: one about another's task is answered as one
-    /// that does not exist (TASK-07).
-    pub(crate) fn here(&self, asker: &Asker, request: &Request<'_>) -> Option<Here> {
-        let may_ask = !self.serves_owners_together() || self.task_owners.may_ask(asker.owner.as_ref(), request);
-        (!may_ask).then_some(Here::UnknownTask)
     }
 
     fn open_session(
@@ -117,7 +103,7 @@ impl HttpServer {
         request: &Request<'_>,
     ) -> Result<(), Refusal> {
         let Posted { asker, body, meta, .. } = posted;
-        if let Some(modern_only) = &self.modern_only {
+        if let Some(modern_only) = &self.programs.modern_only {
             reply.message(StatusCode::BAD_REQUEST, modern_only.answer(request));
             return Ok(());
         }
@@ -125,11 +111,11 @@ impl HttpServer {
         if self.is_draining {
             return overloaded("no further session is opened now");
         }
-        let edits = self.unmarked(body, request.params.raw);
         let place = self.find_place(now, asker, &reply.holder).map_err(|refusal| refusal.of(&request.id))?;
         if self.config.sessions == Sessions::SharedLink {
-            let link = self.joint_link(now);
-            self.check_room(now, link, 1).map_err(|refusal| refusal.of(&request.id))?;
+            let link = self.programs.joint_link(now, self.streams.allocate_key());
+            let room = self.programs.with_room(&self.config, now, link, 1);
+            room.map_err(|refusal| refusal.of(&request.id))?;
         }
         let Some(id) = self.session_id.take() else { return overloaded("there is no id for a session") };
         self.take_place(now, place);
@@ -138,8 +124,11 @@ impl HttpServer {
         }
         let session_key = SessionKey(self.streams.allocate_key());
         let link = match self.config.sessions {
-            Sessions::OwnLink => self.open_link(now, now, LinkUse::Session(session_key), Some(id.clone()), asker),
-            Sessions::SharedLink => self.joint_link(now),
+            Sessions::OwnLink => {
+                let key = self.streams.allocate_key();
+                self.programs.open(now, key, LinkUse::Session(session_key), Some(id.clone()), asker)
+            }
+            Sessions::SharedLink => self.programs.joint_link(now, self.streams.allocate_key()),
         };
         let (owner, holder) = (asker.owner.clone(), reply.holder.clone());
         let mut session = Session::new(id, owner, holder, link, request.params.raw, now);
@@ -150,25 +139,13 @@ impl HttpServer {
         self.streams.insert_session(session_key, session);
         self.timers.arm(now, Timer::Session(session_key));
         self.timers.arm(now, self.config.first_timer(stream_key, false));
-        let opening = Opening { stream_key, stream: &mut stream, body, request, meta, edits };
+        let opening = Opening { stream_key, stream: &mut stream, body, request, meta };
         match self.config.sessions {
             Sessions::OwnLink => self.open_request(link, opening, reply, None),
             Sessions::SharedLink => self.join(link, opening),
         }
         self.streams.streams.insert(stream_key, stream);
         Ok(())
-    }
-
-    /// Refuses a batch that is too long before all of it is read: that costs others no more than as many members as it
-    /// may have.
-    fn check_batch(&self, body: &[u8]) -> Result<(), Refusal> {
-        let most = self.config.max_batch;
-        let mut members = json::elements(body).into_iter().flatten().map_while(Result::ok);
-        if members.nth(most).is_none() {
-            return Ok(());
-        }
-        let text = format!("a batch has at most {most} members here: send several");
-        Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, error_code::INVALID_REQUEST, text))
     }
 
     fn handle_in_session(
@@ -181,22 +158,26 @@ impl HttpServer {
         let Posted { asker, body, frame, meta: _ } = posted;
         let Some(session) = self.streams.sessions.get(&session_key) else { return Ok(()) };
         let (link, dialect) = (session.link, session.dialect());
-        self.check_room(now, link, 0)?;
+        self.programs.with_room(&self.config, now, link, 0)?;
         if self.config.sessions == Sessions::SharedLink {
             if let Frame::Notification(notification) = frame {
-                self.check_notification(dialect, &notification.method)?;
+                check_notification(&self.config, dialect, &notification.method)?;
             }
             check_look_alikes(frame, body)?;
         }
         let since = self.streams.allocate_key();
-        self.set_credentials(link, since, &asker.credentials);
+        let (known, events) = self.programs.with_room(&self.config, now, link, 0)?;
+        if known.credentials != asker.credentials {
+            known.set_credentials(since, &asker.credentials);
+            known.report(link, events);
+        }
         match frame {
             // It is opened at once.
             Frame::Request(_) => {}
             Frame::Batch(batch) => {
                 if !dialect.batches {
                     let text = format!("{dialect} has no batches: send one message");
-                    return Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text));
+                    return Err(Refusal::invalid(text));
                 }
                 return self.handle_batch(now, (key, reply), (session_key, link), asker, batch.members());
             }
@@ -212,25 +193,14 @@ impl HttpServer {
                     return Ok(());
                 }
             },
-            Frame::Response(_) => self.pass_response(link, body),
+            // A program that is shared has asked nothing.
+            Frame::Response(_) if self.config.sessions == Sessions::SharedLink => {}
+            Frame::Response(_) => {
+                self.programs.push(link, Urgency::Ordinary, LinkInput::Message(line(body, Vec::new())));
+            }
         }
         reply.empty(StatusCode::ACCEPTED);
         Ok(())
-    }
-
-    /// Checks that a program which several clients share may be sent a notification of one of them: what an unknown one does
-    /// there, and to whom, cannot be known (D42).
-    pub(crate) fn check_notification(&self, dialect: &Dialect, method: &str) -> Result<(), Refusal> {
-        if method == dialect.cancel.method || joint::is_for_nobody(method) || self.passes_notification(method) {
-            return Ok(());
-        }
-        let text = "several clients share this server, and this notification is not one that it may be sent";
-        Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::METHOD_NOT_FOUND, text))
-    }
-
-    /// Whether a notification of a client is passed on to a program which several share.
-    pub(crate) fn passes_notification(&self, method: &str) -> bool {
-        method == mcp::ABANDONED || self.config.notifications.iter().any(|known| **known == *method)
     }
 
     /// Takes the members of a batch one by one; the answers to all of its requests come on one stream (MCP-B01).
@@ -252,7 +222,7 @@ impl HttpServer {
             for (body, frame) in &members {
                 check_look_alikes(frame, body)?;
                 if let Frame::Notification(notification) = frame {
-                    self.check_notification(&mcp::REVISION_2025_03_26, &notification.method)?;
+                    check_notification(&self.config, &mcp::REVISION_2025_03_26, &notification.method)?;
                 }
             }
         }
@@ -262,7 +232,7 @@ impl HttpServer {
                 .filter_map(|(_, frame)| if let Frame::Request(request) = frame { Some(request) } else { None })
         };
         requests().try_for_each(|request| check_names(request, &Meta::of_params(&request.params)))?;
-        self.check_room(now, link, requests().count())?;
+        self.programs.with_room(&self.config, now, link, requests().count())?;
         if requests().next().is_some() && !reply.takes_events {
             let text = "a batch is answered with text/event-stream, which must be accepted";
             return Err(Refusal::new(StatusCode::NOT_ACCEPTABLE, error_code::INVALID_REQUEST, text));
@@ -280,17 +250,25 @@ impl HttpServer {
                         stream
                     });
                     let is_shared = self.config.sessions == Sessions::SharedLink;
-                    let here = if is_shared { self.note_for_session(session_key, request) } else { None };
-                    let here = here.or_else(|| self.here(asker, request).filter(|_| is_shared));
-                    let (meta, edits) = (&Meta::of(frame), self.unmarked(body, request.params.raw));
-                    let opening = Opening { stream_key, stream, body, request, meta, edits };
+                    let mut here = None;
+                    if is_shared {
+                        self.programs.links.get_mut(&link).into_iter().for_each(|link| link.note_level(request));
+                        let noted = self.streams.subscribe(session_key, request);
+                        here = noted.or_else(|| self.task_owners.answer(asker.owner.as_ref(), request));
+                    }
+                    let meta = &Meta::of(frame);
+                    let opening = Opening { stream_key, stream, body, request, meta };
                     self.open_request(link, opening, reply, here);
                 }
                 Frame::Notification(notification) => {
                     // Of the members of a batch nothing is told one by one.
                     let _ = self.handle_notification(session_key, body, notification);
                 }
-                Frame::Response(_) => self.pass_response(link, body),
+                // A program that is shared has asked nothing.
+                Frame::Response(_) if self.config.sessions == Sessions::SharedLink => {}
+                Frame::Response(_) => {
+                    self.programs.push(link, Urgency::Ordinary, LinkInput::Message(line(body, Vec::new())));
+                }
                 Frame::Batch(_) => {}
             }
         }
@@ -318,14 +296,6 @@ impl HttpServer {
         }
     }
 
-    /// Passes on what a session's client answers. A program that is shared has asked nothing.
-    fn pass_response(&mut self, link: LinkKey, body: &[u8]) {
-        match self.config.sessions {
-            Sessions::OwnLink => self.push_input(link, LinkInput::Message(line(body, Vec::new()))),
-            Sessions::SharedLink => {}
-        }
-    }
-
     /// Passes on a notification of a session's client. A cancel names the request as the program knows it (D32).
     fn handle_notification(&mut self, session_key: SessionKey, body: &[u8], notification: &Notification<'_>) -> Told {
         let Some(session) = self.streams.sessions.get(&session_key) else { return Told::Passed };
@@ -338,7 +308,7 @@ impl HttpServer {
         let mut edits = Vec::new();
         let (mut told, mut is_urgent) = (Told::Passed, false);
         if let Some((raw, id)) = named
-            && let Some(link) = self.links.get_mut(&link_key)
+            && let Some(link) = self.programs.links.get_mut(&link_key)
         {
             match link.calls.named(session_key, &id) {
                 Meant::Only(key) => {
@@ -377,38 +347,39 @@ impl HttpServer {
             return if is_cancel { Told::CancelOf(CancelFate::Refused) } else { Told::Passed };
         }
         let input = LinkInput::Message(line(body, edits));
-        if is_urgent {
-            self.push_cancel(link_key, input)
-        } else {
-            self.push_input(link_key, input)
-        }
+        let urgency = if is_urgent { self.programs.of_cancels() } else { Urgency::Ordinary };
+        self.programs.push(link_key, urgency, input);
         told
-    }
-
-    /// Checks that a link has room for so many requests more.
-    pub(crate) fn check_room(&self, now: Instant, key: LinkKey, requests: usize) -> Result<(), Refusal> {
-        let Some(link) = self.links.get(&key) else { return self.starts.check(now, key) };
-        check_room(&self.config, &self.starts, now, (key, link), requests)
     }
 
     /// Passes a request on to the program; or enters it, to be answered [here](Later::Answer).
     fn open_request(&mut self, link_key: LinkKey, opening: Opening<'_>, reply: &Reply, here: Option<Here>) {
-        let Some(link) = self.links.get_mut(&link_key) else { return };
-        let answer = opening.open(link, reply, self.config.parts_people(), here);
-        link.report(link_key, &mut self.streams.events);
+        let Some(link) = self.programs.links.get_mut(&link_key) else { return };
+        let answer = opening.open(link, reply, &self.config, here);
+        link.report(link_key, &mut self.programs.events);
         self.later.extend(answer.map(|answer| Later::Answer(link_key, answer)));
     }
+}
 
-    /// The dialect that a link speaks now.
-    pub(crate) fn dialect(&self, link: LinkUse) -> &'static Dialect {
-        match link {
-            LinkUse::Session(session) => {
-                self.streams.sessions.get(&session).map_or(&mcp::LATEST_LEGACY, Session::dialect)
-            }
-            LinkUse::Sessions => &mcp::LATEST_LEGACY,
-            LinkUse::Stateless => &mcp::LATEST_STATELESS,
-        }
+/// Refuses a batch that is too long before all of it is read: that costs others no more than as many members as it
+/// may have.
+fn check_batch(body: &[u8], most: usize) -> Result<(), Refusal> {
+    let mut members = json::elements(body).into_iter().flatten().map_while(Result::ok);
+    if members.nth(most).is_none() {
+        return Ok(());
     }
+    let text = format!("a batch has at most {most} members here: send several");
+    Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, error_code::INVALID_REQUEST, text))
+}
+
+/// Checks that a program which several clients share may be sent a notification of one of them: what an unknown one does
+/// there, and to whom, cannot be known (D42).
+pub(crate) fn check_notification(config: &HttpServerConfig, dialect: &Dialect, method: &str) -> Result<(), Refusal> {
+    if method == dialect.cancel.method || joint::is_for_nobody(method) || config.passes_notification(method) {
+        return Ok(());
+    }
+    let text = "several clients share this server, and this notification is not one that it may be sent";
+    Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::METHOD_NOT_FOUND, text))
 }
 
 /// Checks that the revision is known which the header of a request in a session names.
@@ -417,7 +388,7 @@ fn check_version(head: &Head<'_>) -> Result<(), Refusal> {
         return Ok(());
     }
     let text = "the MCP-Protocol-Version header names no revision that is known here";
-    Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text))
+    Err(Refusal::invalid(text))
 }
 
 /// What was done with a notification.

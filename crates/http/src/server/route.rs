@@ -2,20 +2,20 @@
 
 use http::StatusCode;
 use rescind_proto::{
-    dialect::{Discovered, mcp},
+    dialect::mcp,
     error_code,
-    frame::{self, Frame, Notification, Request, Response, ResponseBody, ResponseId},
+    frame::{self, Frame, Notification, Response, ResponseBody, ResponseId},
     id::RequestId,
     json, message,
     time::Instant,
 };
 
 use super::{
-    HttpServer, HttpServerEvent, LinkInput, LinkKey, SessionKey,
+    HttpServer, LinkKey, SessionKey,
     calls::{Asks, Call},
-    link::{Link, LinkUse},
+    link::LinkUse,
     passed_status::{PassedStatus, Unauthorized},
-    posted::{line, splice, text},
+    posted::{splice, text},
     programs::ModernOnly,
     streams::{Answer, HANDSHAKE_STREAM, Part, Stream},
 };
@@ -37,50 +37,20 @@ impl HttpServer {
             }
             Ok(Frame::Response(response)) => self.handle_answer(now, link, message, &response),
             Ok(Frame::Notification(notification)) => self.handle_said(now, link, message, &notification),
-            Ok(Frame::Request(request)) => {
-                let Some(serves) = self.live_link(link).map(|link| link.serves) else { return };
-                match serves {
-                    LinkUse::Session(session) => self.streams.push_unasked(now, session, message),
-                    LinkUse::Sessions | LinkUse::Stateless => self.answer_program(link, &request),
-                }
-            }
-            Err(_) => self.drop_message(link, ""),
+            Ok(Frame::Request(request)) => match self.programs.live(link).map(|link| link.serves) {
+                Some(LinkUse::Session(session)) => self.streams.push_unasked(now, session, message),
+                Some(LinkUse::Sessions | LinkUse::Stateless) => self.programs.answer(link, &request),
+                None => {}
+            },
+            Err(_) if self.programs.live(link).is_some() => self.programs.drop_message(link, ""),
+            Err(_) => {}
         }
         self.retract_abandoned(now);
     }
 
-    /// The link, unless it is closed: then nobody hears what is still said on it.
-    fn live_link(&mut self, key: LinkKey) -> Option<&mut Link> {
-        self.links.get_mut(&key).filter(|link| !link.is_closed)
-    }
-
-    /// Reports that a message of a program was dropped.
-    fn drop_message(&mut self, link: LinkKey, method: &str) {
-        if self.live_link(link).is_some() {
-            self.report(HttpServerEvent::Dropped { link, method: method.into() });
-        }
-    }
-
-    /// Answers a request of a program that several clients share. None of them is asked: it could be the wrong person
-    /// (D42). Only one with sessions makes requests, also before it was asked which era it speaks.
-    fn answer_program(&mut self, link: LinkKey, request: &Request<'_>) {
-        let mut answer = Vec::new();
-        if mcp::LATEST_LEGACY.ping == Some(&*request.method) {
-            message::result(&request.id, b"{}", &mut answer);
-        } else {
-            let words = "several clients share this server, and none of them can be asked";
-            message::error(Some(&request.id), error_code::METHOD_NOT_FOUND, words, None, &mut answer);
-            self.report(HttpServerEvent::Dropped { link, method: (*request.method).into() });
-        }
-        // It may wait for this before it shakes hands.
-        self.push_urgent(link, LinkInput::Message(line(&answer, Vec::new())));
-    }
-
-    /// Answers what a program that is gone will not answer.
-    pub(crate) fn answer_for_gone(&mut self, now: Instant, link: LinkKey) {
-        self.answer_waiting(now, link, |id, out| {
-            message::error(Some(id), error_code::UPSTREAM_GONE, "the server is gone", None, out);
-        });
+    /// Answers whatever waits on a link with this error.
+    pub(crate) fn fail_waiting(&mut self, now: Instant, link: LinkKey, code: i32, words: &str) {
+        self.answer_waiting(now, link, |id, out| message::error(Some(id), code, words, None, out));
     }
 
     /// Gives this answer to whatever waits on a link. A subscription just ends (MCP-M02).
@@ -95,7 +65,7 @@ impl HttpServer {
 
     /// What is wanted of each request in flight on a link, in the order of their streams.
     pub(crate) fn in_flight_on<T>(&self, key: LinkKey, wanted: impl Fn(&Call) -> T) -> Vec<T> {
-        let Some(link) = self.links.get(&key) else { return Vec::new() };
+        let Some(link) = self.programs.links.get(&key) else { return Vec::new() };
         let streams = self.streams.streams.values().filter(|stream| stream.link == key);
         let calls = streams.flat_map(|stream| &stream.calls).filter_map(|call| link.calls.get(*call));
         calls.map(wanted).collect()
@@ -104,7 +74,7 @@ impl HttpServer {
     /// Records that a request will never be answered: it was cancelled in a dialect that wants silence. Its stream ends
     /// (D41). Nothing happens for one that was answered.
     pub fn handle_settled(&mut self, now: Instant, link: LinkKey, id: &RequestId) {
-        let Some(link) = self.links.get_mut(&link) else { return };
+        let Some(link) = self.programs.links.get_mut(&link) else { return };
         let Some((key, call)) = link.calls.take_by_id(id) else { return };
         link.idle_since = now;
         self.streams.settle(now, key, call.stream);
@@ -128,30 +98,12 @@ impl HttpServer {
         response: &Response<'_>,
         passed: Option<PassedStatus>,
     ) {
-        let Some(ResponseId::Exact(id)) = &response.id else {
-            return self.drop_message(link_key, "");
-        };
+        let Some(link) = self.programs.live(link_key) else { return };
+        let Some(ResponseId::Exact(id)) = &response.id else { return self.programs.drop_message(link_key, "") };
         let unauthorized = self.config.passes_credentials().then(|| Unauthorized::read(&response.body)).flatten();
-        if self.shared.question().is_some_and(|question| question.link == link_key && question.id == *id)
-            && self.live_link(link_key).is_some()
-        {
-            if let Some(unauthorized) = unauthorized {
-                return self.era_withheld(now, &unauthorized);
-            }
-            // It could not be asked (ours, of a server at a URL).
-            if response.body.error_code() == Some(i64::from(error_code::UPSTREAM_GONE)) {
-                return self.era_unsaid(now);
-            }
-            let is_modern = matches!(Discovered::of_answer(&response.body), Discovered::Stateless(_));
-            if !is_modern {
-                self.lend_to_sessions(now, link_key);
-            }
-            return self.learn_era(now, is_modern);
+        if link.asked.as_ref().is_some_and(|question| question.id == *id) {
+            return self.handle_told(now, link_key, message, response, unauthorized);
         }
-        if self.handle_joint_answer(now, link_key, message, response, id) {
-            return;
-        }
-        let Some(link) = self.live_link(link_key) else { return };
         let Some((key, call)) = link.calls.take_by_id(id) else { return };
         link.idle_since = now;
         let stream_key = call.stream;
@@ -171,17 +123,17 @@ impl HttpServer {
         }
         self.note_proof(now, link_key, stream_key, unauthorized.as_ref());
         if let ResponseBody::Result(result) = response.body {
-            self.note_task(stream.owner.as_ref(), result);
+            self.task_owners.note(stream.owner.as_ref(), result);
             let member = self.config.pool_member.filter(|_| !stream.is_resumable());
             edits.extend(member.and_then(|member| member.mark_state(message, result)));
             if call.asks == Asks::TaskList {
-                edits.extend(self.own_tasks(stream.owner.as_ref(), message, result));
+                edits.extend(self.task_owners.own(stream.owner.as_ref(), message, result));
             }
         }
         if call.asks == Asks::ToolList
             && let ResponseBody::Result(result) = response.body
             && !stream.is_resumable()
-            && let Some(link) = self.links.get_mut(&link_key)
+            && let Some(link) = self.programs.links.get_mut(&link_key)
             && link.serves.is_shared()
         {
             let tools = link.tools.get_or_insert_with(|| Box::new(Tools::new(self.config.max_tools)));
@@ -215,17 +167,17 @@ impl HttpServer {
                 None
             }
             ResponseBody::Error(_) => {
-                self.modern_only = ModernOnly::of(body).or_else(|| self.modern_only.take());
+                self.programs.modern_only = ModernOnly::of(body).or_else(|| self.programs.modern_only.take());
                 Some(place.session)
             }
         }
     }
 
     fn handle_said(&mut self, now: Instant, link_key: LinkKey, message: &[u8], notification: &Notification<'_>) {
-        let Some(link) = self.links.get(&link_key).filter(|link| !link.is_closed) else { return };
+        let Some(link) = self.programs.links.get(&link_key).filter(|link| !link.is_closed) else { return };
         let (method, params) = (&*notification.method, notification.params.raw);
         let serves = link.serves;
-        let dialect = self.dialect(serves);
+        let dialect = self.streams.dialect(serves);
         if let Some(form) = dialect.progress
             && method == form.method
             && let Some(raw) = params.and_then(|params| json::member(params, form.token))
@@ -239,7 +191,7 @@ impl HttpServer {
             self.note_proof(now, link_key, stream, None);
             return self.streams.push(now, stream, &splice(message, edits), Part::Progress(token));
         }
-        let joined = Some(&mcp::LATEST_STATELESS).filter(|_| serves == LinkUse::Sessions && self.joins_eras());
+        let joined = Some(&mcp::LATEST_STATELESS).filter(|_| serves == LinkUse::Sessions && self.config.joins_eras());
         if let Some(form) = joined.unwrap_or(dialect).subscription {
             let named = params.and_then(|params| json::lookup(params, form.path));
             let ends = (method == dialect.cancel.method).then(|| json::member(params?, dialect.cancel.id)).flatten();
@@ -255,7 +207,7 @@ impl HttpServer {
         // It belongs to some request, and only one that is alone can be told. A subscription names itself.
         match link.calls.only().filter(|call| call.asks != Asks::Subscription).map(|call| call.stream) {
             Some(only) => self.streams.push(now, only, message, Part::Other),
-            None => self.report(HttpServerEvent::Dropped { link: link_key, method: method.into() }),
+            None => self.programs.drop_message(link_key, method),
         }
     }
 
@@ -271,19 +223,19 @@ impl HttpServer {
         ends: bool,
     ) {
         let id = RequestId::from_json(raw);
-        let calls = self.links.get(&link).map(|link| &link.calls);
+        let calls = self.programs.links.get(&link).map(|link| &link.calls);
         let found = calls.zip(id.as_ref()).and_then(|(calls, id)| calls.get(calls.by_id(id)?));
         // Without a request it is late, or nobody's.
         let (Some(id), Some(call)) = (id, found) else { return };
         if call.asks != Asks::Subscription {
             // MCP-M01
-            return self.report(HttpServerEvent::Dropped { link, method: method.into() });
+            return self.programs.drop_message(link, method);
         }
         if ends {
             return self.handle_settled(now, link, &id);
         }
         let Some(stream) = self.streams.streams.get(&call.stream) else { return };
-        if !self.may_hear(stream, json::member(message, "params")) {
+        if !self.task_owners.may_hear(stream.owner.as_ref(), json::member(message, "params")) {
             return;
         }
         let (key, client_id) = (call.stream, text(&call.client_id));

@@ -6,7 +6,7 @@ use rescind_proto::{dialect::mcp, time::Instant};
 use super::{
     HttpServer, LinkInput, LinkKey, SessionKey, Sessions,
     door::{Head, Refusal, not_allowed},
-    link::LinkUse,
+    link::{LinkUse, Urgency},
     streams::Reply,
 };
 
@@ -33,35 +33,19 @@ impl HttpServer {
 
     /// Ends a link with all that it serves: what is in flight is cancelled.
     pub(crate) fn end_link(&mut self, now: Instant, link: LinkKey) {
-        self.push_input(link, LinkInput::End);
+        self.programs.push(link, Urgency::Ordinary, LinkInput::End);
         self.close_link(now, link);
     }
 
     /// Takes nothing more for a link, and nothing more from it: whoever it serves is served no more.
     pub(crate) fn close_link(&mut self, now: Instant, key: LinkKey) {
-        let Some(link) = self.links.get_mut(&key) else { return };
-        if link.is_closed {
-            return;
-        }
-        link.close();
-        let serves = link.serves;
+        let Some(serves) = self.programs.close(key) else { return };
         self.streams.settle_fates(key);
         match serves {
-            LinkUse::Session(session) => self.streams.forget_session(now, session),
-            LinkUse::Sessions => {
-                self.joint.close();
-                self.log_level = None;
-                self.streams.forget_sessions(now);
-                self.streams.end_of_link(now, key);
-            }
-            LinkUse::Stateless => {
-                self.shared.forget(key);
-                self.streams.end_of_link(now, key);
-            }
+            LinkUse::Session(session) => return self.streams.forget_session(now, session),
+            LinkUse::Sessions => self.streams.forget_sessions(now),
+            LinkUse::Stateless => {}
         }
-        if self.starts.forget(key) {
-            // The driver has never heard of it.
-            self.links.remove(&key);
-        }
+        self.streams.end_of_link(now, key);
     }
 }

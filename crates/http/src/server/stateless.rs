@@ -2,24 +2,55 @@
 
 use http::StatusCode;
 use rescind_proto::{
-    dialect::{DISCOVER, Dialect, mcp},
+    dialect::{Dialect, Discovered, mcp},
     error_code,
-    frame::{self, Frame, Request},
+    frame::{self, Frame, Request, Response, ResponseBody},
     json,
     time::Instant,
 };
 
 use super::{
-    HttpServer, LinkInput, ReplyKey, StreamKey,
-    door::{Asker, Head, Holder, Refusal},
-    opening::{Later, Opening, check_room},
+    HttpServer, LinkInput, LinkKey, ReplyKey, Sessions, StreamKey,
+    door::{Asker, Credentials, Head, Holder, Refusal},
+    here::Later,
+    link::{LinkUse, Urgency},
+    opening::Opening,
     passed_status::Unauthorized,
     posted::{Meta, Posted, check_look_alikes, line, unreadable},
-    programs::{Era, Held, Question},
+    programs::Era,
+    question::{About, Held},
+    receive::check_notification,
     streams::{Reply, Stream},
-    timers::Timer,
 };
 use crate::mirror::{NAMED, tools::Tools};
+
+/// What was learnt of the era that a server speaks.
+#[derive(Debug)]
+pub(crate) enum Learned {
+    /// It speaks a revision without sessions.
+    Modern,
+    /// It has said that it knows only sessions.
+    Legacy,
+    /// It has not answered in time, as servers do that know only sessions.
+    Silence,
+    /// It could not be asked. The next request asks it again.
+    Nothing,
+    /// It did not accept the credentials under which it was asked. Requests under others ask it again.
+    Withheld(Unauthorized),
+}
+
+impl Learned {
+    /// What the answer to the question shows.
+    fn of(answer: &ResponseBody<'_>, unauthorized: Option<Unauthorized>) -> Self {
+        match unauthorized {
+            Some(unauthorized) => Self::Withheld(unauthorized),
+            // Ours, of a server at a URL.
+            None if answer.error_code() == Some(i64::from(error_code::UPSTREAM_GONE)) => Self::Nothing,
+            None if matches!(Discovered::of_answer(answer), Discovered::Stateless(_)) => Self::Modern,
+            None => Self::Legacy,
+        }
+    }
+}
 
 impl HttpServer {
     /// Asks the server which era it speaks before any client wants to know, if it is to be asked
@@ -29,12 +60,29 @@ impl HttpServer {
         if self.is_draining {
             return;
         }
-        if self.joins_eras() {
-            self.joint_link(now);
-        } else if let Era::Unknown = self.shared.era {
+        if self.config.joins_eras() {
+            self.programs.joint_link(now, self.streams.allocate_key());
+        } else if self.programs.era == Era::Unknown
             // Without room for that, clients ask when they come.
-            let _ = self.ask_era(now, &Asker::default(), &Holder::Anyone);
+            && let Ok(link) = self.stateless_link(now, &Asker::default(), &Holder::Anyone)
+        {
+            self.programs.ask_era(now, link);
         }
+    }
+
+    /// Returns the link of an asker's requests outside a session; opens it if there is none.
+    fn stateless_link(&mut self, now: Instant, asker: &Asker, holder: &Holder) -> Result<LinkKey, Refusal> {
+        if let Some(key) = self.programs.outside_sessions(asker) {
+            return Ok(key);
+        }
+        if self.config.joins_eras() {
+            return Ok(self.programs.joint_link(now, self.streams.allocate_key()));
+        }
+        if self.config.parts_people() {
+            let place = self.find_place(now, asker, holder)?;
+            self.take_place(now, place);
+        }
+        Ok(self.programs.open(now, self.streams.allocate_key(), LinkUse::Stateless, None, asker))
     }
 
     pub(crate) fn handle_stateless(
@@ -46,25 +94,28 @@ impl HttpServer {
         dialect: &'static Dialect,
     ) -> Result<(), Refusal> {
         let Posted { asker, body, frame, meta } = posted;
-        if let Era::Legacy = self.shared.era {
+        if self.programs.era == Era::Legacy {
             return Err(no_stateless());
         }
         check_look_alikes(frame, body)?;
         match frame {
             Frame::Request(request) => {
-                let link = self.known_stateless_link(asker).and_then(|link| self.links.get(&link));
+                let link = self.programs.outside_sessions(asker).and_then(|link| self.programs.links.get(&link));
                 check_mirrors(head, request, meta, link.and_then(|link| link.tools.as_deref()))?;
             }
-            Frame::Notification(notification) => self.check_notification(dialect, &notification.method)?,
+            Frame::Notification(notification) => check_notification(&self.config, dialect, &notification.method)?,
             Frame::Response(_) | Frame::Batch(_) => {
                 let text = format!("{dialect} has only single requests and notifications from clients");
-                return Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text));
+                return Err(Refusal::invalid(text));
             }
         }
-        if let Era::Unknown | Era::Asked(..) = self.shared.era {
-            return self.hold(now, reply, asker, body, dialect);
+        match self.programs.era {
+            Era::Unknown | Era::Asked(_) => {
+                let held = Held { reply: reply.0, asker: (*asker).clone(), body: body.to_vec().into(), dialect };
+                self.hold(now, held, &reply.1.holder)
+            }
+            Era::Modern | Era::Legacy => self.pass_stateless(now, reply, posted, dialect),
         }
-        self.pass_stateless(now, reply, posted, dialect)
     }
 
     /// Passes on a message that belongs to no session, once it is known that the server speaks a revision without.
@@ -72,172 +123,161 @@ impl HttpServer {
         &mut self,
         now: Instant,
         (key, reply): (ReplyKey, &mut Reply),
-        posted: &Posted<'_>,
+        Posted { asker, body, frame, meta }: &Posted<'_>,
         dialect: &'static Dialect,
     ) -> Result<(), Refusal> {
-        match &posted.frame {
-            Frame::Request(request) => return self.open_stateless(now, (key, reply), posted, request, dialect),
-            // What is not passed on is a cancel, or of no use to a program. A cancel names a request by an id that others may
-            // have, too: here closing the stream cancels (MCP-H05).
-            Frame::Notification(notification) if !self.passes_notification(&notification.method) => {}
+        let request = match frame {
+            Frame::Request(request) => request,
             Frame::Notification(notification) => {
-                let link = self.stateless_link(now, posted.asker, &reply.holder)?;
-                self.check_room(now, link, 0)?;
-                let edits = self.unmarked(posted.body, notification.params.raw);
-                self.push_input(link, LinkInput::Message(line(posted.body, edits)));
+                // What is not passed on is a cancel, or of no use to a program. A cancel names a request by an id that others
+                // may have, too: here closing the stream cancels (MCP-H05).
+                if self.config.passes_notification(&notification.method) {
+                    let link_key = self.stateless_link(now, asker, &reply.holder)?;
+                    let (link, events) = self.programs.with_room(&self.config, now, link_key, 0)?;
+                    let edits = self.config.unmarked(body, notification.params.raw).into_iter().collect();
+                    link.idle_since = now;
+                    link.push(Urgency::Ordinary, LinkInput::Message(line(body, edits)));
+                    link.report(link_key, events);
+                }
+                reply.empty(StatusCode::ACCEPTED);
+                return Ok(());
             }
-            Frame::Response(_) | Frame::Batch(_) => {}
-        }
-        reply.empty(StatusCode::ACCEPTED);
-        Ok(())
-    }
-
-    fn open_stateless(
-        &mut self,
-        now: Instant,
-        (key, reply): (ReplyKey, &mut Reply),
-        posted: &Posted<'_>,
-        request: &Request<'_>,
-        dialect: &'static Dialect,
-    ) -> Result<(), Refusal> {
+            Frame::Response(_) | Frame::Batch(_) => return Ok(()),
+        };
+        let of_request = |refusal: Refusal| refusal.of(&request.id);
         if self.is_draining {
-            return Err(Refusal::overloaded("no further request is taken now").of(&request.id));
+            return Err(of_request(Refusal::overloaded(DRAINING)));
         }
-        let Posted { asker, body, meta, .. } = posted;
-        let link_key = self.stateless_link(now, asker, &reply.holder).map_err(|refusal| refusal.of(&request.id))?;
-        let edits = self.unmarked(body, request.params.raw);
-        let here = self.here(asker, request);
-        let Some(link) = self.links.get_mut(&link_key) else { return Ok(()) };
-        check_room(&self.config, &self.starts, now, (link_key, link), 1).map_err(|refusal| refusal.of(&request.id))?;
+        let link_key = self.stateless_link(now, asker, &reply.holder).map_err(of_request)?;
+        let here = self.task_owners.answer(asker.owner.as_ref(), request);
+        let (link, events) = self.programs.with_room(&self.config, now, link_key, 1).map_err(of_request)?;
+        link.idle_since = now;
         let stream_key = StreamKey(self.streams.allocate_key());
         let mut stream = Stream::new(link_key, dialect, asker.owner.clone(), None);
         stream.answer_by(stream_key, key, reply);
         self.timers.arm(now, self.config.first_timer(stream_key, link.is_proved));
-        let opening = Opening { stream_key, stream: &mut stream, body, request, meta, edits };
-        let answer = opening.open(link, reply, self.config.parts_people(), here);
-        link.report(link_key, &mut self.streams.events);
+        let opening = Opening { stream_key, stream: &mut stream, body, request, meta };
+        let answer = opening.open(link, reply, &self.config, here);
+        link.report(link_key, events);
         self.later.extend(answer.map(|answer| Later::Answer(link_key, answer)));
         self.streams.streams.insert(stream_key, stream);
         Ok(())
     }
 
     /// Keeps a stateless request until the server has shown which era it speaks, and asks it if it was not asked.
-    fn hold(
-        &mut self,
-        now: Instant,
-        (key, reply): (ReplyKey, &mut Reply),
-        asker: &Asker,
-        body: &[u8],
-        dialect: &'static Dialect,
-    ) -> Result<(), Refusal> {
+    fn hold(&mut self, now: Instant, request: Held, holder: &Holder) -> Result<(), Refusal> {
         if self.is_draining {
-            return Err(Refusal::overloaded("no further request is taken now"));
+            return Err(Refusal::overloaded(DRAINING));
         }
-        if let Era::Unknown = self.shared.era {
-            self.ask_era(now, asker, &reply.holder)?;
+        if self.programs.era == Era::Unknown {
+            let link = self.stateless_link(now, &request.asker, holder)?;
+            self.programs.ask_era(now, link);
         }
-        if let Some(question) = self.shared.question() {
-            self.starts.check(now, question.link)?;
+        if let Era::Asked(link) = self.programs.era
+            && let Some(link) = self.programs.links.get(&link)
+        {
+            link.check_start(now)?;
         }
-        let bytes: usize = self.shared.held().iter().map(Held::bytes).sum();
-        if bytes + body.len() > self.config.max_input {
+        let Some(held) = self.programs.waiting() else { return Ok(()) };
+        let bytes: usize = held.iter().map(Held::bytes).sum();
+        if bytes + request.body.len() > self.config.max_input {
             return Err(Refusal::overloaded("the server has not said yet which revision it speaks"));
         }
-        if let Era::Asked(question) = &mut self.shared.era {
-            question.held.push(Held { reply: key, asker: asker.clone(), body: body.to_vec().into(), dialect });
-        }
+        held.push(request);
         Ok(())
     }
 
-    /// Asks the server which era it speaks.
-    pub(crate) fn ask_era(&mut self, now: Instant, asker: &Asker, holder: &Holder) -> Result<(), Refusal> {
-        let link = self.stateless_link(now, asker, holder)?;
-        let id = self.ask_program(link, DISCOVER, |out| {
-            out.extend_from_slice(br#""_meta":{"#);
-            mcp::LATEST_STATELESS.write_date_in_meta(out);
-            out.extend_from_slice(CLIENT.as_bytes());
-        });
-        if !self.starts.is_resting(link) {
-            self.timers.arm(now, Timer::Ask(link));
+    /// Takes in the answer to a question of ours: which era a program speaks, or its handshake for all sessions.
+    pub(crate) fn handle_told(
+        &mut self,
+        now: Instant,
+        link: LinkKey,
+        message: &[u8],
+        response: &Response<'_>,
+        unauthorized: Option<Unauthorized>,
+    ) {
+        if self.programs.era == Era::Asked(link) {
+            self.learn_era(now, &Learned::of(&response.body, unauthorized));
+        } else {
+            self.handle_greeting(now, link, message, response);
         }
-        self.shared.era = Era::Asked(Question { link, id, held: Vec::new() });
-        Ok(())
     }
 
-    /// Takes in which era the server speaks: what waited for that goes on, or is refused.
-    pub(crate) fn learn_era(&mut self, now: Instant, is_modern: bool) {
-        let era = if is_modern { Era::Modern } else { Era::Legacy };
-        let Era::Asked(question) = core::mem::replace(&mut self.shared.era, era) else { return };
-        for held in question.held {
-            self.go_on_with_held(now, held.reply, |server, reply| {
-                if !is_modern {
-                    return Err(no_stateless());
-                }
+    /// A program has not answered a question of ours in time.
+    pub(crate) fn give_up_question(&mut self, now: Instant, link: LinkKey) {
+        if self.programs.era == Era::Asked(link) {
+            return self.learn_era(now, &Learned::Silence);
+        }
+        let words = "the server has not answered initialize in time";
+        self.fail_waiting(now, link, error_code::TIMED_OUT, words);
+        self.abandon_joint(now, link);
+    }
+
+    /// Takes in what was learnt of the era that the server speaks, if it was asked: what waited for that goes on, or is
+    /// refused.
+    pub(crate) fn learn_era(&mut self, now: Instant, learned: &Learned) {
+        let Era::Asked(link) = self.programs.era else { return };
+        self.programs.era = match learned {
+            Learned::Modern => Era::Modern,
+            Learned::Legacy | Learned::Silence => Era::Legacy,
+            Learned::Nothing | Learned::Withheld(_) => Era::Unknown,
+        };
+        let Some(About::Era(held)) = self.programs.take_question(link) else { return };
+        if matches!(learned, Learned::Legacy) && self.config.sessions == Sessions::SharedLink && !self.is_draining {
+            self.programs.lend_to_sessions(now, link);
+        }
+        let credentials = self.programs.links.get(&link).and_then(|link| link.credentials.clone());
+        for held in held {
+            let key = held.reply;
+            // Its client may have gone meanwhile.
+            let Some(mut reply) = self.streams.replies.remove(&key) else { continue };
+            let done = if self.is_draining {
+                Err(Refusal::overloaded(DRAINING))
+            } else {
+                self.go_on(now, &mut reply, held, learned, &credentials)
+            };
+            self.conclude(now, key, reply, done);
+        }
+        let ended = match learned {
+            Learned::Modern if !self.config.access.has_owners() => Vec::new(),
+            // It was opened to ask, and has no owner.
+            Learned::Modern => self.programs.links_of(|asker| *asker == Asker::default()),
+            Learned::Legacy | Learned::Silence | Learned::Nothing => self.programs.links_of(|_| true),
+            Learned::Withheld(_) => Vec::new(),
+        };
+        ended.into_iter().for_each(|link| self.end_link(now, link));
+    }
+
+    /// Goes on with a request that has waited for the era, which was asked for under these credentials.
+    fn go_on(
+        &mut self,
+        now: Instant,
+        reply: &mut Reply,
+        held: Held,
+        learned: &Learned,
+        credentials: &Credentials,
+    ) -> Result<(), Refusal> {
+        match learned {
+            Learned::Modern => {
                 let frame = frame::parse(&held.body).map_err(|malformed| unreadable(&held.body, &malformed))?;
                 let posted = Posted { asker: &held.asker, body: &held.body, meta: Meta::of(&frame), frame };
-                server.pass_stateless(now, reply, &posted, held.dialect)
-            });
-        }
-        if !is_modern {
-            for link in self.shared.links.values().copied().collect::<Vec<_>>() {
-                self.end_link(now, link);
+                self.pass_stateless(now, (held.reply, reply), &posted, held.dialect)
             }
-        } else if self.config.access.has_owners()
-            && let Some(link) = self.shared.links.get(&Asker::default()).copied()
-        {
-            // It was opened to ask, and has no owner.
-            self.end_link(now, link);
-        }
-    }
-
-    /// Refuses what waited, since the server could not answer. The next request asks it again.
-    pub(crate) fn era_unsaid(&mut self, now: Instant) {
-        self.learn_era(now, false);
-        self.shared.era = Era::Unknown;
-    }
-
-    /// Refuses what waited under the credentials that the server did not accept. Requests under others ask it again.
-    pub(crate) fn era_withheld(&mut self, now: Instant, unauthorized: &Unauthorized) {
-        let Era::Asked(question) = core::mem::replace(&mut self.shared.era, Era::Unknown) else { return };
-        let asked = self.links.get(&question.link).and_then(|link| link.credentials.clone());
-        for held in question.held {
-            self.go_on_with_held(now, held.reply, |server, reply| {
-                if held.asker.credentials != asked {
-                    return server.hold(now, reply, &held.asker, &held.body, held.dialect);
-                }
+            Learned::Withheld(_) if held.asker.credentials != *credentials => self.hold(now, held, &reply.holder),
+            Learned::Withheld(unauthorized) => {
                 let refusal = unauthorized.refusal();
                 Err(match frame::parse(&held.body) {
                     Ok(Frame::Request(request)) => refusal.of(&request.id),
                     Ok(Frame::Notification(_) | Frame::Response(_) | Frame::Batch(_)) | Err(_) => refusal,
                 })
-            });
+            }
+            Learned::Legacy | Learned::Silence | Learned::Nothing => Err(no_stateless()),
         }
-    }
-
-    /// Goes on with a request that was held.
-    fn go_on_with_held(
-        &mut self,
-        now: Instant,
-        key: ReplyKey,
-        how: impl FnOnce(&mut Self, (ReplyKey, &mut Reply)) -> Result<(), Refusal>,
-    ) {
-        // Its client may have gone meanwhile.
-        let Some(mut reply) = self.streams.replies.remove(&key) else { return };
-        let done = if self.is_draining {
-            Err(Refusal::overloaded("no further request is taken now"))
-        } else {
-            how(self, (key, &mut reply))
-        };
-        self.conclude(now, key, reply, done);
     }
 }
 
-/// What our question which era a server speaks says in `_meta` beside its revision.
-const CLIENT: &str = concat!(
-    r#","io.modelcontextprotocol/clientInfo":{"name":"rescind","version":""#,
-    env!("CARGO_PKG_VERSION"),
-    r#""},"io.modelcontextprotocol/clientCapabilities":{}}"#
-);
+/// What is said to a request when no further one is taken.
+const DRAINING: &str = "no further request is taken now";
 
 /// The dialect of a message that belongs to no session, by its own words; `None` if a session is to be looked for.
 pub(crate) fn dialect_of(head: &Head<'_>, meta: &Meta<'_>) -> Option<&'static Dialect> {
@@ -294,5 +334,5 @@ fn check_mirrors(
 /// What a server answers that only knows sessions. Clients of both eras fall back to `initialize`.
 fn no_stateless() -> Refusal {
     let text = "no session: this server speaks revisions of MCP that begin with initialize";
-    Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text)
+    Refusal::invalid(text)
 }

@@ -16,7 +16,9 @@ mod proof;
 mod reply;
 mod session;
 mod stream;
+mod subscriptions;
 mod upkeep;
+mod yielding;
 
 use core::num::NonZero;
 use std::{
@@ -28,7 +30,13 @@ use bytes::Bytes;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use http::{Response, StatusCode};
-use rescind_proto::{error_code, id::RequestId, link::Connected, time::Instant};
+use rescind_proto::{
+    dialect::{Dialect, mcp},
+    error_code,
+    id::RequestId,
+    link::Connected,
+    time::Instant,
+};
 
 use super::{
     HttpServerEvent,
@@ -37,6 +45,7 @@ use super::{
     door::{Head, Refusal, SESSION, Shares},
     keyed::Keyed,
     keys::{LinkKey, ReplyKey, SessionKey, StreamKey},
+    link::LinkUse,
     timers::Timer,
 };
 
@@ -48,6 +57,7 @@ pub(crate) use reply::Reply;
 pub use reply::{BodyChunk, ReplyBody};
 pub(crate) use session::{HANDSHAKE, HANDSHAKE_STREAM, MAX_ENDED, MAX_LISTENING, Session};
 pub(crate) use stream::{CHUNK, Part, Stream};
+pub(crate) use subscriptions::{MAX_SUBSCRIBED, SUBSCRIBE, UNSUBSCRIBE};
 
 /// What clients have open.
 #[derive(Clone, Debug)]
@@ -130,7 +140,7 @@ impl Streams {
     pub(crate) fn named(&mut self, now: Instant, head: &Head<'_>) -> Result<(SessionKey, &mut Session), Refusal> {
         let Some(id) = head.session else {
             let text = "no session: send initialize, and name the session it opens in the header Mcp-Session-Id";
-            return Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text));
+            return Err(Refusal::invalid(text));
         };
         let known = self.session_ids.get(id).copied().and_then(|key| Some((key, self.sessions.get_mut(&key)?)));
         let is_own = |(_, session): &(SessionKey, &mut Session)| session.owner == head.asker.owner;
@@ -180,7 +190,6 @@ impl Streams {
             Timer::Fate(key) => is(&key, |reply| reply.cancel.is_some()),
             Timer::Body(key) => is(&key, |reply| reply.body.is_some()),
             Timer::Session(key) => self.sessions.contains_key(&key),
-            Timer::Joint(_) | Timer::Link(_) | Timer::Ask(_) => false,
         }
     }
 
@@ -272,8 +281,24 @@ impl Streams {
 
     /// Forgets all sessions, whose streams end.
     pub(crate) fn forget_sessions(&mut self, now: Instant) {
-        for key in self.sessions.keys().copied().collect::<Vec<_>>() {
-            self.forget_session(now, key);
+        self.sessions_that(|_| true).into_iter().for_each(|key| self.forget_session(now, key));
+    }
+
+    /// Has sessions go on with another link; what else was on the one that they had ends.
+    pub(crate) fn move_sessions(&mut self, now: Instant, from: LinkKey, to: LinkKey) {
+        self.sessions.values_mut().for_each(|session| session.link = to);
+        for stream in self.streams.values_mut().filter(|stream| stream.link == from && stream.is_resumable()) {
+            stream.link = to;
+        }
+        self.end_of_link(now, from);
+    }
+
+    /// The dialect that a link speaks now.
+    pub(crate) fn dialect(&self, link: LinkUse) -> &'static Dialect {
+        match link {
+            LinkUse::Session(session) => self.sessions.get(&session).map_or(&mcp::LATEST_LEGACY, Session::dialect),
+            LinkUse::Sessions => &mcp::LATEST_LEGACY,
+            LinkUse::Stateless => &mcp::LATEST_STATELESS,
         }
     }
 

@@ -7,7 +7,7 @@ use rescind_proto::time::Instant;
 
 use super::{
     config::HttpServerConfig,
-    keys::{LinkKey, ReplyKey, SessionKey, StreamKey},
+    keys::{ReplyKey, SessionKey, StreamKey},
 };
 
 /// A keep-alive may come sooner by one in so many parts of its interval.
@@ -27,16 +27,10 @@ pub(crate) enum Timer {
     KeepAlive(ReplyKey),
     /// A session is looked after.
     Session(SessionKey),
-    /// The link that sessions share is looked after.
-    Joint(LinkKey),
     /// A response has waited long enough for the fate of a cancel.
     Fate(ReplyKey),
     /// A body that is being read must have got on.
     Body(ReplyKey),
-    /// A link of an asker without a session is looked after.
-    Link(LinkKey),
-    /// The program must have said which era it speaks, or have shaken hands with all sessions.
-    Ask(LinkKey),
 }
 
 impl Timer {
@@ -47,11 +41,8 @@ impl Timer {
             Self::Prove(StreamKey(key)) => (1, key),
             Self::KeepAlive(ReplyKey(key)) => (2, key),
             Self::Session(SessionKey(key)) => (3, key),
-            Self::Joint(LinkKey(key)) => (4, key),
-            Self::Fate(ReplyKey(key)) => (5, key),
-            Self::Body(ReplyKey(key)) => (6, key),
-            Self::Link(LinkKey(key)) => (7, key),
-            Self::Ask(LinkKey(key)) => (8, key),
+            Self::Fate(ReplyKey(key)) => (4, key),
+            Self::Body(ReplyKey(key)) => (5, key),
         }
     }
 }
@@ -60,7 +51,7 @@ impl Timer {
 #[derive(Clone, Debug)]
 pub(crate) struct Timers {
     /// In the order of [`Timer::parts`].
-    lanes: [Lane; 9],
+    lanes: [Lane; 6],
 }
 
 /// Timers of one length: they become due in the order in which they were armed.
@@ -101,11 +92,8 @@ impl Timers {
                 Lane::new(config.prove_within, |key| Timer::Prove(StreamKey(key))),
                 Lane { slack: config.keep_alive / KEEP_ALIVE_SLACK, ..keep_alive },
                 Lane::repeated(upkeep, |key| Timer::Session(SessionKey(key))),
-                Lane::repeated(upkeep, |key| Timer::Joint(LinkKey(key))),
                 Lane::new(FATE_WITHIN, |key| Timer::Fate(ReplyKey(key))),
                 Lane::repeated(config.body_patience, |key| Timer::Body(ReplyKey(key))),
-                Lane::repeated(config.idle / 4, |key| Timer::Link(LinkKey(key))),
-                Lane::new(config.ask_within, |key| Timer::Ask(LinkKey(key))),
             ],
         }
     }

@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 use rescind_proto::time::Instant;
 
 use super::{
-    HttpServer, ReplyKey, SessionKey,
+    HttpServer, ReplyKey,
     door::{Access, Owner},
+    programs::Era,
 };
 
 impl HttpServer {
@@ -32,17 +33,18 @@ impl HttpServer {
             .filter(|stream| is_gone(&stream.owner))
             .filter_map(|stream| stream.reply)
             .collect();
-        let held = self.shared.take_held(|asker| is_gone(&asker.owner));
+        let waiting = self.programs.waiting().into_iter();
+        let waiting = waiting.flat_map(|held| held.extract_if(.., |held| is_gone(&held.asker.owner)));
+        let held: Vec<ReplyKey> = waiting.map(|held| held.reply).collect();
         for reply in replies.iter().copied().chain(held) {
             self.streams.refuse(reply, Access::not_good());
         }
-        let sessions = self.streams.sessions.iter().filter(|(_, session)| is_gone(&session.owner));
-        for session in sessions.map(|(key, _)| *key).collect::<Vec<SessionKey>>() {
+        for session in self.streams.sessions_that(|session| is_gone(&session.owner)) {
             self.end_session(now, session);
         }
-        for link in self.shared.links_of(|asker| is_gone(&asker.owner)) {
+        for link in self.programs.links_of(|asker| is_gone(&asker.owner)) {
             // One that is asked which era the server speaks is asked for all; its owner comes to it no more.
-            if !self.shared.is_asked(link) {
+            if self.programs.era != Era::Asked(link) {
                 self.end_link(now, link);
             }
         }

@@ -51,7 +51,7 @@ fn a_posted_call_makes_few_look_ups_by_key() {
     let modern = of_call(&mut rig, link, &headers, &modern_call("1").to_string());
 
     assert!(
-        own <= 15 && shared <= 17 && modern <= 14,
+        own <= 15 && shared <= 15 && modern <= 13,
         "{own} with a child of its own, {shared} shared, {modern} without session"
     );
 }

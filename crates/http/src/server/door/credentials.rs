@@ -17,7 +17,7 @@ pub(super) fn authorization(headers: &HeaderMap) -> Result<Option<&HeaderValue>,
     let value = values.next();
     if values.next().is_some() {
         let text = "the header Authorization is given twice";
-        return Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text));
+        return Err(Refusal::invalid(text));
     }
     Ok(value)
 }

@@ -30,6 +30,11 @@ impl Refusal {
         Self::unavailable(1, text)
     }
 
+    /// For what is not as the protocol has it.
+    pub(crate) fn invalid(text: impl Into<Box<str>>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text)
+    }
+
     /// Names the request that is refused.
     pub(crate) fn of(self, id: &RequestId) -> Self {
         Self { id: Some(id.clone()), ..self }

@@ -125,7 +125,6 @@ impl Streams {
             Timer::Begin(key) | Timer::Prove(key) => self.streams.rank(key),
             Timer::KeepAlive(key) | Timer::Fate(key) | Timer::Body(key) => self.replies.rank(key),
             Timer::Session(key) => self.sessions.rank(key),
-            Timer::Joint(_) | Timer::Link(_) | Timer::Ask(_) => None,
         }
     }
 
