@@ -10,6 +10,7 @@
 //! hands it is given only what is urgent. So there is no second place where requests wait.
 
 use bytes::Bytes;
+use http::StatusCode;
 use rescind_proto::{
     dialect::{Dialect, mcp},
     error_code,
@@ -20,8 +21,9 @@ use rescind_proto::{
 };
 
 use super::{
-    HttpServer, LinkInput, LinkKey, SessionKey,
+    HttpServer, HttpServerConfig, LinkInput, LinkKey, SessionKey,
     calls::Way,
+    door::Refusal,
     here::Later,
     link::{SET_LEVEL, Urgency},
     opening::Opening,
@@ -62,6 +64,16 @@ pub(crate) fn is_noted(method: &str) -> bool {
 /// Whether a notification of a client is none for a program that several share.
 pub(crate) fn is_for_nobody(method: &str) -> bool {
     FOR_NOBODY.contains(&method)
+}
+
+/// Checks that a program which several clients share may be sent a notification of one of them: what an unknown one does
+/// there, and to whom, cannot be known (D42).
+pub(crate) fn check_notification(config: &HttpServerConfig, dialect: &Dialect, method: &str) -> Result<(), Refusal> {
+    if method == dialect.cancel.method || is_for_nobody(method) || config.passes_notification(method) {
+        return Ok(());
+    }
+    let text = "several clients share this server, and this notification is not one that it may be sent";
+    Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::METHOD_NOT_FOUND, text))
 }
 
 /// Writes the params of our handshake.

@@ -2,7 +2,7 @@
 
 use http::{HeaderValue, StatusCode};
 use rescind_proto::{
-    dialect::{Dialect, mcp},
+    dialect::mcp,
     error_code,
     frame::{self, Frame, Notification, Request},
     framing,
@@ -13,7 +13,7 @@ use rescind_proto::{
 };
 
 use super::{
-    HttpServer, HttpServerConfig, LinkInput, LinkKey, ReplyKey, SessionKey, Sessions, StreamKey,
+    HttpServer, LinkInput, LinkKey, ReplyKey, SessionKey, Sessions, StreamKey,
     calls::{Meant, Way},
     door::{Asker, Head, Refusal, SESSION},
     here::{Here, Later},
@@ -161,7 +161,7 @@ impl HttpServer {
         self.programs.with_room(&self.config, now, link, 0)?;
         if self.config.sessions == Sessions::SharedLink {
             if let Frame::Notification(notification) = frame {
-                check_notification(&self.config, dialect, &notification.method)?;
+                joint::check_notification(&self.config, dialect, &notification.method)?;
             }
             check_look_alikes(frame, body)?;
         }
@@ -222,7 +222,7 @@ impl HttpServer {
             for (body, frame) in &members {
                 check_look_alikes(frame, body)?;
                 if let Frame::Notification(notification) = frame {
-                    check_notification(&self.config, &mcp::REVISION_2025_03_26, &notification.method)?;
+                    joint::check_notification(&self.config, &mcp::REVISION_2025_03_26, &notification.method)?;
                 }
             }
         }
@@ -370,16 +370,6 @@ fn check_batch(body: &[u8], most: usize) -> Result<(), Refusal> {
     }
     let text = format!("a batch has at most {most} members here: send several");
     Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, error_code::INVALID_REQUEST, text))
-}
-
-/// Checks that a program which several clients share may be sent a notification of one of them: what an unknown one does
-/// there, and to whom, cannot be known (D42).
-pub(crate) fn check_notification(config: &HttpServerConfig, dialect: &Dialect, method: &str) -> Result<(), Refusal> {
-    if method == dialect.cancel.method || joint::is_for_nobody(method) || config.passes_notification(method) {
-        return Ok(());
-    }
-    let text = "several clients share this server, and this notification is not one that it may be sent";
-    Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::METHOD_NOT_FOUND, text))
 }
 
 /// Checks that the revision is known which the header of a request in a session names.

@@ -13,13 +13,13 @@ use super::{
     HttpServer, LinkInput, LinkKey, ReplyKey, Sessions, StreamKey,
     door::{Asker, Credentials, Head, Holder, Refusal},
     here::Later,
+    joint,
     link::{LinkUse, Urgency},
     opening::Opening,
     passed_status::Unauthorized,
     posted::{Meta, Posted, check_look_alikes, line, unreadable},
     programs::Era,
     question::{About, Held},
-    receive::check_notification,
     streams::{Reply, Stream},
 };
 use crate::mirror::{NAMED, tools::Tools};
@@ -103,7 +103,9 @@ impl HttpServer {
                 let link = self.programs.outside_sessions(asker).and_then(|link| self.programs.links.get(&link));
                 check_mirrors(head, request, meta, link.and_then(|link| link.tools.as_deref()))?;
             }
-            Frame::Notification(notification) => check_notification(&self.config, dialect, &notification.method)?,
+            Frame::Notification(notification) => {
+                joint::check_notification(&self.config, dialect, &notification.method)?
+            }
             Frame::Response(_) | Frame::Batch(_) => {
                 let text = format!("{dialect} has only single requests and notifications from clients");
                 return Err(Refusal::invalid(text));

@@ -151,6 +151,29 @@ fn one_that_refuses_the_handshake_of_its_next_start_answers_who_waits_and_is_tri
     rig.end();
 }
 
+/// Sessions know what the program before it said, and what it was asked for.
+#[test]
+fn what_sessions_know_outlasts_a_program_that_refuses_the_handshake() {
+    for (result, is_another) in [(greeting(LEGACY), false), (greeting(LEGACY).replace(r#""x":1"#, r#""x":2"#), true)] {
+        let mut rig = Rig::with(shared());
+        let (link, first, _) = pair(&mut rig);
+        let subscribed = rig.post_to(&first, &about("1", "subscribe", "file:///a"));
+        let id = id_of(&rig.at(link)[0]);
+        rig.answer(link, &id, "");
+        rig.read(subscribed);
+        rig.close(link);
+        let (second, id) = asked(&mut rig);
+        rig.say(second, &format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32000,"message":"not today"}}}}"#));
+        rig.pass(Duration::from_secs(1));
+        let (_, told) = shakes_again(&mut rig, &result);
+        let is_told = told.iter().any(|message| method(message) == "resources/subscribe");
+        assert_ne!(is_told, is_another);
+        let key = rig.post_to(&first, &call("2"));
+        assert_eq!(rig.read(key).status, if is_another { 404 } else { 0 });
+        rig.end();
+    }
+}
+
 #[test]
 fn a_session_that_ends_while_nothing_runs_leaves_nothing_to_start_for() {
     let mut rig = Rig::with(shared());
