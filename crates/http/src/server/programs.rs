@@ -27,7 +27,7 @@ use rescind_proto::{
 use super::{
     HttpServerEvent,
     config::{HttpServerConfig, Stateless},
-    door::{Asker, Refusal},
+    door::{Asker, Credentials, Refusal},
     joint::greet,
     keyed::Keyed,
     keys::LinkKey,
@@ -327,6 +327,15 @@ impl Programs {
     pub(crate) fn push(&mut self, key: LinkKey, urgency: Urgency, input: LinkInput) {
         if let Some(link) = self.links.get_mut(&key) {
             link.push(urgency, input);
+            link.report(key, &mut self.events);
+        }
+    }
+
+    /// Sets the credentials of what comes next on a link: of streams whose key is not below `since`.
+    pub(crate) fn set_credentials(&mut self, key: LinkKey, since: NonZero<u64>, credentials: &Credentials) {
+        let changed = self.links.get_mut(&key).filter(|link| link.credentials != *credentials);
+        if let Some(link) = changed {
+            link.set_credentials(since, credentials);
             link.report(key, &mut self.events);
         }
     }

@@ -166,11 +166,7 @@ impl HttpServer {
             check_look_alikes(frame, body)?;
         }
         let since = self.streams.allocate_key();
-        let (known, events) = self.programs.with_room(&self.config, now, link, 0)?;
-        if known.credentials != asker.credentials {
-            known.set_credentials(since, &asker.credentials);
-            known.report(link, events);
-        }
+        self.programs.set_credentials(link, since, &asker.credentials);
         match frame {
             // It is opened at once.
             Frame::Request(_) => {}

@@ -23,7 +23,7 @@ const BRIDGE: &[&str] = &["proto/src/bridge"];
 
 const PARTS: &[Part] = &[
     // Goal: 4,700.
-    Part { name: "HTTP's server", of: &["http/src/server"], without: &[], lines: 6_750 },
+    Part { name: "HTTP's server", of: &["http/src/server"], without: &[], lines: 6_700 },
     // Goal: 3,050.
     Part { name: "HTTP's client", of: &["http/src/client"], without: &[], lines: 3_750 },
     // Goal: 3,150.
@@ -61,7 +61,7 @@ const CRATES: &[(&str, usize)] = &[
 /// Types with many methods: the crate, the type, and the most methods that it may have in all of its `impl` blocks
 /// together, those of traits aside. The goal is 90 each.
 const METHODS: &[(&str, &str, usize)] =
-    &[("http", "HttpServer", 131), ("http", "HttpClient", 142), ("proto", "Bridge", 154)];
+    &[("http", "HttpServer", 87), ("http", "HttpClient", 142), ("proto", "Bridge", 154)];
 
 #[test]
 fn lines_of_code_stay_within_their_bounds() {
