@@ -502,3 +502,21 @@ fn what_is_held_stays_below_what_the_settings_allow() {
     }
     rig.end();
 }
+
+/// It was asked which era it speaks, and took its time for that.
+#[test]
+fn a_program_that_is_lent_to_sessions_has_its_whole_time_for_the_handshake() {
+    let mut rig = Rig::with(HttpServerConfig { stateless: Stateless::Ask, ..shared() });
+    let refused = rig.post_modern(&modern_call("1"));
+    let link = rig.shared();
+    let id = id_of(&rig.at(link)[0]);
+    rig.pass(Duration::from_secs(29));
+    rig.say(link, &format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32601,"message":"x"}}}}"#));
+    assert_eq!(rig.read(refused).status, 400);
+    let joins = rig.post(&[], &initialize("1", LEGACY));
+    rig.pass(Duration::from_secs(2));
+    assert_eq!(rig.read(joins).messages(), [""; 0], "it was asked two seconds ago");
+    assert_eq!(shakes(&mut rig, LEGACY), link);
+    client(&mut rig, joins, link);
+    rig.end();
+}
