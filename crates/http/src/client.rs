@@ -18,8 +18,12 @@
 //! - *A refusal comes back as an answer*, whose `data` says which status it stands for. A gateway in front makes it that
 //!   status again.
 
+mod backlog;
+mod batch;
 mod config;
 mod departures;
+mod errand;
+mod errands;
 mod event_reader;
 mod failure;
 mod fetch;
@@ -31,53 +35,48 @@ mod one_way;
 mod proof;
 mod queues;
 mod receive;
+mod recovery;
 mod redirect;
 mod refusal;
 mod response;
 mod send;
 mod session;
 mod signing_in;
-mod stream;
 mod survey;
 mod words;
 
-use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
-    fmt,
-};
+use core::mem::replace;
+use std::{collections::VecDeque, fmt};
 
 use bytes::Bytes;
-use foldhash::fast::FixedState;
-use hashbrown::HashMap;
 use http::{HeaderValue, Request};
-use rescind_proto::{
-    dialect::{Dialect, negotiation::Negotiation},
-    framing::Framing,
-    id::RequestId,
-    link::Departure,
-    side::{Side, Sides},
-    time::Instant,
-};
+use rescind_proto::{link::Departure, time::Instant};
 
 pub use config::{HttpClientConfig, HttpConfigError};
 pub use inbox::LocalMessage;
 
-use fetch::{Fetch, OneWay, OneWayKind, Phase, Reader, Role};
-use headers::{Origin, Target};
+use errand::{Errand, OneWayKind, Role, Stage};
+use errands::{Errands, Timer};
+use fetch::{Aim, Phase, Reader};
+use headers::Origin;
 use inbox::Inbox;
-use queues::{Queue, Queues};
+use queues::Queue;
 use session::{Session, SessionState};
-use stream::{Purpose, Stage, Stream};
 
 use crate::mirror::tools::Tools;
 
 /// Names an HTTP request and its response, as long as the machine lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FetchKey(u64);
+pub struct FetchKey {
+    /// Later ones have greater numbers.
+    serial: u64,
+    /// The errand that it carries.
+    errand: ErrandKey,
+}
 
-/// Names a stream, as long as the machine lives.
+/// Names an errand, as long as the machine lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct StreamKey(u64);
+pub(crate) struct ErrandKey(u64);
 
 /// Something that the driver has to do or may tell.
 ///
@@ -174,13 +173,6 @@ pub(crate) struct Pressure {
     pub(crate) owes_much: bool,
 }
 
-/// Answers to questions of the server that it has not taken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Owed {
-    answers: usize,
-    bytes: usize,
-}
-
 /// The client's side of Streamable HTTP.
 ///
 /// # Contract
@@ -243,47 +235,17 @@ struct Owed {
 pub struct HttpClient {
     config: HttpClientConfig,
     origin: Origin,
-    negotiation: Negotiation,
     /// To whom belongs what the local client says now.
     credentials: Option<HeaderValue>,
     session: Session,
     /// The revision of the last request outside a session.
     stateless: Option<HeaderValue>,
-    streams: BTreeMap<StreamKey, Stream>,
-    fetches: BTreeMap<FetchKey, Fetch>,
-    /// Requests in flight, by id; those whose answer was not taken yet included.
-    calls: HashMap<RequestId, StreamKey, FixedState>,
-    /// What waits until messages may be sent in the session, oldest first.
-    held: BTreeMap<u64, Held>,
-    queues: Queues,
-    /// Bytes of messages that the server has not taken, answers not counted.
-    unsent: usize,
-    /// Answers to its questions that the server has not taken.
-    owed: Owed,
-    /// Cancels that it has not taken.
-    cancels: usize,
+    errands: Errands,
     inbox: Inbox,
     tools: Tools,
-    timers: BTreeSet<(Instant, Timer)>,
-    events: VecDeque<HttpClientEvent>,
-    next_key: u64,
     /// The server has shown that it speaks this transport, or was asked about the other.
     knows_transport: bool,
     is_closing: bool,
-}
-
-/// What waits until messages may be sent in the session.
-#[derive(Clone, Debug)]
-enum Held {
-    Stream(StreamKey),
-    OneWay(OneWay),
-}
-
-/// Whose timer it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Timer {
-    Stream(StreamKey),
-    Fetch(FetchKey),
 }
 
 impl HttpClient {
@@ -292,23 +254,12 @@ impl HttpClient {
     pub fn new(config: HttpClientConfig) -> Self {
         Self {
             origin: Origin::of(&config.url),
-            negotiation: Negotiation::new(Sides { client: None, server: None }),
             credentials: None,
-            session: Session::default(),
+            session: Session::new(0, None),
             stateless: None,
-            streams: BTreeMap::new(),
-            fetches: BTreeMap::new(),
-            calls: HashMap::with_hasher(FixedState::with_seed(config.seed)),
-            held: BTreeMap::new(),
-            queues: Queues::default(),
-            unsent: 0,
-            owed: Owed::default(),
-            cancels: 0,
+            errands: Errands::new(&config),
             inbox: Inbox::default(),
             tools: Tools::new(config.max_tools),
-            timers: BTreeSet::new(),
-            events: VecDeque::new(),
-            next_key: 0,
             knows_transport: false,
             is_closing: false,
             config,
@@ -334,7 +285,7 @@ impl HttpClient {
     /// Requests in flight.
     #[must_use]
     pub fn in_flight(&self) -> usize {
-        self.calls.len()
+        self.errands.calls.len()
     }
 
     /// Whether the response of this request should be read on now. Not a message while so many wait to be taken here, and
@@ -343,7 +294,7 @@ impl HttpClient {
     #[must_use]
     pub fn may_read(&self, key: FetchKey) -> bool {
         let Pressure { is_full, owes_much } = self.pressure();
-        self.fetches.get(&key).is_none_or(|fetch| match fetch.reader {
+        self.errands.fetch(key).is_none_or(|(_, fetch)| match fetch.reader {
             Reader::Events(_) => !is_full && !owes_much,
             Reader::Whole(_) => !is_full,
             Reader::NoHead | Reader::Refusal(_) | Reader::Ignored { .. } => true,
@@ -352,37 +303,38 @@ impl HttpClient {
 
     /// What keeps responses from being read.
     pub(crate) const fn pressure(&self) -> Pressure {
-        let is_full = self.inbox.bytes() >= self.config.max_unread;
-        let owed = self.inbox.questions() + self.owed.answers;
-        let owes_much = owed >= self.config.max_owed || self.owed.bytes >= self.config.max_unsent / 2;
+        let (backlog, is_full) = (&self.errands.backlog, self.inbox.bytes() >= self.config.max_unread);
+        let owes_much = self.inbox.questions() + backlog.answers >= self.config.max_owed
+            || backlog.answer_bytes >= self.config.max_unsent / 2;
         Pressure { is_full, owes_much }
     }
 
     /// Whether all is done after [`handle_close`](Self::handle_close).
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        self.is_closing && self.fetches.is_empty()
+        self.is_closing && self.errands.is_empty()
     }
 
     /// The next HTTP request to perform, with its whole body.
     pub fn poll_request(&mut self, now: Instant) -> Option<(FetchKey, Request<Bytes>)> {
-        let key = self.queues.hand_out(&self.config)?;
+        let key = self.errands.queues.hand_out(&self.config)?;
         let request = self.build(key);
-        let fetch = self.fetches.get_mut(&key).expect("what is queued exists");
-        fetch.phase = if request.body().is_empty() { Phase::Written(now) } else { Phase::Handed };
-        let patience = fetch.role.patience(&self.config);
-        self.arm_fetch(key, patience.map(|patience| now + patience));
+        let phase = if request.body().is_empty() { Phase::Written(now) } else { Phase::Handed };
+        self.errands.hand_over(now, key, phase, &self.config);
         Some((key, request))
     }
 
     /// Which connections this request may have.
     #[must_use]
     pub fn lane(&self, key: FetchKey) -> Lane {
-        match self.fetches.get(&key).map(|fetch| &fetch.role) {
-            Some(Role::Post(_) | Role::Get(_)) => Lane::Lasting,
-            Some(Role::OneWay(one_way)) if matches!(one_way.kind, OneWayKind::Cancel(..)) => Lane::Reserved,
-            Some(Role::End { .. }) => Lane::Reserved,
-            Some(Role::OneWay(_) | Role::Probe(_)) | None => Lane::Passing,
+        match self.errands.fetch(key).map(|(errand, fetch)| (&errand.role, &fetch.aim)) {
+            Some((_, Aim::Probe(_))) | None => Lane::Passing,
+            Some((Role::End { .. }, _)) => Lane::Reserved,
+            Some((Role::OneWay(one_way), _)) => match one_way.kind {
+                OneWayKind::Cancel { .. } => Lane::Reserved,
+                OneWayKind::Initialized | OneWayKind::Answer | OneWayKind::Other => Lane::Passing,
+            },
+            Some((Role::Calls | Role::Listen | Role::Reopen | Role::Survey { .. }, _)) => Lane::Lasting,
         }
     }
 
@@ -390,9 +342,9 @@ impl HttpClient {
     /// request was withdrawn, and nothing must leave.
     #[must_use]
     pub fn handle_written(&mut self, now: Instant, key: FetchKey) -> bool {
-        let Some(fetch) = self.fetches.get(&key) else { return false };
+        let Some((_, fetch)) = self.errands.fetch(key) else { return false };
         if fetch.phase == Phase::Handed {
-            self.begin_writing(now, key);
+            self.errands.begin_writing(now, key);
         }
         true
     }
@@ -400,10 +352,10 @@ impl HttpClient {
     /// The next message for the local client.
     pub fn poll_message(&mut self) -> Option<LocalMessage> {
         let (message, answered) = self.inbox.pop()?;
-        if let Some((id, stream)) = answered
-            && self.calls.get(&id) == Some(&stream)
+        if let Some((id, errand)) = answered
+            && self.errands.calls.get(&id) == Some(&errand)
         {
-            self.calls.remove(&id);
+            self.errands.calls.remove(&id);
         }
         Some(message)
     }
@@ -417,200 +369,89 @@ impl HttpClient {
     /// When [`handle_timeout`](Self::handle_timeout) is next due.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.timers.first().map(|(due, _)| *due)
+        self.errands.timers.next()
     }
 
     /// Does what has become due.
     pub fn handle_timeout(&mut self, now: Instant) {
-        while let Some((due, timer)) = self.timers.first().copied()
-            && due <= now
-        {
+        while let Some(timer) = self.errands.pop_due(now) {
             match timer {
-                Timer::Stream(key) => {
-                    self.arm_stream(key, None);
-                    self.handle_stream_due(now, key);
-                }
-                Timer::Fetch(key) => {
-                    self.arm_fetch(key, None);
-                    self.handle_fetch_due(now, key);
-                }
+                Timer::Errand(key) => self.handle_errand_due(now, key),
+                Timer::Fetch(key) => self.handle_fetch_due(now, key),
             }
         }
     }
 
     /// What the driver has to do next.
     pub fn poll_event(&mut self) -> Option<HttpClientEvent> {
-        let event = self.events.pop_front();
+        let event = self.errands.events.pop_front();
         if event.is_none() {
-            self.events = VecDeque::new();
+            self.errands.events = VecDeque::new();
         }
         event
     }
 
     /// The local client is gone: the session is ended, and every response let go.
     pub fn handle_close(&mut self) {
-        if core::mem::replace(&mut self.is_closing, true) {
+        if replace(&mut self.is_closing, true) {
             return;
         }
-        for key in self.streams.keys().copied().collect::<Vec<_>>() {
-            self.release_cancels(key);
-            self.forget_stream(key);
-        }
-        for (_, held) in core::mem::take(&mut self.held) {
-            if let Held::OneWay(one_way) = held {
-                self.unsent -= one_way.body.len();
-            }
+        for key in self.errands.keys(|errand| errand.has_stream() || matches!(errand.stage, Stage::Held)) {
+            self.errands.release_cancels(key);
+            self.errands.forget(key);
         }
         // What has a place is said before the session ends; more would keep the end waiting for a server that takes nothing.
-        let (cancels, _) = self.queues.take(Queue::Cancel, &self.config);
-        let (posts, room) = self.queues.take(Queue::Post, &self.config);
-        cancels.into_iter().for_each(|key| self.queue_at(key, Queue::Free));
+        let (cancels, _) = self.errands.queues.take(Queue::Cancel, &self.config);
+        let (posts, room) = self.errands.queues.take(Queue::Post, &self.config);
+        cancels.into_iter().for_each(|key| self.errands.queue_at(key, Queue::Free));
         for (at, key) in posts.into_iter().enumerate() {
             if at < room {
-                self.queue_at(key, Queue::Free);
-            } else if let Some(Fetch { role: Role::OneWay(one_way), .. }) = self.remove_fetch(key) {
-                self.dropped(&one_way.method, "the server takes in nothing now");
+                self.errands.queue_at(key, Queue::Free);
+            } else {
+                self.drop_one_way(key.errand, "the server takes in nothing now");
             }
         }
         self.end_session();
     }
 
-    /// The dialect of the session, or what is taken for it.
-    fn dialect(&self) -> &'static Dialect {
-        self.negotiation.of(Side::Client, Framing::Line)
-    }
-
-    const fn allocate_key(&mut self) -> u64 {
-        self.next_key += 1;
-        self.next_key
-    }
-
     fn notice(&mut self, notice: HttpClientNotice) {
-        self.events.push_back(HttpClientEvent::Notice(notice));
+        self.errands.events.push_back(HttpClientEvent::Notice(notice));
     }
 
     fn dropped(&mut self, method: &str, why: &'static str) {
         self.notice(HttpClientNotice::Dropped { method: method.into(), why });
     }
 
-    /// A fetch from the server's own address.
-    fn fetch(&self, role: Role, phase: Phase) -> Fetch {
-        Fetch::new(role, Target(self.config.url.clone()), phase)
+    /// Something in the session that belongs to the local client's credentials of now.
+    fn errand(&self, role: Role, body: Bytes) -> Errand {
+        let session = Some(self.session.generation);
+        Errand { credentials: self.credentials.clone(), ..Errand::new(role, self.session.dialect(), session, body) }
     }
 
-    /// Adds a fetch, to be handed out as soon as may be.
-    fn start(&mut self, fetch: Fetch) -> FetchKey {
-        let key = FetchKey(self.allocate_key());
-        if let Role::OneWay(one_way) = &fetch.role {
-            self.count_one_way(one_way);
+    /// Sends an errand now, or as soon as the session takes messages, if it is to be sent in one.
+    fn send(&mut self, now: Instant, key: ErrandKey) {
+        let Some(errand) = self.errands.get(key) else { return };
+        let is_in_session = !errand.is_stateless();
+        if is_in_session && self.session.state == SessionState::Lost {
+            self.reopen(now);
         }
-        let (phase, queue) = (fetch.phase, fetch.queue);
-        self.fetches.insert(key, fetch);
-        if phase == Phase::Queued {
-            self.queue_at(key, queue);
-        }
-        key
-    }
-
-    /// Has a fetch wait for its turn in this queue.
-    fn queue_at(&mut self, key: FetchKey, queue: Queue) {
-        if let Some(fetch) = self.fetches.get_mut(&key) {
-            fetch.queue = queue;
-            self.queues.insert(queue, key);
-        }
-    }
-
-    /// Takes a fetch off the tables; `None` if it is not there. The driver goes on with it unless it is aborted.
-    fn remove_fetch(&mut self, key: FetchKey) -> Option<Fetch> {
-        self.arm_fetch(key, None);
-        let fetch = self.fetches.remove(&key)?;
-        if fetch.is_handed() {
-            self.queues.hand_back(fetch.queue);
+        if is_in_session && self.session.is_gated() {
+            self.errands.hold(key);
         } else {
-            self.queues.remove(fetch.queue, key);
-        }
-        if let Role::OneWay(one_way) = &fetch.role {
-            self.uncount_one_way(one_way);
-        }
-        Some(fetch)
-    }
-
-    /// Gives up a fetch, whatever it has come to.
-    fn abort(&mut self, key: FetchKey) -> Option<Fetch> {
-        let fetch = self.remove_fetch(key)?;
-        if fetch.is_handed() {
-            self.events.push_back(HttpClientEvent::Abort(key));
-        }
-        Some(fetch)
-    }
-
-    /// Sends the requests of a stream.
-    fn start_post(&mut self, key: StreamKey) {
-        let queue = if self.is_handshake(key) { Queue::Free } else { Queue::Call };
-        let Some(stream) = self.streams.get_mut(&key) else { return };
-        stream.session = stream.session.map(|_| self.session.generation);
-        let fetch = Fetch { queue, ..self.fetch(Role::Post(key), Phase::Queued) };
-        let fetch = self.start(fetch);
-        self.set_stage(key, Stage::Posting(fetch));
-    }
-
-    /// Asks for what was missed of a stream, or for one that listens.
-    fn start_get(&mut self, key: StreamKey) {
-        let Some(stream) = self.streams.get(&key) else { return };
-        let queue = if stream.purpose == Purpose::Listen { Queue::Free } else { Queue::Call };
-        let fetch = Fetch { queue, ..self.fetch(Role::Get(key), Phase::Queued) };
-        let fetch = self.start(fetch);
-        self.set_stage(key, Stage::Asking(fetch));
-    }
-
-    fn set_stage(&mut self, key: StreamKey, stage: Stage) {
-        if let Some(stream) = self.streams.get_mut(&key) {
-            stream.stage = stage;
+            self.start(key);
         }
     }
 
-    /// Forgets a stream, with all that is under way for it. What still waits for it is answered before.
-    fn forget_stream(&mut self, key: StreamKey) -> Option<Stream> {
-        self.arm_stream(key, None);
-        let stream = self.streams.remove(&key)?;
-        self.unsent -= stream.unsent;
-        if let Some(fetch) = stream.fetch() {
-            self.abort(fetch);
-        }
-        match &stream.stage {
-            Stage::Held(place) => drop(self.held.remove(place)),
-            Stage::Surveying(survey, _) => drop(self.forget_stream(*survey)),
-            Stage::Posting(_) | Stage::Reading(_) | Stage::Away | Stage::Asking(_) | Stage::Probing(_) => {}
-        }
-        for waiting in &stream.waiting {
-            if waiting.state == stream::CallState::InFlight && self.calls.get(&waiting.id) == Some(&key) {
-                self.calls.remove(&waiting.id);
-            }
-            if stream.purpose == Purpose::Calls && !waiting.has_left {
-                self.events.push_back(Departure::Withdrawn(waiting.id.clone()).into());
+    /// Sends an errand, in the session as it is now.
+    fn start(&mut self, key: ErrandKey) {
+        let Some(errand) = self.errands.get_mut(key) else { return };
+        errand.session = errand.session.map(|_| self.session.generation);
+        if errand.one_way().is_some_and(|one_way| one_way.kind == OneWayKind::Initialized) {
+            self.session.initialized = Some(errand.body.clone());
+            if self.session.state == SessionState::Open {
+                self.session.state = SessionState::Greeting(key);
             }
         }
-        Some(stream)
-    }
-
-    fn arm_stream(&mut self, key: StreamKey, due: Option<Instant>) {
-        let Some(stream) = self.streams.get_mut(&key) else { return };
-        if let Some(earlier) = core::mem::replace(&mut stream.timer, due) {
-            self.timers.remove(&(earlier, Timer::Stream(key)));
-        }
-        self.timers.extend(due.map(|due| (due, Timer::Stream(key))));
-    }
-
-    fn arm_fetch(&mut self, key: FetchKey, due: Option<Instant>) {
-        let Some(fetch) = self.fetches.get_mut(&key) else { return };
-        if let Some(earlier) = core::mem::replace(&mut fetch.timer, due) {
-            self.timers.remove(&(earlier, Timer::Fetch(key)));
-        }
-        self.timers.extend(due.map(|due| (due, Timer::Fetch(key))));
-    }
-
-    /// Whether messages in the session wait: for its id, or until the server has accepted the end of the handshake.
-    const fn is_gated(&self) -> bool {
-        matches!(self.session.state, SessionState::Opening(_) | SessionState::Greeting(_) | SessionState::Reopening(_))
+        self.errands.carry(key, Aim::Send);
     }
 }

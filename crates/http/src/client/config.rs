@@ -1,8 +1,10 @@
 //! The settings of an HTTP client; every bound has a default (invariant 8).
 
+use core::hash::BuildHasher;
 use std::{fmt, time::Duration};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
+use foldhash::fast::FixedState;
 use http::{HeaderMap, HeaderName, HeaderValue, Uri, header, uri::Authority};
 
 use super::headers;
@@ -165,6 +167,18 @@ impl HttpClientConfig {
     #[must_use]
     pub fn has_authorization(&self) -> bool {
         self.headers.contains_key(header::AUTHORIZATION)
+    }
+
+    /// How long to wait before the next attempt: as long as the server says, and longer the more attempts were in vain.
+    pub(crate) fn delay(&self, attempts: u32, retry: Option<Duration>, salt: u64) -> Duration {
+        if let Some(retry) = retry.filter(|_| attempts == 0) {
+            return retry;
+        }
+        let doubled = self.retry_first.saturating_mul(1_u32.checked_shl(attempts).unwrap_or(u32::MAX));
+        let delay = doubled.min(self.retry_most).max(retry.unwrap_or_default());
+        // Clients that lost the same server should not come back at once.
+        let spread = FixedState::with_seed(self.seed).hash_one((salt, attempts)) % 256;
+        delay + delay / 1024 * u32::try_from(spread).unwrap_or_default()
     }
 
     /// The URL, without the user that it may have named.

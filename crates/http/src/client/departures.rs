@@ -16,44 +16,12 @@
 use core::mem::replace;
 use std::collections::VecDeque;
 
-use rescind_proto::{id::RequestId, link::Departure, time::Instant};
+use rescind_proto::link::Departure;
 
 use super::{
-    FetchKey, HttpClient, HttpClientEvent,
-    failure::Failure,
-    fetch::{OneWayKind, Phase, Role},
-    stream::{CallState, Purpose, Stream},
+    HttpClientEvent,
+    errand::{CallState, Errand, OneWay, OneWayKind, Role},
 };
-
-impl HttpClient {
-    /// Answers a request that is not taken in, and so never leaves.
-    pub(crate) fn refuse_call(&mut self, id: &RequestId, failure: &Failure) {
-        // By its id it could be taken for the one in flight.
-        if !self.calls.contains_key(id) {
-            self.events.push_back(Departure::Withdrawn(id.clone()).into());
-        }
-        self.inbox.push_failure(failure, id, None, None);
-    }
-
-    /// The body of a fetch is being written, which takes along what it carries.
-    pub(crate) fn begin_writing(&mut self, now: Instant, key: FetchKey) {
-        let Some(fetch) = self.fetches.get_mut(&key) else { return };
-        fetch.phase = Phase::Written(now);
-        match &mut fetch.role {
-            Role::Post(stream) => {
-                self.streams.get_mut(stream).into_iter().for_each(|stream| stream.leave(&mut self.events));
-            }
-            Role::OneWay(one_way) => {
-                if let OneWayKind::Cancel(_, id) = &one_way.kind
-                    && !replace(&mut one_way.has_left, true)
-                {
-                    self.events.push_back(Departure::Cancel(id.clone()).into());
-                }
-            }
-            Role::Get(_) | Role::Probe(_) | Role::End { .. } => {}
-        }
-    }
-}
 
 impl From<Departure> for HttpClientEvent {
     fn from(departure: Departure) -> Self {
@@ -61,19 +29,30 @@ impl From<Departure> for HttpClientEvent {
     }
 }
 
-impl Stream {
-    /// Reports that the requests have left.
-    fn leave(&mut self, events: &mut VecDeque<HttpClientEvent>) {
-        for waiting in self.waiting.iter_mut().filter(|_| self.purpose == Purpose::Calls) {
-            if !replace(&mut waiting.has_left, true) {
-                events.push_back(Departure::Request(waiting.id.clone()).into());
+impl Errand {
+    /// Reports that its messages have left, as far as it matters.
+    pub(crate) fn leave(&mut self, events: &mut VecDeque<HttpClientEvent>) {
+        match &mut self.role {
+            Role::Calls => {
+                for waiting in self.waiting.iter_mut().filter(|waiting| !waiting.has_left) {
+                    waiting.has_left = true;
+                    events.push_back(Departure::Request(waiting.id.clone()).into());
+                }
             }
+            Role::OneWay(one_way) => {
+                if let OneWay { kind: OneWayKind::Cancel { id, has_left, .. }, .. } = &mut **one_way
+                    && !replace(has_left, true)
+                {
+                    events.push_back(Departure::Cancel(id.clone()).into());
+                }
+            }
+            Role::Listen | Role::Reopen | Role::Survey { .. } | Role::End { .. } => {}
         }
     }
 
-    /// Reports that the server has refused the requests, which are to be sent again.
+    /// Reports that the server has refused its requests, which are to be sent again.
     pub(crate) fn come_back(&mut self, events: &mut VecDeque<HttpClientEvent>) {
-        for waiting in self.waiting.iter_mut().filter(|_| self.purpose == Purpose::Calls) {
+        for waiting in self.waiting.iter_mut().filter(|_| self.role == Role::Calls) {
             if waiting.state == CallState::InFlight && replace(&mut waiting.has_left, false) {
                 events.push_back(Departure::Returned(waiting.id.clone()).into());
             }

@@ -1,23 +1,25 @@
 //! One HTTP request of ours and its response.
 
-use std::time::Duration;
+use http::{HeaderMap, StatusCode, header, response::Parts};
+use rescind_parts::timer_queue::TimerKey;
+use rescind_proto::time::Instant;
 
-use bytes::Bytes;
-use http::{HeaderValue, StatusCode};
-use rescind_proto::{id::RequestId, time::Instant};
+use super::{ErrandKey, FetchKey, event_reader::EventReader, headers::Target, queues::Queue, refusal::Refusal, words};
 
-use super::{
-    HttpClientConfig, StreamKey,
-    event_reader::EventReader,
-    headers::{Origin, Target},
-    queues::Queue,
-    words::Challenge,
-};
-
-/// A fetch: an HTTP request and its response.
+/// An HTTP request that carries an errand, and its response.
+///
+/// ```text
+/// Queued ──► Handed ──► Written ──► a head ──► Whole, Events ──► its end
+///              ▲           │          ├──────► Refusal ────────► its end: the errand is decided on
+///              └─ SigningIn ◄─┘       └──────► Ignored ────────► its end
+/// ```
+///
+/// It can end at each place: it breaks, its time is up, or its errand is taken back.
 #[derive(Clone, Debug)]
 pub(crate) struct Fetch {
-    pub(crate) role: Role,
+    /// Tells it from others of its errand; later ones have greater numbers.
+    pub(crate) serial: u64,
+    pub(crate) aim: Aim,
     pub(crate) target: Target,
     /// How many redirects led here.
     pub(crate) redirects: u32,
@@ -27,38 +29,23 @@ pub(crate) struct Fetch {
     pub(crate) session: Option<u64>,
     /// Where it waits for its turn.
     pub(crate) queue: Queue,
-    pub(crate) timer: Option<Instant>,
+    pub(crate) timer: TimerKey,
 }
 
-/// What a fetch is for.
+/// What a fetch is to do for its errand.
 #[derive(Clone, Debug)]
-pub(crate) enum Role {
-    /// Sends the requests of a stream.
-    Post(StreamKey),
-    /// Asks for a stream: to listen, or for what was missed of it.
-    Get(StreamKey),
-    /// Sends what has no answer.
-    OneWay(Box<OneWay>),
-    /// Asks whether the server speaks the transport of 2024-11-05.
-    Probe(Box<Probe>),
-    /// Ends a session.
-    End {
-        /// The session.
-        session: HeaderValue,
-        /// Who opened it.
-        origin: Origin,
-        /// Its revision.
-        version: Option<HeaderValue>,
-        /// The connection of the first attempt broke.
-        is_repeated: bool,
-    },
+pub(crate) enum Aim {
+    /// Sends its messages, or ends a session.
+    Send,
+    /// Asks for its stream: to listen, or for what was missed of it.
+    Get,
+    /// Asks whether the server, which refused it so, speaks the transport of 2024-11-05.
+    Probe(Box<Refusal>),
 }
 
 /// How far a fetch has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// It waits for its timer.
-    Waiting,
     /// It waits to be handed out.
     Queued,
     /// It was handed out, and nothing of its body was written.
@@ -87,117 +74,69 @@ pub(crate) enum Reader {
     },
 }
 
-/// A response that is not the answer that a request needs.
-#[derive(Clone, Debug)]
-pub(crate) struct Refusal {
-    pub(crate) status: StatusCode,
-    /// What the server wants to be told of who asks.
-    pub(crate) challenge: Option<Challenge>,
-    /// When the server wants the request to be tried again.
-    pub(crate) retry_after: Option<Box<str>>,
-    /// What is wrong with it although its status says success.
-    pub(crate) unusable: Option<String>,
-    /// What was read of its body.
-    pub(crate) body: Vec<u8>,
-    /// The session whose id was refused.
-    pub(crate) session: Option<u64>,
-}
-
-/// A message that is POSTed and has no answer.
-#[derive(Clone, Debug)]
-pub(crate) struct OneWay {
-    pub(crate) kind: OneWayKind,
-    pub(crate) body: Bytes,
-    /// Its method; empty for an answer.
-    pub(crate) method: Box<str>,
-    /// The revision that its headers name, if it belongs to no session.
-    pub(crate) stateless: Option<HeaderValue>,
-    /// To whom it belongs.
-    pub(crate) credentials: Option<HeaderValue>,
-    /// How often it was tried in vain.
-    pub(crate) attempts: u32,
-    /// It is a cancel, and was reported as left.
-    pub(crate) has_left: bool,
-}
-
-/// What a message without an answer is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum OneWayKind {
-    /// The cancel of this request.
-    Cancel(StreamKey, RequestId),
-    /// The end of the handshake.
-    Initialized,
-    /// The answer to a question of the server.
-    Answer,
-    /// Anything else.
-    Other,
-}
-
-/// A question to a server that has refused a request.
-#[derive(Clone, Debug)]
-pub(crate) struct Probe {
-    pub(crate) stream: StreamKey,
-    pub(crate) refusal: Refusal,
-}
-
-impl Role {
-    /// Where what is of this kind waits for its turn, unless it is known better.
-    const fn queue(&self) -> Queue {
-        match self {
-            Self::OneWay(one_way) => match one_way.kind {
-                OneWayKind::Cancel(..) => Queue::Cancel,
-                OneWayKind::Initialized => Queue::Free,
-                OneWayKind::Answer | OneWayKind::Other => Queue::Post,
-            },
-            Self::End { .. } => Queue::Free,
-            Self::Post(_) | Self::Get(_) | Self::Probe(_) => Queue::Call,
-        }
-    }
-
-    /// How long the server may take to accept what is of this kind.
-    pub(crate) fn patience(&self, config: &HttpClientConfig) -> Option<Duration> {
-        match self {
-            Self::OneWay(one_way) if one_way.kind == OneWayKind::Initialized => Some(config.greet_within),
-            Self::OneWay(_) | Self::End { .. } => Some(config.accept_within),
-            Self::Probe(_) => Some(config.probe_within),
-            // Whoever waits for it has clocks of his own.
-            Self::Post(_) | Self::Get(_) => None,
-        }
-    }
-}
-
-impl Refusal {
-    /// Whether whoever asks is to say who he is, or that he may.
-    pub(crate) fn wants_authorization(&self) -> bool {
-        match self.status {
-            StatusCode::UNAUTHORIZED => true,
-            // Without a challenge it is for another reason.
-            StatusCode::FORBIDDEN => self.challenge.is_some(),
-            _ => false,
-        }
-    }
-}
-
-impl OneWay {
-    /// Whether it does no harm if the server gets it twice.
-    pub(crate) const fn is_harmless(&self) -> bool {
-        matches!(self.kind, OneWayKind::Cancel(..) | OneWayKind::Initialized)
-    }
-}
-
 impl Fetch {
-    pub(crate) const fn new(role: Role, target: Target, phase: Phase) -> Self {
-        let queue = role.queue();
-        Self { role, target, redirects: 0, phase, reader: Reader::NoHead, session: None, queue, timer: None }
+    pub(crate) const fn new(aim: Aim, target: Target, queue: Queue) -> Self {
+        let (phase, reader) = (Phase::Queued, Reader::NoHead);
+        Self { serial: 0, aim, target, redirects: 0, phase, reader, session: None, queue, timer: TimerKey::NOT }
+    }
+
+    pub(crate) const fn key(&self, errand: ErrandKey) -> FetchKey {
+        FetchKey { serial: self.serial, errand }
     }
 
     /// Whether the driver knows it.
     pub(crate) const fn is_handed(&self) -> bool {
-        matches!(self.phase, Phase::Handed | Phase::SigningIn | Phase::Written(_))
+        !matches!(self.phase, Phase::Queued)
     }
 
-    /// Whether the server may have got it, and has not refused it.
-    pub(crate) const fn may_be_processed(&self) -> bool {
-        matches!(self.phase, Phase::Written(_)) && !matches!(self.reader, Reader::Refusal(_))
+    pub(crate) const fn is_written(&self) -> bool {
+        matches!(self.phase, Phase::Written(_))
+    }
+
+    /// What the head of a response that is not an answer says.
+    pub(crate) fn refusal(&self, head: &Parts) -> Refusal {
+        Refusal::new(head, self.session)
+    }
+
+    /// How the response to requests is read that begins with this head.
+    pub(crate) fn reader_of_answer(&self, head: &Parts, max_message: usize) -> Reader {
+        let content = ContentType::of(&head.headers);
+        let is_encoded = head.headers.get(header::CONTENT_ENCODING).is_some_and(|coding| coding != "identity");
+        let unusable = match content {
+            _ if !head.status.is_success() => None,
+            _ if is_encoded => Some("compressed the answer, which it was not asked to".to_owned()),
+            ContentType::Events => return Reader::Events(Box::new(EventReader::new(max_message))),
+            ContentType::Other(content) => Some(format!("answered with {content}, which is no message")),
+            ContentType::Json | ContentType::Missing if head.status != StatusCode::ACCEPTED => {
+                let unusable = Some("gave no answer to the request".to_owned());
+                return Reader::Whole(Box::new(Refusal { unusable, ..self.refusal(head) }));
+            }
+            ContentType::Json | ContentType::Missing => {
+                Some(format!("answered {}, and gave no answer to the request", words::status(head.status)))
+            }
+        };
+        Reader::Refusal(Box::new(Refusal { unusable, ..self.refusal(head) }))
+    }
+}
+
+/// What a response says it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ContentType {
+    Json,
+    Events,
+    Missing,
+    Other(String),
+}
+
+impl ContentType {
+    pub(crate) fn of(fields: &HeaderMap) -> Self {
+        let Some(value) = fields.get(header::CONTENT_TYPE) else { return Self::Missing };
+        let text = String::from_utf8_lossy(value.as_bytes());
+        let media = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        match &*media {
+            "application/json" => Self::Json,
+            "text/event-stream" => Self::Events,
+            media => Self::Other(words::excerpt(media.as_bytes())),
+        }
     }
 }

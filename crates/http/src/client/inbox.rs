@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use rescind_proto::{id::RequestId, link::Unanswered};
 
-use super::{StreamKey, failure::Failure};
+use super::{ErrandKey, failure::Failure};
 
 /// A queue of messages.
 #[derive(Clone, Debug, Default)]
@@ -14,11 +14,11 @@ pub(crate) struct Inbox {
     /// How many questions of the server wait.
     questions: usize,
     /// How many wait of each stream whose messages may be withdrawn.
-    counts: BTreeMap<StreamKey, usize>,
+    counts: BTreeMap<ErrandKey, usize>,
 }
 
 /// A request in flight that a message answers, and its stream.
-pub(crate) type Answered = (RequestId, StreamKey);
+pub(crate) type Answered = (RequestId, ErrandKey);
 
 /// A message for the local client.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ struct Said {
     message: Vec<u8>,
     unanswered: Option<Unanswered>,
     /// The stream whose end withdraws it.
-    stream: Option<StreamKey>,
+    stream: Option<ErrandKey>,
     answers: Option<Answered>,
     is_question: bool,
 }
@@ -62,7 +62,7 @@ impl Inbox {
     }
 
     /// Adds a message. Line breaks in it, which can only stand between the tokens of JSON, become spaces.
-    pub(crate) fn push(&mut self, message: Vec<u8>, stream: Option<StreamKey>, answers: Option<Answered>) {
+    pub(crate) fn push(&mut self, message: Vec<u8>, stream: Option<ErrandKey>, answers: Option<Answered>) {
         self.push_said(Said { message, unanswered: None, stream, answers, is_question: false });
     }
 
@@ -71,7 +71,7 @@ impl Inbox {
         &mut self,
         failure: &Failure,
         id: &RequestId,
-        stream: Option<StreamKey>,
+        stream: Option<ErrandKey>,
         answers: Option<Answered>,
     ) {
         let (message, unanswered) = (failure.answer(id), Some(failure.unanswered()));
@@ -119,12 +119,12 @@ impl Inbox {
     }
 
     /// Whether messages of this stream wait that its end withdraws.
-    pub(crate) fn withdraws(&self, stream: StreamKey) -> bool {
+    pub(crate) fn withdraws(&self, stream: ErrandKey) -> bool {
         self.counts.contains_key(&stream)
     }
 
     /// Takes back what was not taken of this stream: nothing is delivered for a request after its cancel.
-    pub(crate) fn withdraw(&mut self, stream: StreamKey) {
+    pub(crate) fn withdraw(&mut self, stream: ErrandKey) {
         if self.counts.remove(&stream).is_none() {
             return;
         }

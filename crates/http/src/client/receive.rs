@@ -1,5 +1,7 @@
 //! What the server says: answers, notifications, questions.
 
+use core::mem::replace;
+
 use rescind_proto::{
     error_code,
     frame::{self, Frame, Mend, Named, Notification, Piece, Response, ResponseBody, ResponseId},
@@ -13,13 +15,13 @@ use rescind_proto::{
 };
 
 use super::{
-    HttpClient, HttpClientNotice, StreamKey,
+    ErrandKey, HttpClient, HttpClientNotice,
+    errand::{CallKind, CallState, Errand, Role},
+    errands::Errands,
     failure::Failure,
-    fetch::{OneWayKind, Phase},
+    fetch::Fetch,
     inbox::Answered,
-    message,
-    stream::{CallKind, CallState, Purpose, Stage},
-    words,
+    message, words,
 };
 
 /// The first message of a subscription.
@@ -29,14 +31,14 @@ const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
 struct Delivery {
     /// What is delivered in its place.
     replaced: Option<Vec<u8>>,
-    /// The stream whose end withdraws it.
-    stream: Option<StreamKey>,
+    /// The errand whose end withdraws it.
+    errand: Option<ErrandKey>,
     answers: Option<Answered>,
 }
 
 impl HttpClient {
     /// Takes in a message of a stream, or several in one array, or with noise beside it (D43).
-    pub(crate) fn receive(&mut self, now: Instant, key: StreamKey, message: Vec<u8>) {
+    pub(crate) fn receive(&mut self, now: Instant, key: ErrandKey, message: Vec<u8>) {
         match frame::parse(&message) {
             Ok(Frame::Batch(batch)) => {
                 for member in batch.members() {
@@ -59,58 +61,65 @@ impl HttpClient {
         }
     }
 
-    fn receive_member(&mut self, now: Instant, key: StreamKey, message: Vec<u8>) {
+    fn receive_member(&mut self, now: Instant, key: ErrandKey, message: Vec<u8>) {
         let (delivery, is_question) = match frame::parse_member(&message) {
             Ok(frame) => (self.receive_frame(now, key, &message, &frame), matches!(frame, Frame::Request(_))),
             Err(_) => return self.receive_unreadable(now, key, &message),
         };
         match delivery {
             Some(_) if is_question => self.inbox.push_question(message),
-            Some(Delivery { replaced, stream, answers }) => {
-                self.inbox.push(replaced.unwrap_or(message), stream, answers);
+            Some(Delivery { replaced, errand, answers }) => {
+                self.inbox.push(replaced.unwrap_or(message), errand, answers);
             }
             None => {}
         }
     }
 
-    fn receive_frame(&mut self, now: Instant, key: StreamKey, message: &[u8], frame: &Frame<'_>) -> Option<Delivery> {
-        let stream = self.streams.get(&key)?;
-        let is_stateless = stream.is_stateless();
-        let is_survey = matches!(stream.purpose, Purpose::Survey { .. });
-        let passes = match frame {
-            Frame::Response(response) if !message::is_answer(message, response) => {
+    fn receive_frame(&mut self, now: Instant, key: ErrandKey, message: &[u8], frame: &Frame<'_>) -> Option<Delivery> {
+        let errand = self.errands.get(key)?;
+        let (role, is_stateless) = (errand.role.clone(), errand.is_stateless());
+        let passes = match (frame, role) {
+            (Frame::Response(response), _) if !message::is_answer(message, response) => {
                 self.receive_no_answer(now, key, message, response);
                 false
             }
-            Frame::Request(_) | Frame::Notification(_) if !message::has_version(message) => {
+            (Frame::Request(_) | Frame::Notification(_), _) if !message::has_version(message) => {
                 self.receive_no_message(key, frame);
                 false
             }
-            Frame::Response(response) => return self.receive_answer(now, key, message, response),
+            (Frame::Response(response), Role::Reopen) => {
+                self.reopen_answered(now, key, &response.body);
+                false
+            }
+            (Frame::Response(response), Role::Survey { call, pages }) => {
+                self.survey_answered(now, key, (call, pages), message, &response.body);
+                false
+            }
+            (Frame::Response(response), _) => return self.receive_answer(now, key, message, response),
             // The local client did not ask for this list.
-            Frame::Notification(_) if is_survey => false,
-            Frame::Notification(notification) => self.receive_notification(now, key, notification, message),
-            Frame::Request(request) if is_stateless => {
+            (Frame::Notification(_), Role::Survey { .. }) => false,
+            (Frame::Notification(notification), _) => self.receive_notification(now, key, notification, message),
+            (Frame::Request(request), _) if is_stateless => {
                 self.dropped(&request.method, "this revision has no requests from servers");
                 false
             }
-            Frame::Request(_) => true,
-            Frame::Batch(_) => false,
+            (Frame::Request(_), _) => true,
+            (Frame::Batch(_), _) => false,
         };
-        passes.then_some(Delivery { replaced: None, stream: is_stateless.then_some(key), answers: None })
+        passes.then_some(Delivery { replaced: None, errand: is_stateless.then_some(key), answers: None })
     }
 
     /// A response that is not an answer ends its request (D43): clients would not read it.
-    fn receive_no_answer(&mut self, now: Instant, key: StreamKey, message: &[u8], response: &Response<'_>) {
+    fn receive_no_answer(&mut self, now: Instant, key: ErrandKey, message: &[u8], response: &Response<'_>) {
         self.dropped("", "it is not an answer of JSON-RPC 2.0");
-        let Some((key, at, _)) = self.find_call(key, response) else { return };
-        let id = self.streams.get(&key).map(|stream| stream.waiting[at].id.clone());
+        let Some((key, at, _)) = self.errands.answered_by(key, response) else { return };
+        let id = self.errands.get(key).map(|errand| errand.waiting[at].id.clone());
         let text = format!("the server's answer is not one of JSON-RPC 2.0: {}", words::excerpt(message));
         self.fail_call(now, key, id.as_ref(), &unreadable(text));
     }
 
     /// A question or a notification without the version of JSON-RPC is not passed on: clients would not read it.
-    fn receive_no_message(&mut self, key: StreamKey, frame: &Frame<'_>) {
+    fn receive_no_message(&mut self, key: ErrandKey, frame: &Frame<'_>) {
         const WHY: &str = "it does not name the version of JSON-RPC";
         match frame {
             Frame::Request(request) => {
@@ -123,40 +132,30 @@ impl HttpClient {
     }
 
     /// Answers a question of the server with an error, in place of the local client.
-    fn refuse_question(&mut self, key: StreamKey, id: &RequestId, code: i32, why: &str) {
+    fn refuse_question(&mut self, key: ErrandKey, id: &RequestId, code: i32, why: &str) {
         let mut body = Vec::new();
         wire::error(Some(id), code, why, None, &mut body);
-        if !self.streams.get(&key).is_some_and(super::stream::Stream::is_stateless) {
-            self.start_one_way(self.one_way(OneWayKind::Answer, body.into(), ""));
+        if !self.errands.get(key).is_some_and(Errand::is_stateless) {
+            self.answer(body.into());
         }
     }
 
     /// A message that cannot be read is mended, or ends its request (D43).
-    fn receive_unreadable(&mut self, now: Instant, key: StreamKey, message: &[u8]) {
+    fn receive_unreadable(&mut self, now: Instant, key: ErrandKey, message: &[u8]) {
         if let Mend::Mended(mended) = frame::mend(message, self.config.max_message) {
             return self.receive_member(now, key, mended);
         }
         self.dropped(framing::learn(message).method.as_deref().unwrap_or_default(), "it cannot be read");
         let Named { kind, id, .. } = frame::name(message);
-        let key = self.stream_of(key, id.as_ref());
-        let is_named = id.as_ref().is_some_and(|id| self.streams.get(&key).is_some_and(|it| it.position(id).is_some()));
-        if kind == MessageKind::Response || kind == MessageKind::Unknown && is_named {
+        let named = id.as_ref().and_then(|id| self.errands.find(key, id));
+        if kind == MessageKind::Response || kind == MessageKind::Unknown && named.is_some() {
             let text = format!("the answer of the server cannot be read: {}", words::excerpt(message));
-            self.fail_call(now, key, id.as_ref(), &unreadable(text));
+            self.fail_call(now, named.map_or(key, |(key, _)| key), id.as_ref(), &unreadable(text));
         }
     }
 
-    /// The stream of the request with this id: within a session an answer may come on any.
-    fn stream_of(&self, key: StreamKey, id: Option<&RequestId>) -> StreamKey {
-        let Some(stream) = self.streams.get(&key).filter(|stream| !stream.is_stateless()) else { return key };
-        let other = id.filter(|id| stream.position(id).is_none()).and_then(|id| self.calls.get(id)).copied();
-        other
-            .filter(|other| self.streams.get(other).is_some_and(|found| found.session == stream.session))
-            .unwrap_or(key)
-    }
-
     /// A message of a stream was too long to keep.
-    pub(crate) fn receive_overlong(&mut self, now: Instant, key: StreamKey, overlong: &Overlong) {
+    pub(crate) fn receive_overlong(&mut self, now: Instant, key: ErrandKey, overlong: &Overlong) {
         let failure = self.too_large();
         match (overlong.kind, &overlong.id) {
             (MessageKind::Notification, _) => {
@@ -174,50 +173,33 @@ impl HttpClient {
     }
 
     /// Answers one request of a stream with an error: the one with this id, or the only one.
-    fn fail_call(&mut self, now: Instant, key: StreamKey, id: Option<&RequestId>, failure: &Failure) {
-        let Some(stream) = self.streams.get(&key) else { return };
-        let at = id.and_then(|id| stream.position(id)).or_else(|| stream.only());
-        let Some(at) = at.filter(|at| stream.waiting[*at].state == CallState::InFlight) else { return };
-        if stream.purpose != Purpose::Calls || stream.waiting.len() == 1 && self.is_handshake(key) {
-            return self.fail_stream(now, key, failure);
+    fn fail_call(&mut self, now: Instant, key: ErrandKey, id: Option<&RequestId>, failure: &Failure) {
+        let Some(errand) = self.errands.get(key) else { return };
+        let at = id.and_then(|id| errand.position(id)).or_else(|| errand.only());
+        let Some(at) = at.filter(|at| errand.waiting[*at].state == CallState::InFlight) else { return };
+        if errand.role != Role::Calls || errand.waiting.len() == 1 && errand.is_handshake() {
+            return self.fail(now, key, failure);
         }
-        let id = stream.waiting[at].id.clone();
-        let tag = stream.is_stateless().then_some(key);
-        let answers = self.settle_call(now, key, at);
+        let id = errand.waiting[at].id.clone();
+        let tag = errand.is_stateless().then_some(key);
+        let answers = self.errands.settle_call(key, at, now + self.config.end_within);
         self.inbox.push_failure(failure, &id, tag, answers);
     }
 
     fn receive_answer(
         &mut self,
         now: Instant,
-        key: StreamKey,
+        key: ErrandKey,
         message: &[u8],
         response: &Response<'_>,
     ) -> Option<Delivery> {
-        match self.streams.get(&key)?.purpose {
-            Purpose::Reopen => self.reopen_answered(now, key, &response.body),
-            Purpose::Survey { call, pages } => {
-                self.survey_answered(now, key, call, pages, message, &response.body);
-            }
-            Purpose::Calls | Purpose::Listen => return self.deliver_answer(now, key, message, response),
-        }
-        None
-    }
-
-    fn deliver_answer(
-        &mut self,
-        now: Instant,
-        key: StreamKey,
-        message: &[u8],
-        response: &Response<'_>,
-    ) -> Option<Delivery> {
-        let Some((key, at, is_exact)) = self.find_call(key, response) else {
+        let Some((key, at, is_exact)) = self.errands.answered_by(key, response) else {
             self.dropped("", "it answers no request in flight");
             return None;
         };
-        let stream = self.streams.get(&key)?;
-        let is_stateless = stream.is_stateless();
-        let waiting = &stream.waiting[at];
+        let errand = self.errands.get(key)?;
+        let is_stateless = errand.is_stateless();
+        let waiting = &errand.waiting[at];
         if let CallState::Answered { .. } = waiting.state {
             self.dropped("", "its request was answered before");
             return None;
@@ -234,107 +216,99 @@ impl HttpClient {
             }
             replaced = without.or(replaced);
         }
-        let answers = self.settle_call(now, key, at);
+        let answers = self.errands.settle_call(key, at, now + self.config.end_within);
         if kind == CallKind::Handshake {
-            self.handshake_answered(now, key, &response.body);
+            self.session.note_answer(key, &response.body);
+            self.release_held(now);
         }
-        Some(Delivery { replaced, stream: is_stateless.then_some(key), answers })
-    }
-
-    /// Finds the request that a response answers, and whether it has its id exactly.
-    fn find_call(&self, key: StreamKey, response: &Response<'_>) -> Option<(StreamKey, usize, bool)> {
-        let stream = self.streams.get(&key)?;
-        if let Some(ResponseId::Exact(id)) = &response.id {
-            if let Some(at) = stream.position(id) {
-                return Some((key, at, true));
-            }
-            // Within a session an answer may come on any stream: some servers have one for all.
-            if !stream.is_stateless()
-                && let Some(other) = self.calls.get(id)
-                && let Some(found) = self.streams.get(other).filter(|found| found.session == stream.session)
-            {
-                return Some((*other, found.position(id)?, true));
-            }
-        }
-        // An error that could name no request, or an id that went through careless hands (D10), answers the only one.
-        let at = stream.only()?;
-        let is_meant = match &response.id {
-            None => true,
-            Some(ResponseId::Loose(number)) => stream.waiting[at].id.loose() == Some(*number),
-            Some(ResponseId::Exact(id)) => {
-                let is_alike = id.loose().is_some() && id.loose() == stream.waiting[at].id.loose();
-                // A whole body is about what was POSTed, whatever id an error in it has: some have one that no request could
-                // have.
-                let is_whole = !matches!(stream.stage, Stage::Reading(_));
-                let is_refusal = is_whole && matches!(response.body, ResponseBody::Error(_));
-                id.is_null() || is_alike || is_refusal
-            }
-        };
-        is_meant.then_some((key, at, false))
-    }
-
-    /// A request is answered; the answer is delivered by the caller. Returns what it answers, if anyone waited.
-    fn settle_call(&mut self, now: Instant, key: StreamKey, at: usize) -> Option<Answered> {
-        let until = now + self.config.end_within;
-        let waiting = self.streams.get_mut(&key)?.waiting.get_mut(at)?;
-        let id = waiting.id.clone();
-        let earlier = core::mem::replace(&mut waiting.state, CallState::Answered { until });
-        let had_left = core::mem::replace(&mut waiting.has_left, true);
-        if !had_left {
-            self.events.push_back(Departure::Request(id.clone()).into());
-        }
-        // An answer that comes before its cancel has left disarms it (D15).
-        if let CallState::Cancelled { cancel: Some(cancel), .. } = earlier
-            && !self.fetches.get(&cancel).is_some_and(|fetch| matches!(fetch.phase, Phase::Written(_)))
-        {
-            self.abort(cancel);
-        }
-        self.settle(key);
-        (earlier == CallState::InFlight).then_some((id, key))
-    }
-
-    /// Lets a stream go that nobody waits for any more: after a while if a response is open, so that the server can end it.
-    pub(crate) fn settle(&mut self, key: StreamKey) {
-        let Some(stream) = self.streams.get(&key).filter(|stream| stream.purpose == Purpose::Calls) else { return };
-        let Some(until) = stream.until() else { return };
-        match stream.stage {
-            Stage::Posting(_) | Stage::Reading(_) => self.arm_stream(key, Some(until)),
-            // What was cancelled is not resumed, and of what was answered nothing more comes.
-            Stage::Away | Stage::Held(_) | Stage::Asking(_) | Stage::Probing(_) | Stage::Surveying(..) => {
-                self.forget_stream(key);
-            }
-        }
+        Some(Delivery { replaced, errand: is_stateless.then_some(key), answers })
     }
 
     /// Notes what a notification means for its stream; `false` if it is not for the local client.
     fn receive_notification(
         &mut self,
         now: Instant,
-        key: StreamKey,
+        key: ErrandKey,
         notification: &Notification<'_>,
         message: &[u8],
     ) -> bool {
-        let Some(stream) = self.streams.get_mut(&key) else { return true };
-        if !stream.is_stateless() || !stream.is_subscription() {
+        let Some(errand) = self.errands.get_mut(key) else { return true };
+        if !errand.is_stateless() || !errand.is_subscription() {
             return true;
         }
-        let cancel = stream.dialect.cancel;
+        let cancel = errand.dialect.cancel;
         if notification.method == cancel.method {
             let named = notification.params.raw.and_then(|params| json::member(params, cancel.id));
             if let Some(id) = named.and_then(RequestId::from_json)
-                && let Some(at) = stream.position(&id)
-                && stream.waiting[at].state == CallState::InFlight
+                && let Some(at) = errand.position(&id)
+                && errand.waiting[at].state == CallState::InFlight
             {
                 // One of the ways in which a server ends a subscription (MCP-M02): it is not asked for again.
-                stream.waiting[at].state = CallState::Answered { until: now + self.config.end_within };
-                self.calls.remove(&id);
-                self.settle(key);
+                errand.waiting[at].state = CallState::Answered { until: now + self.config.end_within };
+                self.errands.calls.remove(&id);
+                self.errands.settle(key);
             }
         } else if notification.method == ACKNOWLEDGED {
             // The local client does not know that it was asked for again.
-            return stream.note_acknowledgement(message, self.config.seed);
+            return errand.note_acknowledgement(message, self.config.seed);
         }
         true
+    }
+}
+
+impl Errands {
+    /// The request with this id: on this stream or, within a session, on any, since some servers have one for all.
+    fn find(&self, key: ErrandKey, id: &RequestId) -> Option<(ErrandKey, usize)> {
+        let errand = self.get(key)?;
+        if let Some(at) = errand.position(id) {
+            return Some((key, at));
+        }
+        let other = *self.calls.get(id).filter(|_| !errand.is_stateless())?;
+        let found = self.get(other).filter(|found| found.session == errand.session)?;
+        Some((other, found.position(id)?))
+    }
+
+    /// The request that a response on this stream answers, and whether it has its id exactly.
+    fn answered_by(&self, key: ErrandKey, response: &Response<'_>) -> Option<(ErrandKey, usize, bool)> {
+        if let Some(ResponseId::Exact(id)) = &response.id
+            && let Some((key, at)) = self.find(key, id)
+        {
+            return Some((key, at, true));
+        }
+        // An error that could name no request, or an id that went through careless hands (D10), answers the only one.
+        let errand = self.get(key)?;
+        let at = errand.only()?;
+        let is_meant = match &response.id {
+            None => true,
+            Some(ResponseId::Loose(number)) => errand.waiting[at].id.loose() == Some(*number),
+            Some(ResponseId::Exact(id)) => {
+                let is_alike = id.loose().is_some() && id.loose() == errand.waiting[at].id.loose();
+                // A whole body is about what was POSTed, whatever id an error in it has: some have one that no request could
+                // have.
+                let is_refusal = errand.fetch().is_none() && matches!(response.body, ResponseBody::Error(_));
+                id.is_null() || is_alike || is_refusal
+            }
+        };
+        is_meant.then_some((key, at, false))
+    }
+
+    /// A request is answered, and its errand let go at `until` at the latest; the answer is delivered by the caller. Returns
+    /// what it answers, if anyone waited.
+    fn settle_call(&mut self, key: ErrandKey, at: usize, until: Instant) -> Option<Answered> {
+        let waiting = self.get_mut(key)?.waiting.get_mut(at)?;
+        let id = waiting.id.clone();
+        let earlier = replace(&mut waiting.state, CallState::Answered { until });
+        if !replace(&mut waiting.has_left, true) {
+            self.events.push_back(Departure::Request(id.clone()).into());
+        }
+        // An answer that comes before its cancel has left disarms it (D15).
+        if let CallState::Cancelled { cancel: Some(cancel), .. } = earlier
+            && self.get(cancel).is_some_and(|cancel| !cancel.fetch().is_some_and(Fetch::is_written))
+        {
+            self.forget(cancel);
+        }
+        self.settle(key);
+        (earlier == CallState::InFlight).then_some((id, key))
     }
 }
 

@@ -5,25 +5,21 @@ use rescind_proto::time::Instant;
 
 use super::{
     FetchKey, HttpClient,
-    fetch::{Fetch, Phase, Refusal, Role},
+    fetch::{Aim, Fetch},
     headers::{self, Origin, Target},
-    stream::Stage,
+    refusal::Refusal,
     words,
 };
 
 impl HttpClient {
     /// Follows a redirect; `false` if it is none, and `true` if it is followed, or was refused in words.
     pub(crate) fn handle_redirect(&mut self, now: Instant, key: FetchKey, head: &Parts) -> bool {
-        let Some(fetch) = self.fetches.get(&key) else { return true };
+        let Some((errand, fetch)) = self.errands.fetch(key) else { return true };
         let location = head.headers.get(header::LOCATION).and_then(|location| location.to_str().ok());
         let Some(target) = location.and_then(|location| headers::resolve(&fetch.target.0, location)) else {
             return false;
         };
-        let method = match fetch.role {
-            Role::Post(_) | Role::OneWay(_) => Method::POST,
-            Role::Get(_) | Role::Probe(_) => Method::GET,
-            Role::End { .. } => Method::DELETE,
-        };
+        let method = errand.method(&fetch.aim);
         // Others turn a POST into a GET.
         let keeps_method = matches!(head.status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
         let is_redirect = keeps_method
@@ -44,31 +40,16 @@ impl HttpClient {
             None
         };
         if let Some(text) = refused {
-            let refusal = Refusal { unusable: Some(text), ..self.refusal(key, head) };
-            self.refuse(now, key, refusal);
+            let refusal = Refusal { unusable: Some(text), ..fetch.refusal(head) };
+            self.refuse(now, key.errand, refusal);
             return true;
         }
-        let Some(fetch) = self.abort(key) else { return true };
-        let next = Fetch {
-            redirects: fetch.redirects + 1,
-            queue: fetch.queue,
-            ..Fetch::new(fetch.role, Target(target), Phase::Queued)
-        };
-        let role = next.role.clone();
-        let to = self.start(next);
-        match role {
-            Role::Post(stream) | Role::Get(stream) => {
-                let Some(stream) = self.streams.get_mut(&stream) else { return true };
-                if let Role::Get(_) = role {
-                    stream.stage = Stage::Asking(to);
-                } else {
-                    stream.come_back(&mut self.events);
-                    stream.stage = Stage::Posting(to);
-                }
-            }
-            Role::Probe(probe) => self.set_stage(probe.stream, Stage::Probing(to)),
-            Role::OneWay(one_way) => self.move_one_way(key, to, &one_way.kind),
-            Role::End { .. } => {}
+        let Some(fetch) = self.errands.abort(key.errand) else { return true };
+        let (redirects, is_send) = (fetch.redirects + 1, matches!(fetch.aim, Aim::Send));
+        let next = Fetch { redirects, ..Fetch::new(fetch.aim, Target(target), fetch.queue) };
+        self.errands.carry_with(key.errand, next);
+        if is_send {
+            self.errands.come_back(key.errand);
         }
         true
     }
