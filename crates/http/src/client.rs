@@ -18,8 +18,6 @@
 //! - *A refusal comes back as an answer*, whose `data` says which status it stands for. A gateway in front makes it that
 //!   status again.
 
-mod backlog;
-mod batch;
 mod config;
 mod departures;
 mod errand;

@@ -2,7 +2,10 @@
 //!
 //! Every way into one of these is undone by [`Errands::take_fetch`] or [`Errands::forget`], and by nothing else.
 
-use core::mem::replace;
+use core::{
+    mem::replace,
+    ops::{AddAssign, SubAssign},
+};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
@@ -13,12 +16,11 @@ use rescind_proto::{id::RequestId, link::Departure, time::Instant};
 
 use super::{
     ErrandKey, FetchKey, HttpClientConfig, HttpClientEvent,
-    backlog::Backlog,
-    batch,
-    errand::{CallState, Errand, Role, Stage},
+    errand::{CallState, Errand, OneWayKind, Role, Stage},
     event_reader::Event,
     fetch::{Aim, Fetch, Phase, Reader},
     headers::Target,
+    message,
     queues::{Queue, Queues},
 };
 
@@ -251,7 +253,7 @@ impl Errands {
     /// Takes a request out of a batch that is still to be sent.
     pub(crate) fn leave_out(&mut self, key: ErrandKey, id: &RequestId) {
         let Some(errand) = self.entries.get_mut(&key) else { return };
-        let Some(rest) = batch::without(&errand.body, id) else { return };
+        let Some(rest) = message::without(&errand.body, id) else { return };
         let left_out = errand.position(id).map(|at| errand.waiting.remove(at));
         if left_out.is_some_and(|waiting| !waiting.has_left) {
             self.events.push_back(Departure::Withdrawn(id.clone()).into());
@@ -350,4 +352,50 @@ impl Errands {
 fn rearm(timers: &mut TimerQueue<Timer>, armed: &mut TimerKey, due: Option<Instant>, timer: Timer) {
     timers.stop(armed);
     *armed = due.map_or(TimerKey::NOT, |due| timers.arm(due, timer));
+}
+
+/// Messages for the server that it has not taken: their bytes, and how many there are of those that are bounded by number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Backlog {
+    /// Bytes of messages, answers not counted.
+    pub(crate) bytes: usize,
+    pub(crate) cancels: usize,
+    /// Answers to its questions.
+    pub(crate) answers: usize,
+    pub(crate) answer_bytes: usize,
+}
+
+impl Backlog {
+    /// One errand.
+    pub(crate) fn of(errand: &Errand) -> Self {
+        let bytes = errand.unsent;
+        match errand.one_way().map(|one_way| &one_way.kind) {
+            Some(OneWayKind::Answer) => Self { answers: 1, answer_bytes: bytes, ..Self::default() },
+            Some(OneWayKind::Cancel { .. }) => Self { cancels: 1, bytes, ..Self::default() },
+            Some(OneWayKind::Initialized | OneWayKind::Other) | None => Self { bytes, ..Self::default() },
+        }
+    }
+
+    /// Whether a message is within the bound: one alone always is.
+    pub(crate) const fn takes(self, bytes: usize, most: usize) -> bool {
+        self.bytes == 0 || self.bytes + bytes <= most
+    }
+}
+
+impl AddAssign for Backlog {
+    fn add_assign(&mut self, other: Self) {
+        self.bytes += other.bytes;
+        self.cancels += other.cancels;
+        self.answers += other.answers;
+        self.answer_bytes += other.answer_bytes;
+    }
+}
+
+impl SubAssign for Backlog {
+    fn sub_assign(&mut self, other: Self) {
+        self.bytes -= other.bytes;
+        self.cancels -= other.cancels;
+        self.answers -= other.answers;
+        self.answer_bytes -= other.answer_bytes;
+    }
 }

@@ -54,6 +54,12 @@ impl Failure {
         Self::new(code, Why::Unreadable(why), text)
     }
 
+    /// The server's answer is longer than may be kept.
+    pub(crate) fn too_large(most: usize) -> Self {
+        let text = format!("the answer is longer than the limit of {most} bytes");
+        Self::unreadable(error_code::TOO_LARGE, Rejected::TooLarge, text)
+    }
+
     fn new(code: i32, why: Why, text: impl Into<String>) -> Self {
         Self { code, text: text.into(), status: None, challenge: None, retry_after: None, may_have_run: None, why }
     }

@@ -1,8 +1,11 @@
-//! What a server sends, as far as it is a message at all (D43).
+//! Messages as bytes: what a server sends, as far as it is one at all (D43), and arrays of them (MCP-B01).
 
+use bytes::Bytes;
 use rescind_proto::{
-    frame::{Response, ResponseBody},
-    framing, json,
+    frame::{self, Frame, Response, ResponseBody},
+    framing,
+    id::RequestId,
+    json,
 };
 
 /// How most begin, and so what needs no search.
@@ -34,10 +37,25 @@ pub(crate) fn is_answer(message: &[u8], response: &Response<'_>) -> bool {
     has_outcome && has_version(message)
 }
 
+/// An array of messages.
+pub(crate) fn array(members: &[&[u8]]) -> Bytes {
+    let mut body = vec![b'['];
+    body.extend_from_slice(&members.join(&b','));
+    body.push(b']');
+    body.into()
+}
+
+/// A batch without the request of this id: `Some(None)` if nothing else is in it, and `None` if it is not a batch.
+pub(crate) fn without(body: &[u8], id: &RequestId) -> Option<Option<Bytes>> {
+    let Ok(Frame::Batch(batch)) = frame::parse(body) else { return None };
+    let is_named =
+        |member: &&[u8]| matches!(frame::parse_member(member), Ok(Frame::Request(request)) if request.id == *id);
+    let rest: Vec<&[u8]> = batch.members().filter(|member| !is_named(member)).collect();
+    Some((!rest.is_empty()).then(|| array(&rest)))
+}
+
 #[cfg(test)]
 mod tests {
-    use rescind_proto::frame::{self, Frame};
-
     use super::*;
 
     fn is_one(message: &str) -> bool {

@@ -2,13 +2,14 @@
 
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, response::Parts};
-use rescind_proto::{id::RequestId, time::Instant};
+use rescind_proto::time::Instant;
 
 use super::{
     ErrandKey, FetchKey, HttpClient, HttpClientNotice,
     errand::{Errand, OneWay, OneWayKind, Role},
     fetch::{Aim, Fetch},
     refusal::Interruption,
+    words,
 };
 
 impl HttpClient {
@@ -43,24 +44,6 @@ impl HttpClient {
         self.dropped(&method.unwrap_or_default(), why);
     }
 
-    /// Sends a cancel in the session, not before `due`.
-    pub(crate) fn start_cancel(
-        &mut self,
-        of: ErrandKey,
-        id: &RequestId,
-        message: &[u8],
-        method: &str,
-        due: Option<Instant>,
-    ) -> ErrandKey {
-        let kind = OneWayKind::Cancel { of, id: id.clone(), has_left: false };
-        let key = self.errands.insert(self.one_way(kind, Bytes::copy_from_slice(message), method, None));
-        match due {
-            Some(_) => self.errands.arm(key, due),
-            None => self.start(key),
-        }
-        key
-    }
-
     pub(crate) fn handle_one_way_head(&mut self, now: Instant, key: FetchKey, head: &Parts) {
         let Some((errand, fetch)) = self.errands.fetch(key) else { return };
         let (errand, session) = (errand.clone(), fetch.session);
@@ -73,7 +56,7 @@ impl HttpClient {
         self.errands.ignore(now, key, &self.config);
         if head.status.is_success() {
             self.session.note_work(session);
-            return self.one_way_done(now, key.errand, one_way, true);
+            return self.one_way_done(now, key.errand, true, None);
         }
         if let Some(session) = session.filter(|_| head.status == StatusCode::NOT_FOUND)
             && self.handle_unknown_session(now, session)
@@ -82,21 +65,21 @@ impl HttpClient {
                 let again = Errand::new(errand.role, errand.dialect, errand.session, errand.body);
                 return self.send_one_way(now, Errand { attempts: 1, credentials: errand.credentials, ..again });
             }
-            return self.one_way_done(now, key.errand, one_way, false);
+            return self.one_way_done(now, key.errand, false, None);
         }
-        self.one_way_refused(now, key.errand, &Interruption::Refused(head.status).why());
+        self.one_way_done(now, key.errand, false, Some(words::status(head.status)));
     }
 
-    pub(crate) fn one_way_refused(&mut self, now: Instant, key: ErrandKey, why: &str) {
-        let Some(one_way) = self.errands.get(key).and_then(Errand::one_way).cloned() else { return };
-        self.notice(HttpClientNotice::NotAccepted { method: one_way.method.clone(), why: why.into() });
-        self.one_way_done(now, key, &one_way, false);
-    }
-
-    /// The server has answered what has no answer of its own, or will not.
-    fn one_way_done(&mut self, now: Instant, key: ErrandKey, one_way: &OneWay, is_accepted: bool) {
-        match &one_way.kind {
-            OneWayKind::Cancel { of, id, .. } => self.errands.cancel_settled(*of, id, now + self.config.end_within),
+    /// The server has accepted what has no answer of its own, or it will not; then for this reason, if that is to be reported.
+    pub(crate) fn one_way_done(&mut self, now: Instant, key: ErrandKey, is_accepted: bool, why: Option<String>) {
+        let Some(OneWay { kind, method, .. }) = self.errands.get(key).and_then(Errand::one_way).cloned() else {
+            return;
+        };
+        if let Some(why) = why {
+            self.notice(HttpClientNotice::NotAccepted { method, why: why.into() });
+        }
+        match kind {
+            OneWayKind::Cancel { of, id, .. } => self.errands.cancel_settled(of, &id, now + self.config.end_within),
             OneWayKind::Initialized => self.handle_greeted(now, key, is_accepted),
             OneWayKind::Answer | OneWayKind::Other => {}
         }
@@ -115,22 +98,13 @@ impl HttpClient {
         let may_repeat = errand.one_way().is_none_or(|one_way| one_way.is_harmless() || !fetch.is_written());
         let has_tries = errand.attempts < self.config.cancel_retries;
         let is_of_this_session = fetch.session.is_none_or(|session| session == self.session.generation);
-        let is_too_late = self.is_closing && !is_at_once;
-        if is_end && !is_at_once {
-            self.errands.forget(key);
-        } else if is_end || may_repeat && has_tries && is_of_this_session && !is_too_late {
-            if is_at_once {
-                errand.attempts += 1;
-                self.errands.carry(key, Aim::Send);
-            } else {
-                self.errands.try_later(now, key, &self.config);
-            }
+        if is_at_once && (is_end || has_tries && is_of_this_session) {
+            errand.attempts += 1;
+            self.errands.carry(key, Aim::Send);
+        } else if !is_end && may_repeat && has_tries && is_of_this_session && !self.is_closing {
+            self.errands.try_later(now, key, &self.config);
         } else {
-            if is_of_this_session {
-                self.one_way_refused(now, key, &how.why());
-            } else if let Some(one_way) = errand.one_way().cloned() {
-                self.one_way_done(now, key, &one_way, false);
-            }
+            self.one_way_done(now, key, false, is_of_this_session.then(|| how.why()));
             self.errands.forget(key);
         }
     }

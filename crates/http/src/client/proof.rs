@@ -6,10 +6,9 @@ use rescind_parts::timer_queue::TimerKey;
 
 use super::{
     HttpClient,
-    backlog::Backlog,
     errand::{CallState, Errand, OneWayKind, Role, Stage},
-    errands::{Errands, Timer},
-    fetch::{Phase, Reader},
+    errands::{Backlog, Errands, Timer},
+    fetch::{Aim, Fetch, Phase, Reader},
 };
 
 impl HttpClient {
@@ -89,7 +88,7 @@ impl Errands {
 
     fn check_calls(&self, errand: &Errand) {
         for waiting in &errand.waiting {
-            let is_out = errand.is_out();
+            let is_out = errand.is_out() || matches!(errand.fetch(), Some(Fetch { aim: Aim::Probe(_), .. }));
             assert!(waiting.has_left || !is_out, "{} is out, which was not reported", waiting.id);
             match waiting.state {
                 CallState::InFlight => {

@@ -27,6 +27,9 @@ use super::{
 /// The first message of a subscription.
 const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
 
+/// What is wrong with a question or a notification that clients would not read.
+const NO_VERSION: &str = "it does not name the version of JSON-RPC";
+
 /// How a message is delivered.
 struct Delivery {
     /// What is delivered in its place.
@@ -79,12 +82,23 @@ impl HttpClient {
         let errand = self.errands.get(key)?;
         let (role, is_stateless) = (errand.role.clone(), errand.is_stateless());
         let passes = match (frame, role) {
+            // A response that is not an answer ends its request (D43): clients would not read it.
             (Frame::Response(response), _) if !message::is_answer(message, response) => {
-                self.receive_no_answer(now, key, message, response);
+                self.dropped("", "it is not an answer of JSON-RPC 2.0");
+                let (key, at, _) = self.errands.answered_by(key, response)?;
+                let id = self.errands.get(key).map(|errand| errand.waiting[at].id.clone());
+                let text = format!("the server's answer is not one of JSON-RPC 2.0: {}", words::excerpt(message));
+                self.fail_call(now, key, id.as_ref(), &unreadable(text));
                 false
             }
-            (Frame::Request(_) | Frame::Notification(_), _) if !message::has_version(message) => {
-                self.receive_no_message(key, frame);
+            // Nor would they read these.
+            (Frame::Request(request), _) if !message::has_version(message) => {
+                self.dropped(&request.method, NO_VERSION);
+                self.refuse_question(key, &request.id, error_code::INVALID_REQUEST, NO_VERSION);
+                false
+            }
+            (Frame::Notification(notification), _) if !message::has_version(message) => {
+                self.dropped(&notification.method, NO_VERSION);
                 false
             }
             (Frame::Response(response), Role::Reopen) => {
@@ -107,28 +121,6 @@ impl HttpClient {
             (Frame::Batch(_), _) => false,
         };
         passes.then_some(Delivery { replaced: None, errand: is_stateless.then_some(key), answers: None })
-    }
-
-    /// A response that is not an answer ends its request (D43): clients would not read it.
-    fn receive_no_answer(&mut self, now: Instant, key: ErrandKey, message: &[u8], response: &Response<'_>) {
-        self.dropped("", "it is not an answer of JSON-RPC 2.0");
-        let Some((key, at, _)) = self.errands.answered_by(key, response) else { return };
-        let id = self.errands.get(key).map(|errand| errand.waiting[at].id.clone());
-        let text = format!("the server's answer is not one of JSON-RPC 2.0: {}", words::excerpt(message));
-        self.fail_call(now, key, id.as_ref(), &unreadable(text));
-    }
-
-    /// A question or a notification without the version of JSON-RPC is not passed on: clients would not read it.
-    fn receive_no_message(&mut self, key: ErrandKey, frame: &Frame<'_>) {
-        const WHY: &str = "it does not name the version of JSON-RPC";
-        match frame {
-            Frame::Request(request) => {
-                self.dropped(&request.method, WHY);
-                self.refuse_question(key, &request.id, error_code::INVALID_REQUEST, WHY);
-            }
-            Frame::Notification(notification) => self.dropped(&notification.method, WHY),
-            Frame::Response(_) | Frame::Batch(_) => {}
-        }
     }
 
     /// Answers a question of the server with an error, in place of the local client.
@@ -156,7 +148,7 @@ impl HttpClient {
 
     /// A message of a stream was too long to keep.
     pub(crate) fn receive_overlong(&mut self, now: Instant, key: ErrandKey, overlong: &Overlong) {
-        let failure = self.too_large();
+        let failure = Failure::too_large(self.config.max_message);
         match (overlong.kind, &overlong.id) {
             (MessageKind::Notification, _) => {
                 self.dropped(overlong.method.as_deref().unwrap_or_default(), "it is too long");

@@ -30,12 +30,8 @@ impl HttpClient {
             true => errand.is_subscription() && errand.has_begun,
             false => errand.cursor.last_id.is_some(),
         };
-        let most = match how {
-            Interruption::Unreached(_) => self.config.max_unreached.min(self.config.max_attempts),
-            Interruption::Ended | Interruption::Broken(_) | Interruption::Refused(_) | Interruption::TimedOut => {
-                self.config.max_attempts
-            }
-        };
+        let most = if matches!(how, Interruption::Unreached(_)) { self.config.max_unreached } else { u32::MAX };
+        let most = most.min(self.config.max_attempts);
         if listens || can_go_on && errand.attempts < most {
             return self.errands.try_later(now, key, &self.config);
         }
@@ -117,8 +113,9 @@ impl HttpClient {
         let is_first = is_stateless || errand.is_handshake();
         if answered.is_some() && refusal.unusable.is_none() && !refusal.wants_authorization() {
             let is_tool = matches!(&*errand.waiting, [Waiting { kind: CallKind::CallTool, .. }]);
-            if is_code(error_code::HEADER_MISMATCH) && is_tool && is_stateless && !errand.was_resent {
-                return self.begin_survey(now, key, body.clone());
+            let may_ask = is_tool && is_stateless && !errand.was_resent;
+            if is_code(error_code::HEADER_MISMATCH) && may_ask && self.begin_survey(key, &body) {
+                return;
             }
             let mut noted = body.clone();
             if self.config.notes_status {

@@ -70,6 +70,16 @@ impl Refusal {
         let failure = if may_have_run { Failure::unknown(fault, text) } else { Failure::not_run(fault, text) };
         failure.with_status(self.status).with_challenge(challenge).with_retry_after(self.retry_after.as_deref())
     }
+
+    /// The end of the requests that a server refused so that speaks only the transport of 2024-11-05.
+    pub(crate) fn of_old_transport(&self, origin: &Origin) -> Failure {
+        let text = format!(
+            "{origin} speaks only HTTP+SSE, the transport of MCP 2024-11-05, which is not spoken here; Streamable HTTP, \
+             its successor, was refused with {}",
+            words::status(self.status)
+        );
+        Failure::not_run(Fault::Server, text).with_status(self.status)
+    }
 }
 
 /// How a connection that carried an errand ended.
@@ -83,15 +93,19 @@ pub(crate) enum Interruption {
     Unreached(String),
     /// The server refused to go on for now.
     Refused(StatusCode),
-    /// The server took too long.
+    /// The server took too long, or said more than is of use.
     TimedOut,
+    /// The answer is longer than this.
+    TooLarge(usize),
+    /// It shows that the server speaks the transport of 2024-11-05.
+    OldTransport,
 }
 
 impl Interruption {
     /// In a few words.
     pub(crate) fn why(&self) -> String {
         match self {
-            Self::Ended => "no answer".to_owned(),
+            Self::Ended | Self::TooLarge(_) | Self::OldTransport => "no answer".to_owned(),
             Self::Broken(why) | Self::Unreached(why) => why.clone(),
             Self::Refused(status) => words::status(*status),
             Self::TimedOut => "no answer in time".to_owned(),
@@ -101,7 +115,8 @@ impl Interruption {
     /// The end of requests whose response was lost so; `goes_on` if it could have been asked for again.
     pub(crate) fn failure(self, origin: &Origin, goes_on: bool) -> Failure {
         let (fault, status, what) = match self {
-            Self::Ended | Self::TimedOut => {
+            Self::TooLarge(most) => return Failure::too_large(most),
+            Self::Ended | Self::TimedOut | Self::OldTransport => {
                 (Fault::Server, None, format!("{origin} ended its response without an answer"))
             }
             Self::Broken(why) | Self::Unreached(why) => {

@@ -2,9 +2,8 @@
 
 use http::{StatusCode, header, response::Parts};
 use rescind_proto::{
-    error_code,
     frame::{self, Frame},
-    link::{Fault, Rejected},
+    link::Fault,
     time::Instant,
 };
 
@@ -43,29 +42,22 @@ impl HttpClient {
     pub fn handle_body(&mut self, now: Instant, key: FetchKey, bytes: &[u8]) {
         let most = self.config.max_message;
         let Some(fetch) = self.errands.fetch_mut(key) else { return };
-        let is_over = match &mut fetch.reader {
+        match &mut fetch.reader {
             Reader::Whole(whole) if whole.body.len() + bytes.len() > most => {
-                return self.handle_too_large(now, key);
+                self.end(now, key, Interruption::TooLarge(most));
             }
-            Reader::Whole(whole) => {
-                whole.body.extend_from_slice(bytes);
-                false
-            }
+            Reader::Whole(whole) => whole.body.extend_from_slice(bytes),
             Reader::Refusal(refusal) => {
                 let room = self.config.max_refusal.saturating_sub(refusal.body.len());
                 refusal.body.extend_from_slice(&bytes[..bytes.len().min(room)]);
-                bytes.len() > room
+                if bytes.len() > room {
+                    self.end(now, key, Interruption::TimedOut);
+                }
             }
-            Reader::Ignored { left } => {
-                let is_too_long = *left < bytes.len();
-                *left = left.saturating_sub(bytes.len());
-                is_too_long
-            }
-            Reader::Events(_) => return self.handle_events(now, key, bytes),
-            Reader::NoHead => false,
-        };
-        if is_over {
-            self.end(now, key, Interruption::TimedOut);
+            Reader::Ignored { left } if *left < bytes.len() => self.end(now, key, Interruption::TimedOut),
+            Reader::Ignored { left } => *left -= bytes.len(),
+            Reader::Events(_) => self.handle_events(now, key, bytes),
+            Reader::NoHead => {}
         }
     }
 
@@ -110,6 +102,10 @@ impl HttpClient {
             };
         }
         match (fetch.aim, fetch.reader) {
+            (Aim::Probe(refusal), _) if matches!(how, Interruption::OldTransport) => {
+                let failure = refusal.of_old_transport(&self.origin);
+                self.fail(now, key, &failure);
+            }
             (Aim::Probe(refusal), _) => self.fail_refused(now, key, &refusal),
             (_, Reader::Refusal(refusal)) => self.decide(now, key, *refusal),
             (_, Reader::Events(reader)) => {
@@ -118,6 +114,7 @@ impl HttpClient {
             }
             (Aim::Get, _) => self.interrupt(now, key, how),
             (Aim::Send, Reader::Whole(whole)) if is_ended => self.handle_whole(now, key, *whole),
+            (Aim::Send, _) if let Interruption::TooLarge(most) = how => self.fail(now, key, &Failure::too_large(most)),
             (Aim::Send, _) if errand.is_subscription() && errand.is_stateless() && errand.has_begun => {
                 self.interrupt(now, key, Interruption::Broken(how.why()));
             }
@@ -153,7 +150,7 @@ impl HttpClient {
             Aim::Send if errand.has_stream() => self.fail_refused(now, key, &refusal),
             Aim::Send => {
                 let why = refusal.unusable.unwrap_or_else(|| words::status(refusal.status));
-                self.one_way_refused(now, key, &why);
+                self.one_way_done(now, key, false, Some(why));
                 self.errands.forget(key);
             }
         }
@@ -175,7 +172,7 @@ impl HttpClient {
         self.errands.begin(key.errand);
         let length = head.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
         if is_whole && length.is_some_and(|length: u64| length > most as u64) {
-            self.handle_too_large(now, key);
+            self.end(now, key, Interruption::TooLarge(most));
         }
     }
 
@@ -228,16 +225,6 @@ impl HttpClient {
         self.fail(now, key, &Failure::unknown(Fault::Server, text).with_status(status));
     }
 
-    fn handle_too_large(&mut self, now: Instant, key: FetchKey) {
-        self.errands.abort(key.errand);
-        self.fail(now, key.errand, &self.too_large());
-    }
-
-    pub(crate) fn too_large(&self) -> Failure {
-        let text = format!("the answer is longer than the limit of {} bytes", self.config.max_message);
-        Failure::unreadable(error_code::TOO_LARGE, Rejected::TooLarge, text)
-    }
-
     /// A whole body was read.
     fn handle_whole(&mut self, now: Instant, key: ErrandKey, refusal: Refusal) {
         let message = message::whole(&refusal.body);
@@ -259,24 +246,14 @@ impl HttpClient {
         let mut rest = bytes;
         while let Some((event, is_probe)) = self.errands.next_event(key, &mut rest, self.config.seed) {
             match event.content {
-                Content::Other(kind) if is_probe && kind == b"endpoint" => return self.end_probe(now, key.errand),
+                Content::Other(kind) if is_probe && kind == b"endpoint" => {
+                    return self.end(now, key, Interruption::OldTransport);
+                }
                 _ if is_probe => return self.end(now, key, Interruption::Ended),
                 Content::Message(message) => self.receive(now, key.errand, message),
                 Content::Overlong(overlong) => self.receive_overlong(now, key.errand, &overlong),
                 Content::Empty | Content::Other(_) => {}
             }
         }
-    }
-
-    /// The server speaks only the transport of 2024-11-05.
-    fn end_probe(&mut self, now: Instant, key: ErrandKey) {
-        let Some(Fetch { aim: Aim::Probe(refusal), .. }) = self.errands.abort(key) else { return };
-        let text = format!(
-            "{} speaks only HTTP+SSE, the transport of MCP 2024-11-05, which is not spoken here; Streamable HTTP, its \
-             successor, was refused with {}",
-            self.origin,
-            words::status(refusal.status)
-        );
-        self.fail(now, key, &Failure::not_run(Fault::Server, text).with_status(refusal.status));
     }
 }

@@ -15,13 +15,15 @@ use rescind_proto::{
 
 use super::{
     ErrandKey, HttpClient,
-    batch::{self, Member},
     errand::{CallKind, CallState, Errand, OneWayKind, Role, Waiting},
     failure::Failure,
     fetch::{Aim, Fetch, Phase},
     headers, message,
     session::{INITIALIZED, SessionState},
 };
+
+/// A member of a batch as bytes, and what it is.
+type Member<'a> = (&'a [u8], Result<Frame<'a>, Malformed>);
 
 impl HttpClient {
     /// Takes in a message of the local client, with or without a line break.
@@ -167,16 +169,17 @@ impl HttpClient {
         let Some(&key) = self.errands.calls.get(id) else {
             return self.dropped(method, "it names no request in flight");
         };
-        let errand = self.errands.get(key);
-        let Some((errand, at)) = errand.and_then(|errand| Some((errand, errand.position(id)?))) else {
-            // Its answer waits to be taken, and nothing else is left of it.
-            return self.withdraw_answer(id, key);
+        let found = self.errands.get(key).and_then(|errand| Some((errand, errand.position(id)?)));
+        let is_answered = |errand: &Errand, at: usize| matches!(errand.waiting[at].state, CallState::Answered { .. });
+        let Some((errand, at)) = found.filter(|(errand, at)| !is_answered(errand, *at)) else {
+            // Its answer waits to be taken, and outside a session nothing is delivered after a cancel.
+            if self.inbox.withdraws(key) {
+                self.errands.events.push_back(Departure::Withdrawn(id.clone()).into());
+                self.inbox.withdraw(key);
+                self.errands.calls.remove(id);
+            }
+            return;
         };
-        match errand.waiting[at].state {
-            CallState::InFlight => {}
-            CallState::Answered { .. } => return self.withdraw_answer(id, key),
-            CallState::Cancelled { .. } => return,
-        }
         if let CallKind::Handshake = errand.waiting[at].kind {
             return self.dropped(method, "the handshake is never cancelled");
         }
@@ -196,21 +199,17 @@ impl HttpClient {
             Some(_) | None => None,
         };
         self.errands.calls.remove(id);
-        let cancel = self.start_cancel(key, id, message, method, due.filter(|due| *due > now));
+        let kind = OneWayKind::Cancel { of: key, id: id.clone(), has_left: false };
+        let cancel = self.errands.insert(self.one_way(kind, Bytes::copy_from_slice(message), method, None));
+        match due.filter(|due| *due > now) {
+            Some(due) => self.errands.arm(cancel, Some(due)),
+            None => self.start(cancel),
+        }
         let until = now + self.config.cancel_patience;
         if let Some(errand) = self.errands.get_mut(key) {
             errand.waiting[at].state = CallState::Cancelled { cancel: Some(cancel), until };
         }
         self.errands.settle(key);
-    }
-
-    /// The cancel of a request whose answer was not taken yet: outside a session nothing is delivered after it.
-    fn withdraw_answer(&mut self, id: &RequestId, key: ErrandKey) {
-        if self.inbox.withdraws(key) {
-            self.errands.events.push_back(Departure::Withdrawn(id.clone()).into());
-            self.inbox.withdraw(key);
-            self.errands.calls.remove(id);
-        }
     }
 
     /// Takes back a request that the server has not got: it is as if it had never been made.
@@ -236,7 +235,7 @@ impl HttpClient {
     /// A batch passes as one where the revision has them (MCP-B01). A cancel in it is one like others.
     fn handle_batch(&mut self, now: Instant, message: &[u8], batch: &Batch<'_>) {
         let dialect = self.session.dialect();
-        let members = batch::members(batch);
+        let members = batch.members().map(|member| (member, frame::parse_member(member))).collect::<Vec<Member<'_>>>();
         if !dialect.batches || members.iter().any(names_revision) {
             for (member, frame) in &members {
                 self.handle_single(now, member, frame);
@@ -268,7 +267,7 @@ impl HttpClient {
                 Err(malformed) => self.handle_malformed(malformed),
             }
         }
-        let body = batch::array(&passed);
+        let body = message::array(&passed);
         if !waiting.is_empty() {
             let key = self.errands.insert(Errand { waiting, ..self.errand(Role::Calls, body) });
             self.send(now, key);

@@ -13,46 +13,21 @@ use rescind_proto::{
 use super::{
     ErrandKey, HttpClient,
     errand::{CallKind, Errand, Role, Stage, Waiting},
+    errands::Errands,
     failure::Failure,
     fetch::Aim,
 };
 
 impl HttpClient {
-    /// Asks for the list of tools before a call is sent again that was refused, in `refusal`, for its headers.
-    pub(crate) fn begin_survey(&mut self, now: Instant, call: ErrandKey, refusal: Vec<u8>) {
-        let survey = self.ask_for_tools(call, 1, None);
-        let Some(errand) = self.errands.get_mut(call) else { return };
+    /// Asks for the list of tools before a call is sent again that was refused, in `refusal`, for its headers; `false` if
+    /// that cannot be asked.
+    pub(crate) fn begin_survey(&mut self, call: ErrandKey, refusal: &[u8]) -> bool {
+        let survey = self.errands.ask_for_tools(call, 1, None);
+        let Some((survey, errand)) = survey.zip(self.errands.get_mut(call)) else { return false };
         errand.was_resent = true;
-        match survey {
-            Some(survey) => {
-                errand.stage = Stage::Surveying(survey, refusal);
-                self.errands.come_back(call);
-            }
-            None => self.answer_with(now, call, refusal),
-        }
-    }
-
-    /// Asks for a page of the list, in the name of the call.
-    fn ask_for_tools(&mut self, call: ErrandKey, pages: u32, cursor: Option<&[u8]>) -> Option<ErrandKey> {
-        let id = RequestId::string(&format!("rescind-tools-{}", self.errands.allocate()));
-        let errand = self.errands.get(call)?;
-        let Ok(Frame::Request(request)) = frame::parse(&errand.body) else { return None };
-        let meta = request.params.meta?;
-        let mut body = Vec::new();
-        message::request(&id, "tools/list", &mut body, |out| {
-            out.extend_from_slice(b"\"_meta\":");
-            out.extend_from_slice(meta);
-            if let Some(cursor) = cursor {
-                out.extend_from_slice(b",\"cursor\":");
-                out.extend_from_slice(cursor);
-            }
-        });
-        let mut survey = Errand::new(Role::Survey { call, pages }, errand.dialect, None, Bytes::from(body));
-        survey.credentials = errand.credentials.clone();
-        survey.waiting.push(Waiting::new(id, CallKind::ListTools));
-        let key = self.errands.insert(survey);
-        self.errands.carry(key, Aim::Send);
-        Some(key)
+        errand.stage = Stage::Surveying(survey, refusal.to_vec());
+        self.errands.come_back(call);
+        true
     }
 
     /// A page of the list came.
@@ -68,7 +43,7 @@ impl HttpClient {
         let _ = self.tools.learn(answer, result);
         let cursor = json::member(result, "nextCursor").filter(|cursor| json::is_string(cursor));
         if let Some(cursor) = cursor.filter(|_| pages < self.config.max_pages)
-            && let Some(next) = self.ask_for_tools(call, pages + 1, Some(cursor))
+            && let Some(next) = self.errands.ask_for_tools(call, pages + 1, Some(cursor))
         {
             self.errands.forget(key);
             if let Some(Errand { stage: Stage::Surveying(survey, _), .. }) = self.errands.get_mut(call) {
@@ -84,15 +59,35 @@ impl HttpClient {
         self.errands.forget(key);
         let Some(errand) = self.errands.get_mut(call) else { return };
         let Stage::Surveying(_, refusal) = core::mem::replace(&mut errand.stage, Stage::Away) else { return };
-        match is_read {
-            true => self.errands.carry(call, Aim::Send),
-            false => self.answer_with(now, call, refusal),
+        if is_read {
+            return self.errands.carry(call, Aim::Send);
         }
-    }
-
-    /// Makes the refusal of a call its answer.
-    fn answer_with(&mut self, now: Instant, call: ErrandKey, refusal: Vec<u8>) {
         self.receive(now, call, refusal);
         self.fail(now, call, &Failure::not_run(Fault::Server, "the server refused the headers of the request"));
+    }
+}
+
+impl Errands {
+    /// Asks for a page of the list, in the name of the call.
+    fn ask_for_tools(&mut self, call: ErrandKey, pages: u32, cursor: Option<&[u8]>) -> Option<ErrandKey> {
+        let id = RequestId::string(&format!("rescind-tools-{}", self.allocate()));
+        let errand = self.get(call)?;
+        let Ok(Frame::Request(request)) = frame::parse(&errand.body) else { return None };
+        let meta = request.params.meta?;
+        let mut body = Vec::new();
+        message::request(&id, "tools/list", &mut body, |out| {
+            out.extend_from_slice(b"\"_meta\":");
+            out.extend_from_slice(meta);
+            if let Some(cursor) = cursor {
+                out.extend_from_slice(b",\"cursor\":");
+                out.extend_from_slice(cursor);
+            }
+        });
+        let mut survey = Errand::new(Role::Survey { call, pages }, errand.dialect, None, Bytes::from(body));
+        survey.credentials = errand.credentials.clone();
+        survey.waiting.push(Waiting::new(id, CallKind::ListTools));
+        let key = self.insert(survey);
+        self.carry(key, Aim::Send);
+        Some(key)
     }
 }
