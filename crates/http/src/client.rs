@@ -327,9 +327,8 @@ impl HttpClient {
     pub fn lane(&self, key: FetchKey) -> Lane {
         match self.errands.fetch(key).map(|(errand, fetch)| (&errand.role, &fetch.aim)) {
             Some((_, Aim::Probe(_))) | None => Lane::Passing,
-            Some((Role::End { .. }, _)) => Lane::Reserved,
             Some((Role::OneWay(one_way), _)) => match one_way.kind {
-                OneWayKind::Cancel { .. } => Lane::Reserved,
+                OneWayKind::Cancel { .. } | OneWayKind::End { .. } => Lane::Reserved,
                 OneWayKind::Initialized | OneWayKind::Answer | OneWayKind::Other => Lane::Passing,
             },
             Some((Role::Calls | Role::Listen | Role::Reopen | Role::Survey { .. }, _)) => Lane::Lasting,

@@ -6,6 +6,7 @@ use std::{fmt, time::Duration};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use foldhash::fast::FixedState;
 use http::{HeaderMap, HeaderName, HeaderValue, Uri, header, uri::Authority};
+use percent_encoding::percent_decode_str;
 
 use super::headers;
 
@@ -204,7 +205,7 @@ fn without_user(url: Uri) -> Result<(Uri, Option<HeaderValue>), HttpConfigError>
     let Some((user, host)) = url.authority().and_then(|authority| authority.as_str().rsplit_once('@')) else {
         return Ok((url, None));
     };
-    let user: Vec<u8> = percent_decoded(user);
+    let user: Vec<u8> = percent_decode_str(user).collect();
     let mut value = HeaderValue::from_str(&format!("Basic {}", BASE64_STANDARD.encode(user)))
         .map_err(|_| HttpConfigError::NotUrl)?;
     value.set_sensitive(true);
@@ -212,25 +213,6 @@ fn without_user(url: Uri) -> Result<(Uri, Option<HeaderValue>), HttpConfigError>
     let mut parts = url.into_parts();
     parts.authority = Some(authority);
     Ok((Uri::from_parts(parts).map_err(|_| HttpConfigError::NotUrl)?, Some(value)))
-}
-
-fn percent_decoded(text: &str) -> Vec<u8> {
-    let mut decoded = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&byte, after)) = rest.split_first() {
-        let hex = |at: usize| after.get(at).and_then(|digit| char::from(*digit).to_digit(16));
-        match (byte, hex(0), hex(1)) {
-            (b'%', Some(high), Some(low)) => {
-                decoded.push((high << 4 | low) as u8);
-                rest = &after[2..];
-            }
-            _ => {
-                decoded.push(byte);
-                rest = after;
-            }
-        }
-    }
-    decoded
 }
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ impl Errand {
                     events.push_back(Departure::Cancel(id.clone()).into());
                 }
             }
-            Role::Listen | Role::Reopen | Role::Survey { .. } | Role::End { .. } => {}
+            Role::Listen | Role::Reopen | Role::Survey { .. } => {}
         }
     }
 

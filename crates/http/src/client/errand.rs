@@ -51,17 +51,12 @@ pub(crate) struct Errand {
     pub(crate) unsent: usize,
     pub(crate) waiting: Vec<Waiting>,
     pub(crate) stage: Stage,
-    pub(crate) cursor: Cursor,
+    /// What has come of it.
+    pub(crate) stream: Stream,
     /// How often in a row it was tried in vain.
     pub(crate) attempts: u32,
-    /// The server has taken the requests, or let us listen.
-    pub(crate) has_begun: bool,
-    /// The server has let us listen, and then not again.
-    pub(crate) is_refused: bool,
     /// It was refused once, and sent again.
     pub(crate) was_resent: bool,
-    /// The first message of a subscription, as a hash.
-    pub(crate) acknowledged: Option<u64>,
     pub(crate) timer: TimerKey,
 }
 
@@ -80,19 +75,11 @@ pub(crate) enum Role {
         /// Pages that were asked for.
         pages: u32,
     },
-    /// A message that has no answer.
+    /// What has no answer.
     OneWay(Box<OneWay>),
-    /// The end of a session.
-    End {
-        session: HeaderValue,
-        /// Which server opened it.
-        origin: Origin,
-        /// Its revision.
-        version: Option<HeaderValue>,
-    },
 }
 
-/// A message that is POSTed and has no answer.
+/// A message that has no answer, or what stands for one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OneWay {
     pub(crate) kind: OneWayKind,
@@ -116,8 +103,16 @@ pub(crate) enum OneWayKind {
     Initialized,
     /// The answer to a question of the server.
     Answer,
-    /// Anything else.
+    /// Any other message.
     Other,
+    /// The end of a session.
+    End {
+        session: HeaderValue,
+        /// Which server opened it.
+        origin: Origin,
+        /// Its revision.
+        version: Option<HeaderValue>,
+    },
 }
 
 /// Where an errand is.
@@ -186,6 +181,11 @@ impl OneWay {
     pub(crate) const fn is_harmless(&self) -> bool {
         matches!(self.kind, OneWayKind::Cancel { .. } | OneWayKind::Initialized)
     }
+
+    /// Whether it is the end of a session.
+    pub(crate) const fn is_end(&self) -> bool {
+        matches!(self.kind, OneWayKind::End { .. })
+    }
 }
 
 impl Errand {
@@ -199,12 +199,9 @@ impl Errand {
             body,
             waiting: Vec::new(),
             stage: Stage::Away,
-            cursor: Cursor::default(),
+            stream: Stream::default(),
             attempts: 0,
-            has_begun: false,
-            is_refused: false,
             was_resent: false,
-            acknowledged: None,
             timer: TimerKey::NOT,
         }
     }
@@ -215,7 +212,7 @@ impl Errand {
 
     /// Whether the server answers it with messages.
     pub(crate) const fn has_stream(&self) -> bool {
-        matches!(self.role, Role::Calls | Role::Listen | Role::Reopen | Role::Survey { .. })
+        !matches!(self.role, Role::OneWay(_))
     }
 
     /// Whether it opens a session.
@@ -225,10 +222,8 @@ impl Errand {
 
     /// The HTTP request that carries it.
     pub(crate) const fn fetch(&self) -> Option<&Fetch> {
-        match &self.stage {
-            Stage::Carried(fetch) => Some(fetch),
-            Stage::Held | Stage::Away | Stage::Surveying(..) => None,
-        }
+        let Stage::Carried(fetch) = &self.stage else { return None };
+        Some(fetch)
     }
 
     /// Whether a response of it is, or may be, open.
@@ -259,10 +254,8 @@ impl Errand {
     }
 
     pub(crate) const fn one_way(&self) -> Option<&OneWay> {
-        match &self.role {
-            Role::OneWay(one_way) => Some(one_way),
-            Role::Calls | Role::Listen | Role::Reopen | Role::Survey { .. } | Role::End { .. } => None,
-        }
+        let Role::OneWay(one_way) = &self.role else { return None };
+        Some(one_way)
     }
 
     /// Where an HTTP request that does this for it waits for its turn.
@@ -270,34 +263,32 @@ impl Errand {
         match (&self.role, aim) {
             (Role::OneWay(one_way), _) => match one_way.kind {
                 OneWayKind::Cancel { .. } => Queue::Cancel,
-                OneWayKind::Initialized => Queue::Free,
+                OneWayKind::Initialized | OneWayKind::End { .. } => Queue::Free,
                 OneWayKind::Answer | OneWayKind::Other => Queue::Post,
             },
-            (Role::Listen | Role::End { .. }, _) => Queue::Free,
+            (Role::Listen, _) => Queue::Free,
             (Role::Calls | Role::Reopen | Role::Survey { .. }, Aim::Send) if self.is_handshake() => Queue::Free,
             (Role::Calls | Role::Reopen | Role::Survey { .. }, _) => Queue::Call,
         }
     }
 
     /// The method of such an HTTP request.
-    pub(crate) const fn method(&self, aim: &Aim) -> Method {
-        match (&self.role, aim) {
-            (_, Aim::Get | Aim::Probe(_)) => Method::GET,
-            (Role::End { .. }, Aim::Send) => Method::DELETE,
-            (Role::Calls | Role::Listen | Role::Reopen | Role::Survey { .. } | Role::OneWay(_), Aim::Send) => {
-                Method::POST
-            }
+    pub(crate) fn method(&self, aim: &Aim) -> Method {
+        match aim {
+            Aim::Get | Aim::Probe(_) => Method::GET,
+            Aim::Send if self.one_way().is_some_and(OneWay::is_end) => Method::DELETE,
+            Aim::Send => Method::POST,
         }
     }
 
     /// How long the server may take to accept such an HTTP request.
     pub(crate) fn patience(&self, aim: &Aim, config: &HttpClientConfig) -> Option<Duration> {
-        match (&self.role, aim) {
-            (_, Aim::Probe(_)) => Some(config.probe_within),
-            (Role::OneWay(one_way), _) if one_way.kind == OneWayKind::Initialized => Some(config.greet_within),
-            (Role::OneWay(_) | Role::End { .. }, _) => Some(config.accept_within),
+        match (aim, self.one_way().map(|one_way| &one_way.kind)) {
+            (Aim::Probe(_), _) => Some(config.probe_within),
+            (_, Some(OneWayKind::Initialized)) => Some(config.greet_within),
+            (_, Some(_)) => Some(config.accept_within),
             // Its caller has clocks of its own.
-            (Role::Calls | Role::Listen | Role::Reopen | Role::Survey { .. }, _) => None,
+            (Aim::Send | Aim::Get, None) => None,
         }
     }
 
@@ -311,12 +302,12 @@ impl Errand {
         let Stage::Carried(Fetch { reader: Reader::Events(reader), .. }) = &mut self.stage else { return None };
         while let Some(event) = reader.read(rest) {
             // Outside a session nothing is resumed, and so nothing repeated (MCP-H06).
-            if !event.has_own_id || self.session.is_none() || self.cursor.note_event(reader, seed) {
+            if !event.has_own_id || self.session.is_none() || self.stream.note_event(reader, seed) {
                 return Some(event);
             }
         }
         self.attempts = 0;
-        self.cursor.retry = reader.retry().or(self.cursor.retry);
+        self.stream.retry = reader.retry().or(self.stream.retry);
         None
     }
 
@@ -326,12 +317,6 @@ impl Errand {
             CallState::Cancelled { cancel, .. } => cancel,
             CallState::InFlight | CallState::Answered { .. } => None,
         })
-    }
-
-    /// Notes the first message of a subscription; `false` if the local client has had the same before.
-    pub(crate) fn note_acknowledgement(&mut self, message: &[u8], seed: u64) -> bool {
-        let hash = FixedState::with_seed(seed).hash_one(message);
-        self.acknowledged.replace(hash) != Some(hash)
     }
 
     /// The place of the request with this id.
@@ -361,9 +346,15 @@ impl Errand {
     }
 }
 
-/// How far a stream was read.
+/// The messages that come for an errand, and how far they were read.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Cursor {
+pub(crate) struct Stream {
+    /// The server has taken the requests, or let us listen.
+    pub(crate) has_begun: bool,
+    /// The server has let us listen, and then not again.
+    pub(crate) is_refused: bool,
+    /// The first message of a subscription, as a hash.
+    acknowledged: Option<u64>,
     /// The last event that ended.
     pub(crate) last_id: Option<HeaderValue>,
     /// How long the server wants us to wait.
@@ -374,7 +365,13 @@ pub(crate) struct Cursor {
     current: VecDeque<u64>,
 }
 
-impl Cursor {
+impl Stream {
+    /// Notes the first message of a subscription; `false` if the local client has had the same before.
+    pub(crate) fn note_acknowledgement(&mut self, message: &[u8], seed: u64) -> bool {
+        let hash = FixedState::with_seed(seed).hash_one(message);
+        self.acknowledged.replace(hash) != Some(hash)
+    }
+
     /// Notes the event that `reader` has just read, which brought an id; `false` if it was read before.
     pub(crate) fn note_event(&mut self, reader: &EventReader, seed: u64) -> bool {
         let Some(id) = reader.last_id() else {

@@ -78,10 +78,8 @@ impl Errands {
     }
 
     pub(crate) fn fetch_mut(&mut self, key: FetchKey) -> Option<&mut Fetch> {
-        match &mut self.entries.get_mut(&key.errand)?.stage {
-            Stage::Carried(fetch) => Some(fetch).filter(|fetch| fetch.serial == key.serial),
-            Stage::Held | Stage::Away | Stage::Surveying(..) => None,
-        }
+        let Stage::Carried(fetch) = &mut self.entries.get_mut(&key.errand)?.stage else { return None };
+        Some(fetch).filter(|fetch| fetch.serial == key.serial)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (ErrandKey, &Errand)> {
@@ -231,7 +229,7 @@ impl Errands {
     /// The server has taken the requests of an errand.
     pub(crate) fn begin(&mut self, key: ErrandKey) {
         let Some(errand) = self.entries.get_mut(&key) else { return };
-        errand.has_begun = true;
+        errand.stream.has_begun = true;
         self.backlog -= Backlog::of(errand);
         errand.unsent = 0;
         if !errand.is_subscription() {
@@ -308,7 +306,7 @@ impl Errands {
     /// Has an errand wait, and try again: as long as the server says, and longer the more attempts were in vain.
     pub(crate) fn try_later(&mut self, now: Instant, key: ErrandKey, config: &HttpClientConfig) {
         let Some(errand) = self.entries.get_mut(&key) else { return };
-        let delay = config.delay(errand.attempts, errand.cursor.retry, key.0);
+        let delay = config.delay(errand.attempts, errand.stream.retry, key.0);
         errand.attempts += 1;
         self.arm(key, Some(now + delay));
     }
@@ -372,7 +370,9 @@ impl Backlog {
         match errand.one_way().map(|one_way| &one_way.kind) {
             Some(OneWayKind::Answer) => Self { answers: 1, answer_bytes: bytes, ..Self::default() },
             Some(OneWayKind::Cancel { .. }) => Self { cancels: 1, bytes, ..Self::default() },
-            Some(OneWayKind::Initialized | OneWayKind::Other) | None => Self { bytes, ..Self::default() },
+            Some(OneWayKind::Initialized | OneWayKind::Other | OneWayKind::End { .. }) | None => {
+                Self { bytes, ..Self::default() }
+            }
         }
     }
 

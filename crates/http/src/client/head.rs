@@ -6,7 +6,7 @@ use rescind_proto::frame::{self, Frame};
 
 use super::{
     FetchKey, HttpClient,
-    errand::{Errand, OneWayKind, Role},
+    errand::{Errand, OneWay, OneWayKind, Role},
     fetch::Aim,
     headers::{self, Origin},
 };
@@ -22,7 +22,7 @@ impl HttpClient {
         // What the user has set may be a secret that is shared with this origin alone.
         if origin == self.origin {
             if !self.config.headers.contains_key(header::AUTHORIZATION) {
-                let is_of_now = matches!(fetch.aim, Aim::Get) || matches!(errand.role, Role::End { .. });
+                let is_of_now = matches!(fetch.aim, Aim::Get) || errand.one_way().is_some_and(OneWay::is_end);
                 let credentials = if is_of_now { &self.credentials } else { &errand.credentials };
                 fields.extend(credentials.clone().map(|value| (header::AUTHORIZATION, value)));
             }
@@ -38,7 +38,7 @@ impl HttpClient {
                 (errand.body.clone(), !errand.is_stateless() && !errand.is_handshake())
             }
             Aim::Get => {
-                let cursor = errand.cursor.last_id.clone().filter(|_| is_of_session);
+                let cursor = errand.stream.last_id.clone().filter(|_| is_of_session);
                 fields.extend(cursor.map(|id| (headers::LAST_EVENT, id)));
                 (Bytes::new(), true)
             }
@@ -72,15 +72,15 @@ impl Errand {
     fn fill(&self, origin: &Origin, tools: &Tools, fields: &mut HeaderMap) {
         match &self.role {
             Role::OneWay(one_way) => {
+                if let OneWayKind::End { session, origin: own, version } = &one_way.kind {
+                    fields.extend((own == origin).then(|| (headers::SESSION, session.clone())));
+                    fields.extend(version.clone().map(|version| (headers::VERSION, version)));
+                }
                 let Some(version) = &one_way.stateless else { return };
                 fields.insert(headers::VERSION, version.clone());
                 let method = HeaderValue::from_str(&one_way.method).ok();
                 let method = method.filter(|_| one_way.kind == OneWayKind::Other);
                 fields.extend(method.map(|method| (headers::METHOD, method)));
-            }
-            Role::End { session, origin: own, version } => {
-                fields.extend((own == origin).then(|| (headers::SESSION, session.clone())));
-                fields.extend(version.clone().map(|version| (headers::VERSION, version)));
             }
             Role::Calls | Role::Listen | Role::Reopen | Role::Survey { .. } => {
                 if self.is_stateless()

@@ -47,7 +47,7 @@ impl HttpClient {
     pub(crate) fn handle_one_way_head(&mut self, now: Instant, key: FetchKey, head: &Parts) {
         let Some((errand, fetch)) = self.errands.fetch(key) else { return };
         let (errand, session) = (errand.clone(), fetch.session);
-        let Some(one_way) = errand.one_way() else { return self.errands.ignore(now, key, &self.config) };
+        let Some(one_way) = errand.one_way() else { return };
         let may_pass = head.status.is_server_error() || head.status == StatusCode::TOO_MANY_REQUESTS;
         if may_pass && one_way.is_harmless() {
             let Some(fetch) = self.errands.abort(key.errand) else { return };
@@ -75,13 +75,13 @@ impl HttpClient {
         let Some(OneWay { kind, method, .. }) = self.errands.get(key).and_then(Errand::one_way).cloned() else {
             return;
         };
-        if let Some(why) = why {
+        if let Some(why) = why.filter(|_| !matches!(kind, OneWayKind::End { .. })) {
             self.notice(HttpClientNotice::NotAccepted { method, why: why.into() });
         }
         match kind {
             OneWayKind::Cancel { of, id, .. } => self.errands.cancel_settled(of, &id, now + self.config.end_within),
             OneWayKind::Initialized => self.handle_greeted(now, key, is_accepted),
-            OneWayKind::Answer | OneWayKind::Other => {}
+            OneWayKind::Answer | OneWayKind::Other | OneWayKind::End { .. } => {}
         }
     }
 
@@ -91,17 +91,17 @@ impl HttpClient {
     /// one that had been kept, and that the server closed just then. A new one will do, also when the client is leaving.
     pub(crate) fn retry_one_way(&mut self, now: Instant, key: ErrandKey, fetch: &Fetch, how: &Interruption) {
         let Some(errand) = self.errands.get_mut(key) else { return };
+        let Some(one_way) = errand.one_way() else { return };
+        let (is_end, may_repeat) = (one_way.is_end(), !fetch.is_written() || one_way.is_harmless());
+        let may_hurry = is_end || matches!(one_way.kind, OneWayKind::Cancel { .. });
         let is_broken = matches!(how, Interruption::Broken(_) | Interruption::Unreached(_));
-        let is_cancel = errand.one_way().is_some_and(|one_way| matches!(one_way.kind, OneWayKind::Cancel { .. }));
-        let is_end = errand.one_way().is_none();
-        let is_at_once = is_broken && errand.attempts == 0 && (is_cancel || is_end);
-        let may_repeat = errand.one_way().is_none_or(|one_way| one_way.is_harmless() || !fetch.is_written());
         let has_tries = errand.attempts < self.config.cancel_retries;
         let is_of_this_session = fetch.session.is_none_or(|session| session == self.session.generation);
-        if is_at_once && (is_end || has_tries && is_of_this_session) {
+        let may_go_on = may_repeat && has_tries && is_of_this_session;
+        if may_hurry && is_broken && errand.attempts == 0 && (is_end || may_go_on) {
             errand.attempts += 1;
             self.errands.carry(key, Aim::Send);
-        } else if !is_end && may_repeat && has_tries && is_of_this_session && !self.is_closing {
+        } else if may_go_on && !is_end && !self.is_closing {
             self.errands.try_later(now, key, &self.config);
         } else {
             self.one_way_done(now, key, false, is_of_this_session.then(|| how.why()));

@@ -242,7 +242,7 @@ impl HttpClient {
             }
         } else if notification.method == ACKNOWLEDGED {
             // The local client does not know that it was asked for again.
-            return errand.note_acknowledgement(message, self.config.seed);
+            return errand.stream.note_acknowledgement(message, self.config.seed);
         }
         true
     }

@@ -27,8 +27,8 @@ impl HttpClient {
             return self.errands.forget(key);
         }
         let can_go_on = match errand.is_stateless() {
-            true => errand.is_subscription() && errand.has_begun,
-            false => errand.cursor.last_id.is_some(),
+            true => errand.is_subscription() && errand.stream.has_begun,
+            false => errand.stream.last_id.is_some(),
         };
         let most = if matches!(how, Interruption::Unreached(_)) { self.config.max_unreached } else { u32::MAX };
         let most = most.min(self.config.max_attempts);
@@ -59,7 +59,7 @@ impl HttpClient {
             Role::Calls => {}
             Role::Reopen => return self.reopen_failed(now, key, failure.text(), Some(failure)),
             Role::Survey { call, .. } => return self.end_survey(now, key, call, false),
-            Role::Listen | Role::OneWay(_) | Role::End { .. } => return self.errands.forget(key),
+            Role::Listen | Role::OneWay(_) => return self.errands.forget(key),
         }
         let tag = errand.is_stateless().then_some(key);
         for waiting in errand.waiting.iter_mut().filter(|waiting| waiting.state == CallState::InFlight) {

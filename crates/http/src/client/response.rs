@@ -109,13 +109,13 @@ impl HttpClient {
             (Aim::Probe(refusal), _) => self.fail_refused(now, key, &refusal),
             (_, Reader::Refusal(refusal)) => self.decide(now, key, *refusal),
             (_, Reader::Events(reader)) => {
-                errand.cursor.end_connection(&reader);
+                errand.stream.end_connection(&reader);
                 self.interrupt(now, key, how);
             }
             (Aim::Get, _) => self.interrupt(now, key, how),
             (Aim::Send, Reader::Whole(whole)) if is_ended => self.handle_whole(now, key, *whole),
             (Aim::Send, _) if let Interruption::TooLarge(most) = how => self.fail(now, key, &Failure::too_large(most)),
-            (Aim::Send, _) if errand.is_subscription() && errand.is_stateless() && errand.has_begun => {
+            (Aim::Send, _) if errand.is_subscription() && errand.is_stateless() && errand.stream.has_begun => {
                 self.interrupt(now, key, Interruption::Broken(how.why()));
             }
             (Aim::Send, _) => {
@@ -187,8 +187,8 @@ impl HttpClient {
         }
         fetch.reader = Reader::Events(Box::new(EventReader::new(most)));
         let Some(errand) = self.errands.get_mut(key.errand).filter(|_| !is_probe) else { return };
-        errand.has_begun = true;
-        if core::mem::take(&mut errand.is_refused) {
+        errand.stream.has_begun = true;
+        if core::mem::take(&mut errand.stream.is_refused) {
             self.notice(HttpClientNotice::HeardAgain);
         }
     }
@@ -203,15 +203,15 @@ impl HttpClient {
             return self.interrupt(now, key, Interruption::Refused(status));
         }
         if let Some(errand) = self.errands.get_mut(key).filter(|errand| errand.role == Role::Listen) {
-            if !errand.has_begun {
+            if !errand.stream.has_begun {
                 // It has none, and that is all right.
                 return self.errands.forget(key);
             }
             if matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::GONE) {
                 // Perhaps it knows the event no more, and gives a new stream.
-                errand.cursor.last_id = None;
+                errand.stream.last_id = None;
             }
-            if !core::mem::replace(&mut errand.is_refused, true) {
+            if !core::mem::replace(&mut errand.stream.is_refused, true) {
                 self.notice(HttpClientNotice::NotHeard { why: words::status(status).into() });
             }
             return self.interrupt(now, key, Interruption::Refused(status));

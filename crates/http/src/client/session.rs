@@ -229,7 +229,7 @@ impl HttpClient {
                 self.errands.arm(key, None);
             }
             match kind {
-                None | Some(OneWayKind::Other) => self.errands.hold(key),
+                None | Some(OneWayKind::Other | OneWayKind::End { .. }) => self.errands.hold(key),
                 // The end of a handshake is sent again with it.
                 Some(OneWayKind::Initialized) => self.errands.forget(key),
                 Some(OneWayKind::Cancel { of, id, .. }) => {
@@ -305,8 +305,8 @@ impl HttpClient {
     pub(crate) fn end_session(&mut self) {
         let Some(session) = self.session.id.take() else { return };
         let origin = self.session.origin.clone().unwrap_or_else(|| self.origin.clone());
-        let role = Role::End { session, origin, version: self.session.version.clone() };
-        let end = self.errands.insert(Errand { session: None, ..self.errand(role, Bytes::new()) });
+        let kind = OneWayKind::End { session, origin, version: self.session.version.clone() };
+        let end = self.errands.insert(Errand { session: None, ..self.one_way(kind, Bytes::new(), "", None) });
         self.errands.carry(end, Aim::Send);
     }
 }
