@@ -23,8 +23,8 @@
 //! Few, here and in the two crates below, and each for a reason: `memchr` finds the ends of lines and strings with the
 //! widest vectors of the machine; `hashbrown`'s `HashTable` is an index over slots that stores no key twice; `foldhash` is
 //! seeded by the driver, so that a peer cannot choose ids that collide; `itoa` writes ids; `simdutf8` checks text that is
-//! not ASCII several times faster than the standard library, and needs `unsafe`; `wide` classifies 64-byte blocks of JSON in
-//! safe code.
+//! not ASCII several times faster than the standard library, and needs `unsafe`; `fearless_simd`
+//! classifies 64-byte blocks of JSON with the widest vectors of the machine, in safe code.
 
 #![warn(missing_docs)]
 

@@ -48,7 +48,7 @@ const FOR_TESTS: &str = "rescind-testkit";
 const ENGINE_DEPENDENCIES: [(&str, &[&str]); 3] = [
     ("rescind-proto", &["hashbrown", "rescind-parts", "rescind-wire"]),
     ("rescind-parts", &["foldhash", "hashbrown", "rescind-wire"]),
-    ("rescind-wire", &["itoa", "memchr", "simdutf8", "wide"]),
+    ("rescind-wire", &["fearless_simd", "itoa", "memchr", "simdutf8"]),
 ];
 
 #[test]

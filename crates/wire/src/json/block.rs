@@ -1,10 +1,9 @@
-//! Sixty-four bytes at a time: where the quotes, backslashes and brackets are.
+//! Sixty-four bytes at a time: where the bytes are that mean something.
 //!
-//! Bit `n` of every mask stands for byte `n` of the block.
+//! Bit `n` of every mask stands for byte `n` of the block. What is generic over [`Simd`] is compiled once for each kind of
+//! vectors, and has to be inlined into the one function that asks the machine which of them it has.
 
-use core::hint::cold_path;
-
-use wide::u8x16;
+use fearless_simd::{Level, Simd, dispatch, prelude::*, u8x16, u8x64};
 
 /// Bytes looked at in one step.
 pub(super) const WIDTH: usize = 64;
@@ -12,144 +11,65 @@ pub(super) const WIDTH: usize = 64;
 /// Bytes looked at in one step of [`special`].
 pub(super) const LANE: usize = 16;
 
-/// Set in `[` and `{`, clear in `]` and `}`.
-pub(super) const OPENS: u8 = 0b10;
-
 /// The bytes of one block.
 pub(super) type Block = [u8; WIDTH];
 
-/// A text shorter than a block, with white space behind it.
-pub(super) fn padded(text: &[u8]) -> Block {
-    let mut block = [b' '; WIDTH];
-    block[..text.len()].copy_from_slice(text);
-    block
+/// The block at the start of `rest`. Behind the end of a text it is white space.
+#[inline(always)]
+pub(super) fn first_block<'a>(rest: &'a [u8], padded: &'a mut Block) -> &'a Block {
+    if let Some(block) = rest.first_chunk() {
+        return block;
+    }
+    padded[..rest.len()].copy_from_slice(rest);
+    padded
 }
+
+/// White space for [`first_block`].
+pub(super) const PADDING: Block = [b' '; WIDTH];
 
 /// A block, loaded.
 #[derive(Clone, Copy)]
-pub(super) struct Lanes([u8x16; 4]);
+pub(super) struct Lanes<S: Simd>(u8x64<S>);
 
-impl Lanes {
+impl<S: Simd> Lanes<S> {
     #[inline(always)]
-    pub(super) fn of(block: &Block) -> Self {
-        let (lanes, _) = block.as_chunks::<LANE>();
-        Self([u8x16::from(lanes[0]), u8x16::from(lanes[1]), u8x16::from(lanes[2]), u8x16::from(lanes[3])])
-    }
-
-    /// Quotes and backslashes.
-    #[inline(always)]
-    pub(super) fn quotes_and_backslashes(&self) -> (u64, u64) {
-        let quotes = self.equal(b'"');
-        let [a, b, c, d] = self.each(|lane| lane.simd_eq(u8x16::splat(b'\\')));
-        if (a | b | c | d).to_bitmask() == 0 {
-            return (quotes, 0);
-        }
-        // A branch, not a choice between two results: most blocks are spared the four masks.
-        cold_path();
-        (quotes, mask([a, b, c, d]))
-    }
-
-    /// Brackets and braces, opening and closing.
-    #[inline(always)]
-    pub(super) fn brackets(&self) -> u64 {
-        mask(self.each(|lane| {
-            // `[` and `{`, `]` and `}` differ in this one bit only; `{` and `}` are two apart.
-            let folded = (lane | u8x16::splat(0x20)) - u8x16::splat(b'{');
-            (folded & u8x16::splat(!2)).simd_eq(u8x16::splat(0))
-        }))
+    pub(super) fn of(simd: S, block: &Block) -> Self {
+        Self(u8x64::load_array_ref(simd, block))
     }
 
     /// Control characters.
     #[inline(always)]
-    pub(super) fn control(&self) -> u64 {
-        let highest = u8x16::splat(0x1F);
-        let [a, b, c, d] = self.0;
-        let least = a.min(b).min(c.min(d));
-        if least.min(highest).simd_eq(least).to_bitmask() == 0 {
-            return 0;
-        }
-        cold_path();
-        mask(self.each(|lane| lane.min(highest).simd_eq(lane)))
+    pub(super) fn control(self) -> u64 {
+        self.0.simd_le(0x1F).to_bitmask()
     }
 
-    /// Tabs and line breaks.
-    fn breaks(&self) -> u64 {
-        self.equal(b'\t') | self.equal(b'\n') | self.equal(b'\r')
-    }
-
+    /// Digits.
     #[inline(always)]
-    fn equal(&self, byte: u8) -> u64 {
-        mask(self.each(|lane| lane.simd_eq(u8x16::splat(byte))))
+    pub(super) fn digits(self) -> u64 {
+        (self.0 - b'0').simd_le(9).to_bitmask()
     }
 
-    /// As `map` of the array, which copies it.
+    /// The bytes that are one of these.
     #[inline(always)]
-    fn each(&self, of: impl Fn(u8x16) -> u8x16) -> [u8x16; 4] {
-        let [a, b, c, d] = self.0;
-        [of(a), of(b), of(c), of(d)]
-    }
-}
-
-/// Where the bytes are that mean something outside strings.
-pub(super) struct Marks {
-    /// `{` and `[`.
-    pub(super) opens: u64,
-    /// `{` alone.
-    pub(super) open_braces: u64,
-    /// `}` and `]`.
-    pub(super) closes: u64,
-    pub(super) commas: u64,
-    pub(super) colons: u64,
-    /// White space.
-    pub(super) spaces: u64,
-}
-
-impl Marks {
-    /// Those of a block, of which tabs and line breaks count only if there are control characters.
-    // Inlined, the compiler puts the lanes together from single bytes.
-    #[inline(never)]
-    pub(super) fn of(block: &Block, has_control: bool) -> Self {
-        let lanes = Lanes::of(block);
-        // `[` and `{`, `]` and `}` differ in this one bit only.
-        let folded = Lanes(lanes.each(|lane| lane | u8x16::splat(0x20)));
-        let breaks = if has_control { lanes.breaks() } else { 0 };
-        Self {
-            opens: folded.equal(b'{'),
-            open_braces: lanes.equal(b'{'),
-            closes: folded.equal(b'}'),
-            commas: lanes.equal(b','),
-            colons: lanes.equal(b':'),
-            spaces: lanes.equal(b' ') | breaks,
-        }
+    pub(super) fn among<const N: usize>(self, bytes: &[u8; N]) -> u64 {
+        let equal = bytes.map(|byte| self.0.simd_eq(byte));
+        equal.into_iter().reduce(|all, one| all | one).map_or(0, |found| found.to_bitmask())
     }
 
-    /// Those behind the first `count` bytes.
+    /// The bytes that are this one.
     #[inline(always)]
-    pub(super) fn after(self, count: usize) -> Self {
-        Self {
-            opens: self.opens >> count,
-            open_braces: self.open_braces >> count,
-            closes: self.closes >> count,
-            commas: self.commas >> count,
-            colons: self.colons >> count,
-            spaces: self.spaces >> count,
-        }
+    pub(super) fn equal(self, byte: u8) -> u64 {
+        self.0.simd_eq(byte).to_bitmask()
     }
-}
-
-#[inline(always)]
-fn mask([a, b, c, d]: [u8x16; 4]) -> u64 {
-    let [a, b, c, d] = [a.to_bitmask(), b.to_bitmask(), c.to_bitmask(), d.to_bitmask()].map(u64::from);
-    a | b << LANE | (c | d << LANE) << (2 * LANE)
 }
 
 /// The first byte of `lane` that does not stand for itself inside a string: a quote, a backslash, a control character.
 #[inline]
 pub(super) fn special(lane: &[u8; LANE]) -> Option<usize> {
-    let lane = u8x16::from(*lane);
-    let control = lane.min(u8x16::splat(0x1F)).simd_eq(lane);
-    let found = control | lane.simd_eq(u8x16::splat(b'"')) | lane.simd_eq(u8x16::splat(b'\\'));
-    let mask = found.to_bitmask();
+    let mask = dispatch!(Level::baseline(), simd => {
+        let lane = u8x16::load_array_ref(simd, lane);
+        (lane.simd_le(0x1F) | lane.simd_eq(b'"') | lane.simd_eq(b'\\')).to_bitmask()
+    });
     (mask != 0).then(|| mask.trailing_zeros() as usize)
 }
 
@@ -161,26 +81,22 @@ mod tests {
         bytes.iter().enumerate().fold(0, |mask, (at, &byte)| mask | u64::from(wanted(byte)) << at)
     }
 
-    #[test]
-    fn every_byte_is_classified_as_itself() {
+    #[inline(always)]
+    fn every_byte<S: Simd>(simd: S) {
         let all: Vec<u8> = (0..=255).collect();
         for block in all.array_windows::<WIDTH>() {
-            let lanes = Lanes::of(block);
-            let (quotes, backslashes) = lanes.quotes_and_backslashes();
-            assert_eq!(quotes, mask_of(block, |byte| byte == b'"'));
-            assert_eq!(backslashes, mask_of(block, |byte| byte == b'\\'));
-            assert_eq!(lanes.brackets(), mask_of(block, |byte| b"{}[]".contains(&byte)));
+            let lanes = Lanes::of(simd, block);
             assert_eq!(lanes.control(), mask_of(block, |byte| byte < 0x20));
-            for (has_control, spaces) in [(false, &b" "[..]), (true, b" \t\r\n")] {
-                let marks = Marks::of(block, has_control);
-                assert_eq!(marks.opens, mask_of(block, |byte| b"{[".contains(&byte)));
-                assert_eq!(marks.open_braces, mask_of(block, |byte| byte == b'{'));
-                assert_eq!(marks.closes, mask_of(block, |byte| b"}]".contains(&byte)));
-                assert_eq!(marks.commas, mask_of(block, |byte| byte == b','));
-                assert_eq!(marks.colons, mask_of(block, |byte| byte == b':'));
-                assert_eq!(marks.spaces, mask_of(block, |byte| spaces.contains(&byte)));
-            }
+            assert_eq!(lanes.digits(), mask_of(block, |byte| byte.is_ascii_digit()));
+            assert_eq!(lanes.among(b"\t\r\n"), mask_of(block, |byte| b"\t\r\n".contains(&byte)));
+            assert_eq!(lanes.equal(b'"'), mask_of(block, |byte| byte == b'"'));
         }
+    }
+
+    #[test]
+    fn every_byte_is_classified_as_itself() {
+        dispatch!(Level::baseline(), simd => every_byte(simd));
+        dispatch!(Level::new(), simd => every_byte(simd));
     }
 
     #[test]

@@ -7,9 +7,11 @@
 
 use core::hint::cold_path;
 
+use fearless_simd::{Level, Simd, dispatch};
+
 use super::{
     NotJson,
-    block::{self, Block, LANE, Lanes, OPENS, WIDTH, special},
+    block::{LANE, Lanes, PADDING, WIDTH, first_block, special},
     number::number_end,
 };
 
@@ -47,7 +49,7 @@ impl<'a> Token<'a> {
 
 /// The end of the string that `text` starts with, and whether it holds a backslash.
 ///
-/// It holds no control character; what its escapes say is not looked at.
+/// It holds no control character; what its escapes mean is not looked at.
 #[inline]
 pub(super) fn string_end(text: &[u8]) -> Result<(usize, bool), NotJson> {
     let mut at = 1;
@@ -97,54 +99,62 @@ pub(super) fn plain_prefix(text: &[u8]) -> usize {
 ///
 /// Depth is no fault (D43): nothing recurses, and what is kept of open containers is one bit each.
 pub(super) fn container_end(text: &[u8], open: usize) -> Result<usize, NotJson> {
-    if text.len() < WIDTH {
-        return container_end(&block::padded(text), open);
-    }
+    dispatch!(Level::new(), simd => container_end_in(simd, text, open))
+}
+
+#[inline(always)]
+fn container_end_in<S: Simd>(simd: S, text: &[u8], open: usize) -> Result<usize, NotJson> {
     let mut nesting = Nesting::NONE;
     let mut strings = Strings::default();
+    let mut padded = PADDING;
     let mut start = open;
-    loop {
-        let (block, surplus) = block_at(text, start)?;
-        let lanes = Lanes::of(block);
-        let (quotes, backslashes) = lanes.quotes_and_backslashes();
-        let (quotes, backslashes) = (quotes >> surplus, backslashes >> surplus);
-        let (inside, _) = strings.inside(quotes, backslashes);
+    while let Some(rest @ [_, ..]) = text.get(start..) {
+        let lanes = Lanes::of(simd, first_block(rest, &mut padded));
+        let backslashes = lanes.equal(b'\\');
+        let (inside, _) = strings.inside(lanes.equal(b'"'), backslashes);
         // No JSON text has a backslash outside its strings.
         if backslashes & !inside != 0 {
             return Err(NotJson);
         }
         if inside != !0 {
-            let mut brackets = (lanes.brackets() >> surplus) & !inside;
-            while brackets != 0 {
-                let at = brackets.trailing_zeros() as usize;
-                brackets &= brackets - 1;
-                // The remainder changes nothing; it spares the bounds check.
-                let bracket = block[(at + surplus) % WIDTH];
-                if bracket & OPENS != 0 {
-                    nesting.open(bracket);
-                } else if nesting.close(bracket)? {
-                    return Ok(start + at + 1);
+            let brackets = Brackets::of(lanes);
+            let mut left = (brackets.opens | brackets.closes) & !inside;
+            while left != 0 {
+                let bit = left & left.wrapping_neg();
+                left &= left - 1;
+                if nesting.pass(bit, &brackets)? {
+                    return Ok(start + bit.trailing_zeros() as usize + 1);
                 }
             }
         }
         start += WIDTH;
     }
+    Err(NotJson)
 }
 
-/// The block that starts at `start`, and how many bytes before that it has been given to make it whole. The text has a
-/// block's length at least.
-#[inline(always)]
-pub(super) fn block_at(text: &[u8], start: usize) -> Result<(&Block, usize), NotJson> {
-    let rest = text.get(start..).unwrap_or_default();
-    match (rest.first_chunk(), text.last_chunk()) {
-        (Some(block), _) => Ok((block, 0)),
-        // The last one reaches back over bytes that have been looked at.
-        (None, Some(block)) if !rest.is_empty() => Ok((block, WIDTH - rest.len())),
-        (None, _) => Err(NotJson),
+/// Where the brackets of a block are, those in strings included.
+pub(super) struct Brackets {
+    /// `{` and `[`.
+    pub(super) opens: u64,
+    /// `}` and `]`.
+    pub(super) closes: u64,
+    /// `{` and `}`.
+    pub(super) braces: u64,
+}
+
+impl Brackets {
+    #[inline(always)]
+    pub(super) fn of<S: Simd>(lanes: Lanes<S>) -> Self {
+        let (open_braces, close_braces) = (lanes.equal(b'{'), lanes.equal(b'}'));
+        Self {
+            opens: open_braces | lanes.equal(b'['),
+            closes: close_braces | lanes.equal(b']'),
+            braces: open_braces | close_braces,
+        }
     }
 }
 
-/// What one block tells the next.
+/// What one block hands to the next.
 #[derive(Default)]
 pub(super) struct Strings {
     /// All ones if the last block ended inside a string.
@@ -156,24 +166,16 @@ pub(super) struct Strings {
 impl Strings {
     /// The bytes inside strings, from the opening quote up to the closing one, which is not included; and of these the
     /// ones that a backslash stands before.
-    #[inline]
+    #[inline(always)]
     pub(super) fn inside(&mut self, quotes: u64, backslashes: u64) -> (u64, u64) {
-        if backslashes | self.escape == 0 {
-            return (self.between(quotes), 0);
-        }
-        let escaped = self.escaped(backslashes);
-        (self.between(quotes & !escaped), escaped)
-    }
-
-    #[inline]
-    fn between(&mut self, quotes: u64) -> u64 {
-        let inside = prefix_xor(quotes) ^ self.open;
+        let escaped = if backslashes | self.escape == 0 { 0 } else { self.escaped(backslashes) };
+        let inside = prefix_xor(quotes & !escaped) ^ self.open;
         self.open = if inside >> 63 == 1 { !0 } else { 0 };
-        inside
+        (inside, escaped)
     }
 
     /// The bytes that a backslash before them takes the meaning from.
-    #[inline]
+    #[inline(always)]
     fn escaped(&mut self, backslashes: u64) -> u64 {
         // In a run of backslashes every second one is itself escaped; the
         // subtraction carries through each run and so tells odd from even.
@@ -187,7 +189,7 @@ impl Strings {
 }
 
 /// Each bit becomes the parity of the bits up to and including it.
-#[inline]
+#[inline(always)]
 fn prefix_xor(mut bits: u64) -> u64 {
     for shift in [1, 2, 4, 8, 16, 32] {
         bits ^= bits << shift;
@@ -197,52 +199,41 @@ fn prefix_xor(mut bits: u64) -> u64 {
 
 /// The kinds of the containers that are open, one bit each.
 pub(super) struct Nesting {
-    /// One more than are open, so that the first needs no room made for it.
-    depth: usize,
-    /// The innermost ones, up to sixty-four.
+    /// The innermost ones, up to sixty-three: one for an object, zero for an array. Above them stands a one.
     kinds: u64,
-    /// The outer ones, sixty-four at a time.
+    /// The outer ones, in words that are full.
     outer: Vec<u64>,
 }
 
 impl Nesting {
-    pub(super) const NONE: Self = Self { depth: 1, kinds: 0, outer: Vec::new() };
+    pub(super) const NONE: Self = Self { kinds: 1, outer: Vec::new() };
 
-    #[inline]
-    pub(super) fn open(&mut self, bracket: u8) {
-        if self.depth.is_multiple_of(64) {
-            cold_path();
-            self.outer.push(self.kinds);
+    /// Passes the bracket that `bit` stands for, and returns whether it closes the outermost container.
+    #[inline(always)]
+    pub(super) fn pass(&mut self, bit: u64, brackets: &Brackets) -> Result<bool, NotJson> {
+        let kind = u64::from(brackets.braces & bit != 0);
+        if brackets.opens & bit != 0 {
+            if self.kinds >> 63 != 0 {
+                cold_path();
+                self.outer.push(core::mem::replace(&mut self.kinds, 1));
+            }
+            self.kinds = self.kinds << 1 | kind;
+            return Ok(false);
         }
-        self.kinds = self.kinds << 1 | kind(bracket);
-        self.depth += 1;
-    }
-
-    /// Whether this closes the outermost container.
-    #[inline]
-    pub(super) fn close(&mut self, bracket: u8) -> Result<bool, NotJson> {
-        if (self.kinds ^ kind(bracket)) & 1 != 0 {
+        if self.kinds & 1 != kind {
             return Err(NotJson);
         }
         self.kinds >>= 1;
-        self.depth -= 1;
-        if self.depth == 1 {
-            return Ok(true);
+        if self.kinds != 1 {
+            return Ok(false);
         }
-        if self.depth.is_multiple_of(64) {
-            self.kinds = self.outer.pop().unwrap_or_default();
-        }
-        Ok(false)
+        self.kinds = self.outer.pop().unwrap_or(1);
+        Ok(self.kinds == 1)
     }
 
-    /// All ones if the innermost container that is open is an object, else zero.
-    #[inline]
-    pub(super) fn object_mask(&self) -> u64 {
-        (self.kinds & 1).wrapping_neg()
+    /// One if the innermost container that is open is an object, else zero.
+    #[inline(always)]
+    pub(super) fn kind(&self) -> u64 {
+        self.kinds & 1
     }
-}
-
-/// One for braces, zero for square brackets.
-fn kind(bracket: u8) -> u64 {
-    u64::from(bracket >> 5 & 1)
 }
