@@ -2,7 +2,7 @@
 
 use std::{error::Error, fmt};
 
-use crate::{status::Status, task::TaskRevision};
+use crate::{revision::TaskRevision, status::Status};
 
 /// Why a store rejected an operation. Nothing was changed.
 #[derive(Debug, thiserror::Error)]

@@ -33,8 +33,8 @@ impl Json {
 
     /// Wraps text that a store wrote as JSON.
     #[cfg(feature = "sqlite")]
-    pub(crate) fn stored(text: String) -> Self {
-        Self(text.into())
+    pub(crate) const fn stored(text: Arc<str>) -> Self {
+        Self(text)
     }
 }
 

@@ -82,7 +82,9 @@
 #[cfg(feature = "client")]
 pub mod client;
 mod cursor;
+mod dialect;
 mod error;
+mod followed;
 mod id;
 mod input;
 mod json;
@@ -90,6 +92,7 @@ mod limits;
 mod memory;
 mod outcome;
 mod owner;
+mod revision;
 mod run;
 #[cfg(feature = "server")]
 mod server;
@@ -107,6 +110,7 @@ pub use crate::server::{AsTask, TaskSupport, TaskTool, Tasks, TasksBuilder};
 #[cfg(feature = "sqlite")]
 pub use crate::sqlite::{SqliteOptions, SqliteStore};
 pub use crate::{
+    dialect::TaskDialect,
     error::{StoreFault, StoreFaultKind, TaskError},
     id::TaskId,
     input::{Input, Inputs},
@@ -115,11 +119,12 @@ pub use crate::{
     memory::MemoryStore,
     outcome::TaskOutcome,
     owner::Owner,
+    revision::TaskRevision,
     run::Run,
     status::Status,
     step::{Access, Effect, Step},
     store::{CancelEffect, FinishEffect, StoreFuture, SummaryPage, Swept, TaskStore},
-    task::{CancelRecord, NewTask, Task, TaskDialect, TaskRequest, TaskRevision, TaskSummary},
+    task::{CancelRecord, NewTask, Task, TaskRequest, TaskSummary},
     time::{SystemClock, Timestamp, WallClock},
 };
 pub use rescind_proto::cause::{Cause, CauseCode};

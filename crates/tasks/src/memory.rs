@@ -8,15 +8,18 @@ use std::{
 
 use crate::{
     cursor,
+    dialect::TaskDialect,
     error::TaskError,
+    followed::lock,
     id::TaskId,
     limits::StoreLimits,
     owner::Owner,
+    revision::TaskRevision,
     run::Run,
     step::{Access, Acquired, Effect, Step},
     store::{StoreFuture, SummaryPage, Swept, TaskStore},
-    subscribers::{Subscribers, TaskUpdate, lock},
-    task::{NewTask, Task, TaskDialect, TaskRevision},
+    subscribers::{Subscribers, TaskUpdate},
+    task::{NewTask, Task},
     time::{SystemClock, WallClock},
 };
 
@@ -150,10 +153,7 @@ impl TaskStore for MemoryStore {
     }
 
     fn changed<'a>(&'a self, owner: &'a Owner, id: &'a TaskId, seen: TaskRevision) -> StoreFuture<'a, Task> {
-        Box::pin(async move {
-            let subscription = self.0.subscribers.subscribe(id);
-            subscription.change(|| self.task(owner, id), seen).await
-        })
+        Box::pin(async move { self.0.subscribers.change(id, seen, || {}, || self.task(owner, id)).await })
     }
 
     fn recover(&self) -> StoreFuture<'_, Vec<Run>> {

@@ -1,6 +1,6 @@
 //! The outcome of a task's work.
 
-use crate::{json::Json, status::Status, task::TaskDialect};
+use crate::{dialect::TaskDialect, json::Json, status::Status};
 
 /// How the work of a task ended, as `tasks/result` or the extension's `tasks/get` shows it.
 ///

@@ -8,9 +8,10 @@ use crate::{
     error::TaskError,
     json::Json,
     outcome::TaskOutcome,
+    revision::TaskRevision,
     step::{Access, Effect, Step},
     store::{FinishEffect, TaskStore},
-    task::{CancelRecord, Task, TaskRevision},
+    task::{CancelRecord, Task},
 };
 
 /// The right to run the work of a task, and the way to it: receives the cancel, reports status and outcome.

@@ -28,25 +28,29 @@ use std::{
     time::Duration,
 };
 
+use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use self::{
     reader::Read,
     runners::Runners,
     watcher::Watcher,
-    writer::{Job, Writer, closed},
+    writer::{Change, Changes, Job, Writer, Written, closed},
 };
 use crate::{
     cursor,
+    dialect::TaskDialect,
     error::{StoreFault, TaskError},
+    followed::lock,
     id::TaskId,
     limits::StoreLimits,
     owner::Owner,
+    revision::TaskRevision,
     run::Run,
     step::{Access, Effect, Step},
     store::{StoreFuture, SummaryPage, Swept, TaskStore},
-    subscribers::{Subscribers, lock},
-    task::{NewTask, Task, TaskDialect, TaskRevision},
+    subscribers::Subscribers,
+    task::{NewTask, Task},
     time::{SystemClock, WallClock},
 };
 
@@ -108,7 +112,7 @@ struct Shared {
 }
 
 struct Queues {
-    jobs: mpsc::Sender<Job>,
+    jobs: mpsc::Sender<Box<dyn Job>>,
     reads: mpsc::Sender<Read>,
 }
 
@@ -151,7 +155,7 @@ impl SqliteStore {
         let (reads, wanted) = mpsc::channel();
         let threads = vec![
             start("tasks-write", move || writer.write(&asked))?,
-            start("tasks-read", move || reader::read(&for_reading, &wanted))?,
+            start("tasks-read", move || wanted.iter().for_each(|read: Read| read(&for_reading)))?,
             start("tasks-watch", move || watcher.watch())?,
         ];
         Ok(Self(Arc::new(Shared { core, queues: Some(Queues { jobs, reads }), threads: Mutex::new(threads) })))
@@ -163,17 +167,37 @@ impl SqliteStore {
         &self.0.core.path
     }
 
-    fn ask(&self, job: Job) {
+    /// Has `work` done in a transaction, and `answer` called with its result, without waiting.
+    fn queue<T: Send + 'static>(
+        &self,
+        work: impl FnMut(&mut Changes<'_>) -> Written<T> + Send + 'static,
+        answer: impl FnOnce(Result<T, TaskError>) + Send + 'static,
+    ) {
         if let Some(queues) = &self.0.queues {
             // Fails only after a panic of the writer. Then the reply is dropped, which reports it.
-            let _ = queues.jobs.send(job);
+            let _ = queues.jobs.send(Box::new(Change::new(work, answer)));
         }
     }
 
-    async fn read<T>(&self, read: impl FnOnce(oneshot::Sender<Result<T, TaskError>>) -> Read) -> Result<T, TaskError> {
+    /// Has `work` done in a transaction. What `finish` makes of its result is dropped if this future is.
+    async fn write<T: Send + 'static, U: Send + 'static>(
+        &self,
+        work: impl FnMut(&mut Changes<'_>) -> Written<T> + Send + 'static,
+        finish: impl FnOnce(Result<T, TaskError>) -> Result<U, TaskError> + Send + 'static,
+    ) -> Result<U, TaskError> {
+        let (reply, answer) = oneshot::channel();
+        self.queue(work, move |result| drop(reply.send(finish(result))));
+        answer.await.map_err(closed)?
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Connection) -> Result<T, TaskError> + Send + 'static,
+    ) -> Result<T, TaskError> {
         let (reply, answer) = oneshot::channel();
         if let Some(queues) = &self.0.queues {
-            let _ = queues.reads.send(read(reply));
+            // The caller may have gone.
+            let _ = queues.reads.send(Box::new(move |database| drop(reply.send(read(database)))));
         }
         answer.await.map_err(closed)?
     }
@@ -199,16 +223,33 @@ impl TaskStore for SqliteStore {
             // Before the task can be found, so that no cancel is missed.
             let signal = core.subscribers.add_run(&id, task.attempt);
             core.wake_watcher();
-            let run = Run::new(task, Arc::new(self.clone()), signal);
-            let (reply, answer) = oneshot::channel();
-            self.ask(Job::Create { run, reply });
-            answer.await.map_err(closed)?
+            let mut run = Run::new(task.clone(), Arc::new(self.clone()), signal);
+            let waiting = Arc::new(());
+            let caller = Arc::downgrade(&waiting);
+            let work = move |changes: &mut Changes<'_>| match caller.strong_count() {
+                // The caller has gone: nothing is created.
+                0 => Ok(Err(TaskError::NotFound)),
+                _ => changes.create(&task),
+            };
+            let subscribers = Arc::clone(&core.subscribers);
+            // If the caller goes now, the run is dropped, which fails its task.
+            let created = self.write(work, move |created| {
+                if created.is_err() {
+                    run.disarm();
+                    subscribers.remove_run(&run.task().summary.id, run.task().attempt);
+                }
+                created.map(|()| run)
+            });
+            let run = created.await;
+            drop(waiting);
+            run
         })
     }
 
     fn task<'a>(&'a self, owner: &'a Owner, id: &'a TaskId) -> StoreFuture<'a, Task> {
         let now = self.0.core.clock.now();
-        Box::pin(self.read(move |reply| Read::Task { owner: owner.clone(), id: id.clone(), now, reply }))
+        let (owner, id) = (owner.clone(), id.clone());
+        Box::pin(self.read(move |database| reader::task(database, &owner, &id, now)))
     }
 
     fn list<'a>(
@@ -222,7 +263,8 @@ impl TaskStore for SqliteStore {
             let after = cursor::read(cursor)?;
             let Core { limits, clock, .. } = &*self.0.core;
             let (now, at_most) = (clock.now(), at_most.clamp(1, limits.page.max(1)));
-            self.read(move |reply| Read::List { owner: owner.clone(), dialect, after, at_most, now, reply }).await
+            let owner = owner.clone();
+            self.read(move |database| reader::list(database, &owner, dialect, after, at_most, now)).await
         })
     }
 
@@ -233,41 +275,36 @@ impl TaskStore for SqliteStore {
         expected: Option<TaskRevision>,
         step: Step,
     ) -> StoreFuture<'a, (Task, Effect)> {
-        Box::pin(async move {
-            let (reply, answer) = oneshot::channel();
-            self.ask(Job::Apply { access, id: id.clone(), expected, step, reply: Some(reply) });
-            answer.await.map_err(closed)?
-        })
+        let id = id.clone();
+        Box::pin(self.write(move |changes| changes.apply(&access, &id, expected, &step), |applied| applied))
     }
 
     fn changed<'a>(&'a self, owner: &'a Owner, id: &'a TaskId, seen: TaskRevision) -> StoreFuture<'a, Task> {
         Box::pin(async move {
-            let subscription = self.0.core.subscribers.subscribe(id);
-            self.0.core.wake_watcher();
-            subscription.change(|| self.task(owner, id), seen).await
+            let core = &self.0.core;
+            core.subscribers.change(id, seen, || core.wake_watcher(), || self.task(owner, id)).await
         })
     }
 
     fn recover(&self) -> StoreFuture<'_, Vec<Run>> {
-        Box::pin(async move {
-            let (reply, answer) = oneshot::channel();
-            self.ask(Job::Recover { store: self.clone(), reply });
-            answer.await.map_err(closed)?
-        })
+        let store: Arc<dyn TaskStore> = Arc::new(self.clone());
+        Box::pin(self.write(
+            |changes| changes.recover(),
+            move |acquired| {
+                Ok(acquired?.into_iter().map(|(task, signal)| Run::new(task, Arc::clone(&store), signal)).collect())
+            },
+        ))
     }
 
     fn sweep(&self) -> StoreFuture<'_, Swept> {
-        Box::pin(async move {
-            let (reply, answer) = oneshot::channel();
-            self.ask(Job::Sweep { reply });
-            answer.await.map_err(closed)?
-        })
+        Box::pin(self.write(|changes| changes.sweep(), |swept| swept))
     }
 
     fn fail(&self, id: &TaskId, attempt: u32) {
         self.0.core.subscribers.remove_run(id, attempt);
-        let access = Access::Run(attempt);
-        self.ask(Job::Apply { access, id: id.clone(), expected: None, step: Step::Fail, reply: None });
+        let id = id.clone();
+        // Refused only if the run is void already.
+        self.queue(move |changes| changes.apply(&Access::Run(attempt), &id, None, &Step::Fail), drop);
     }
 }
 

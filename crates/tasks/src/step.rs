@@ -8,14 +8,16 @@ use std::sync::Arc;
 use rescind_proto::cause::{Cause, CauseCode};
 
 use crate::{
+    dialect::TaskDialect,
     error::TaskError,
     input::Inputs,
     json::Json,
     limits::StoreLimits,
     outcome::TaskOutcome,
     owner::Owner,
+    revision::TaskRevision,
     status::Status,
-    task::{CancelRecord, Task, TaskDialect, TaskRevision},
+    task::{CancelRecord, Task},
     time::Timestamp,
 };
 

@@ -5,14 +5,16 @@ use std::{future::Future, pin::Pin};
 use rescind_proto::cause::Cause;
 
 use crate::{
+    dialect::TaskDialect,
     error::TaskError,
     id::TaskId,
     json::Json,
     owner::Owner,
+    revision::TaskRevision,
     run::Run,
     status::Status,
     step::{Access, Effect, Step},
-    task::{NewTask, Task, TaskDialect, TaskRevision, TaskSummary},
+    task::{NewTask, Task, TaskSummary},
     time::Timestamp,
 };
 

@@ -2,33 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use rescind_proto::{cause::Cause, dialect::Dialect};
+use rescind_proto::cause::Cause;
 
 use crate::{
-    error::TaskError, id::TaskId, input::Inputs, json::Json, limits::StoreLimits, outcome::TaskOutcome, owner::Owner,
-    status::Status, time::Timestamp,
+    dialect::TaskDialect, error::TaskError, id::TaskId, input::Inputs, json::Json, limits::StoreLimits,
+    outcome::TaskOutcome, owner::Owner, revision::TaskRevision, status::Status, time::Timestamp,
 };
-
-/// The specification that a task follows, for its whole life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum TaskDialect {
-    /// MCP 2025-11-25: TASK-01 to TASK-12.
-    November2025,
-    /// The extension `io.modelcontextprotocol/tasks` of 2026: TASK-20 to TASK-27.
-    Extension,
-}
-
-impl TaskDialect {
-    /// Returns the dialect of tasks in a revision, if it has any.
-    pub(crate) fn spoken_in(dialect: &Dialect) -> Option<Self> {
-        dialect.tasks.map(|form| if form.asked { Self::November2025 } else { Self::Extension })
-    }
-}
-
-/// The number of changes of one task, for compare-and-set and for waiting.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct TaskRevision(pub u64);
 
 /// The request that became a task, kept so that interrupted work can be resumed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +21,8 @@ pub struct TaskRequest {
 }
 
 impl TaskRequest {
-    fn size(&self) -> usize {
+    /// Returns the bytes of its method, params and metadata.
+    pub(crate) fn size(&self) -> usize {
         self.method.len() + [&self.params, &self.meta].into_iter().flatten().map(Json::size).sum::<usize>()
     }
 }

@@ -1,6 +1,7 @@
 //! A call that may become a task, as a future.
 
 use std::{
+    collections::BTreeMap,
     fmt,
     future::Future,
     marker::PhantomData,
@@ -12,14 +13,16 @@ use std::{
 
 use rescind::peer::{self, Cause, CauseCode, Clock, ErrorObject, ProgressReport};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{
+    Value,
+    value::{RawValue, to_raw_value},
+};
 use tokio::time::{Instant, Sleep};
 
 use super::{
     Question, TaskCallError, TaskClient, TaskState, TaskStopHandle,
     flow::{OnInput, OnStatus, Start, TaskFlow},
     stop::StopState,
-    tasks::with_task_param,
 };
 use crate::TaskDialect;
 
@@ -358,4 +361,16 @@ impl Clocks {
         }
         alarm.as_mut().poll(cx).map(|()| (clock, limit))
     }
+}
+
+/// Adds the request for a task, with its ttl (2025-11-25).
+fn with_task_param(params: &RawValue, ttl: Option<Duration>) -> Result<Box<RawValue>, serde_json::Error> {
+    let mut members: BTreeMap<&str, &RawValue> = serde_json::from_str(params.get())?;
+    let task = match ttl {
+        Some(ttl) => format!(r#"{{"ttl":{}}}"#, ttl.as_millis()),
+        None => "{}".to_owned(),
+    };
+    let task = RawValue::from_string(task)?;
+    members.insert("task", &task);
+    to_raw_value(&members)
 }

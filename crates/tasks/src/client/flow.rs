@@ -21,8 +21,8 @@ use rescind::peer::{Answer, Call, CallError, Cause, CauseCode, ErrorObject, Outc
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json, value::RawValue};
 
-use super::{TaskCallError, TaskClient, TaskState, notifications::Hints, stop::StopState};
-use crate::{Status, TaskDialect, TaskId};
+use super::{TaskCallError, TaskClient, TaskState, stop::StopState};
+use crate::{Status, TaskDialect, TaskId, followed::Follower};
 
 /// How often to poll a task whose server names no interval.
 const DEFAULT_POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -129,7 +129,7 @@ impl TaskFlow {
             }
         };
         let task = state.id.clone();
-        let mut hints = self.tasks.notifications.hints(&task);
+        let mut hints = self.tasks.notifications.followed.follow(&task);
         self.show(&state, &task);
         loop {
             match (state.status, self.dialect) {
@@ -242,7 +242,11 @@ impl TaskFlow {
     }
 
     /// Waits for the end of the interval, for a notification about the task, or for an answer to a question.
-    async fn pause(&mut self, hints: &mut Hints, interval: Duration) -> Result<Vec<(String, Value)>, Interrupted> {
+    async fn pause(
+        &mut self,
+        hints: &mut Follower<()>,
+        interval: Duration,
+    ) -> Result<Vec<(String, Value)>, Interrupted> {
         let mut answering = mem::take(&mut self.answering);
         let mut over = pin!(tokio::time::sleep(interval));
         let mut hint = pin!(hints.next());

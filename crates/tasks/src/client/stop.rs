@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::TaskCallError;
-use crate::{TaskId, subscribers::lock};
+use crate::{TaskId, followed::lock};
 
 /// The future of a [`TaskFlow`](super::flow::TaskFlow).
 pub(super) type FlowFuture = Pin<Box<dyn Future<Output = Result<Box<RawValue>, TaskCallError>> + Send>>;

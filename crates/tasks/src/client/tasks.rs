@@ -1,19 +1,19 @@
 //! The tasks of a server, as a client makes and follows them.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 use rescind::{
-    mcp::{Client, REVISION_2025_11_25, REVISION_2026_07_28, ToolInfo, ToolResult},
+    mcp::{Client, ToolInfo, ToolResult},
     peer::{Call, CallError, Peer},
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{TaskCall, TaskNotifications, TaskState, call::Draft, flow::Start};
-use crate::{TaskDialect, TaskId};
-
-const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-const EXTENSION: &str = "io.modelcontextprotocol/tasks";
+use crate::{
+    TaskDialect, TaskId,
+    dialect::{CLIENT_CAPABILITIES, EXTENSION},
+};
 
 impl TaskDialect {
     /// Returns the task, if this answer is the handle of one.
@@ -22,11 +22,8 @@ impl TaskDialect {
         struct Created {
             task: TaskState,
         }
-        let (dialect, text) = match self {
-            Self::November2025 => (&REVISION_2025_11_25, answer.get()),
-            Self::Extension => (&REVISION_2026_07_28, answer.get()),
-        };
-        if dialect.tasks.and_then(|form| form.handle(text.as_bytes())).is_none() {
+        let text = answer.get();
+        if self.newest().tasks.and_then(|form| form.handle(text.as_bytes())).is_none() {
             return Ok(None);
         }
         match self {
@@ -193,18 +190,6 @@ impl TaskClient {
         members.insert("_meta".to_owned(), serde_json::value::to_raw_value(&meta)?);
         serde_json::value::to_raw_value(&members)
     }
-}
-
-/// Adds the request for a task, with its ttl (2025-11-25).
-pub(super) fn with_task_param(params: &RawValue, ttl: Option<Duration>) -> Result<Box<RawValue>, serde_json::Error> {
-    let mut members: BTreeMap<&str, &RawValue> = serde_json::from_str(params.get())?;
-    let task = match ttl {
-        Some(ttl) => format!(r#"{{"ttl":{}}}"#, ttl.as_millis()),
-        None => "{}".to_owned(),
-    };
-    let task = RawValue::from_string(task)?;
-    members.insert("task", &task);
-    serde_json::value::to_raw_value(&members)
 }
 
 fn tool_params(name: &str, arguments: &(impl Serialize + ?Sized)) -> Value {

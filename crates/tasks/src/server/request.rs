@@ -9,9 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::wire;
-use crate::task::TaskDialect;
-
-const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+use crate::dialect::{CLIENT_CAPABILITIES, EXTENSION, TaskDialect};
 
 /// The tasks that the sender of a request supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +62,7 @@ impl ClientSupport {
 }
 
 fn declares(params: Option<&[u8]>) -> bool {
-    let path = ["_meta", CAPABILITIES, "extensions", wire::EXTENSION];
+    let path = ["_meta", CLIENT_CAPABILITIES, "extensions", EXTENSION];
     params.and_then(|params| json::lookup(params, &path)).is_some_and(|declared| declared.first() == Some(&b'{'))
 }
 

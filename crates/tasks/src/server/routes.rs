@@ -19,13 +19,14 @@ use super::{
     work,
 };
 use crate::{
+    dialect::{EXTENSION, TaskDialect},
     error::TaskError,
     id::TaskId,
     json::Json,
     owner::Owner,
     step::Access,
     store::CancelEffect,
-    task::{NewTask, Task, TaskDialect, TaskRequest},
+    task::{NewTask, Task, TaskRequest},
 };
 
 /// The params of `tasks/get`, `tasks/result` and `tasks/cancel`.
@@ -82,7 +83,7 @@ impl Tasks {
             server = match TaskDialect::spoken_in(revision.dialect()) {
                 Some(TaskDialect::November2025) => server.capability_in(revision, "tasks", offered.clone()),
                 Some(TaskDialect::Extension) => {
-                    server.capability_in(revision, "extensions", serde_json::json!({ wire::EXTENSION: {} }))
+                    server.capability_in(revision, "extensions", serde_json::json!({ EXTENSION: {} }))
                 }
                 None => server,
             };

@@ -7,7 +7,7 @@ use rescind::peer::Peer;
 use tokio::sync::watch;
 
 use super::Shared;
-use crate::{id::TaskId, store::TaskStore, subscribers::lock};
+use crate::{followed::lock, id::TaskId, store::TaskStore};
 
 /// The client of a task at this moment. It stays the client after its connection has ended, until another follows the
 /// task.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rescind::mcp::{Preparation, Revision, Tool, ToolHandler};
 
-use crate::task::TaskDialect;
+use crate::dialect::TaskDialect;
 
 /// Whether calls of a tool become tasks.
 ///
@@ -35,9 +35,10 @@ pub trait AsTask {
 
 impl AsTask for Tool {
     fn task(self, support: TaskSupport) -> TaskTool {
-        let declared =
-            self.declare_in(Revision::V2025_11_25, "execution", serde_json::json!({ "taskSupport": support.as_str() }));
-        TaskTool { tool: declared, support, ttl: None, preparation: None, resumed_by: None }
+        let asked = Revision::ALL.into_iter().filter(|revision| revision.dialect().asks_for_tasks());
+        let declared = serde_json::json!({ "taskSupport": support.as_str() });
+        let tool = asked.fold(self, |tool, revision| tool.declare_in(revision, "execution", declared.clone()));
+        TaskTool { tool, support, ttl: None, preparation: None, resumed_by: None }
     }
 }
 

@@ -13,18 +13,16 @@ use serde_json::{
 };
 
 use crate::{
+    dialect::{EXTENSION, TaskDialect},
     error::TaskError,
     id::TaskId,
     json::Json,
     outcome::TaskOutcome,
     status::Status,
     store::SummaryPage,
-    task::{Task, TaskDialect, TaskSummary},
+    task::{Task, TaskSummary},
     time::millis,
 };
-
-/// The name of the extension in the capabilities of both sides.
-pub(crate) const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
 /// The metadata that names the task of a message in 2025-11-25 (TASK-10).
 pub(crate) const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";

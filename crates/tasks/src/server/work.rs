@@ -6,7 +6,7 @@
 //! and its progress arrive here and are forwarded to the client that follows the task.
 //!
 //! A request of the function goes on, with the task's name in it, to the connection that follows the task now, or is kept in
-//! the task for `tasks/update`. The dialect of the second connection is the revision of the call with three fields changed:
+//! the task for `tasks/update`. The dialect of the second connection is a revision with such tasks in which a few fields are changed:
 //! stopped work is answered, with a code of its own, so that its result is kept (D38) and an end by the cancel is certain
 //! (D25); and the work may cancel its questions.
 //!
@@ -18,7 +18,7 @@ use std::{
     collections::BTreeMap,
     pin::pin,
     sync::{
-        Arc,
+        Arc, LazyLock,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -30,7 +30,7 @@ use rescind::{
         transport::memory,
     },
 };
-use rescind_proto::dialect::{CancelReply, Cancellers, ErrorText, mcp};
+use rescind_proto::dialect::{CancelReply, Cancellers, ErrorText};
 use serde_json::{
     json,
     value::{RawValue, to_raw_value},
@@ -43,32 +43,35 @@ use super::{
     wire,
 };
 use crate::{
-    error::TaskError,
-    id::TaskId,
-    json::Json,
-    outcome::TaskOutcome,
-    run::Run,
-    status::Status,
-    step::Access,
-    store::FinishEffect,
-    task::{CancelRecord, TaskDialect},
+    dialect::TaskDialect, error::TaskError, id::TaskId, json::Json, outcome::TaskOutcome, run::Run, status::Status,
+    step::Access, store::FinishEffect, task::CancelRecord,
 };
 
 /// The answer of stopped work. Nothing else on its connection has this code, so an end by the cancel is certain (D25).
 const STOPPED: ErrorText =
     ErrorText { code: error_code::REQUEST_CANCELLED, message: "the server cancelled this request" };
 
-/// The dialects of the work's connection: the task's revision, except that a stopped request is answered, and that the
-/// work may cancel its questions.
-static NOVEMBER_2025: Dialect =
-    Dialect { settlement: CancelReply::Answered(STOPPED), gave_up: STOPPED, tasks: None, ..mcp::REVISION_2025_11_25 };
-static EXTENSION: Dialect = Dialect {
-    settlement: CancelReply::Answered(STOPPED),
-    gave_up: STOPPED,
-    cancellers: Cancellers::Both,
-    no_server_requests: None,
-    ..mcp::REVISION_2026_07_28
-};
+/// Returns the dialect of the work's connection: the newest revision with such tasks, except that a stopped request is
+/// answered, and that the work may ask questions and cancel them.
+fn dialect_of_work(dialect: TaskDialect) -> &'static Dialect {
+    static NOVEMBER_2025: LazyLock<Dialect> = LazyLock::new(|| answering(TaskDialect::November2025));
+    static EXTENSION: LazyLock<Dialect> = LazyLock::new(|| answering(TaskDialect::Extension));
+    match dialect {
+        TaskDialect::November2025 => &NOVEMBER_2025,
+        TaskDialect::Extension => &EXTENSION,
+    }
+}
+
+fn answering(dialect: TaskDialect) -> Dialect {
+    Dialect {
+        settlement: CancelReply::Answered(STOPPED),
+        gave_up: STOPPED,
+        cancellers: Cancellers::Both,
+        no_server_requests: None,
+        tasks: None,
+        ..*dialect.newest()
+    }
+}
 
 /// Begins the work of a task once its handle was `delivered`. If the handle was not, no client can name the task, and
 /// it is cancelled (D38, case 59).
@@ -152,10 +155,7 @@ impl Work {
             return self.finish(TaskOutcome::Stopped).await;
         }
         let params = self.run.task().request.params.clone();
-        let dialect = match self.run.task().summary.dialect {
-            TaskDialect::November2025 => &NOVEMBER_2025,
-            TaskDialect::Extension => &EXTENSION,
-        };
+        let dialect = dialect_of_work(self.run.task().summary.dialect);
         let (near, far) = memory();
         let change = Arc::clone(&self.task.shared().change);
         let served = Server::new(tool.name(), "").with_tool(tool.clone());

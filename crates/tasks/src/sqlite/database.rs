@@ -21,8 +21,12 @@ const APPLICATION: i64 = 0x7273_636e;
 const SCHEMA: i64 = 1;
 
 /// `change` counts every change of the file; other processes find updates by it. The `number` of a task is the change
-/// that created it, and so gives lists their order. Requests are in a table of their own, so that a change of status does
-/// not write them again. `owner` keeps the number of tasks, since counting them takes longer with each.
+/// that created it, and so gives lists their order. `counter` keeps the last change when tasks were last deleted.
+///
+/// Each page that a commit changes costs as much as the commit itself. So there is no index of changes for tasks that have
+/// not changed since their creation, for which no other process waits; small requests are in the row of their task; and
+/// `owner` keeps the number of tasks, since counting them takes longer with each. A large request is in a table of its
+/// own, so that a change of status does not write it again.
 const TABLES: &str = "
     CREATE TABLE task (
         number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, owner TEXT NOT NULL, dialect INTEGER NOT NULL,
@@ -30,14 +34,15 @@ const TABLES: &str = "
         created INTEGER NOT NULL, updated INTEGER NOT NULL, ttl INTEGER, expires INTEGER, poll INTEGER,
         runner TEXT, attempt INTEGER NOT NULL, revision INTEGER NOT NULL, change INTEGER NOT NULL,
         cancel_code TEXT, cancel_root TEXT, cancel_text TEXT, cancelled INTEGER,
-        inputs TEXT, outcome_kind INTEGER, outcome TEXT
+        inputs TEXT, outcome_kind INTEGER, outcome TEXT,
+        method TEXT NOT NULL, params TEXT, meta TEXT
     ) STRICT;
     CREATE INDEX task_by_owner ON task (owner, dialect, number);
-    CREATE INDEX task_by_change ON task (change);
+    CREATE INDEX task_by_change ON task (change) WHERE change > number;
     CREATE INDEX task_by_expiry ON task (expires) WHERE expires IS NOT NULL;
     CREATE INDEX task_by_runner ON task (runner) WHERE runner IS NOT NULL;
     CREATE INDEX task_left ON task (number) WHERE runner IS NULL AND status IN ('working', 'input_required');
-    CREATE TABLE request (number INTEGER PRIMARY KEY, method TEXT NOT NULL, params TEXT, meta TEXT) STRICT;
+    CREATE TABLE request (number INTEGER PRIMARY KEY, params TEXT, meta TEXT) STRICT;
     CREATE TABLE owner (name TEXT PRIMARY KEY, tasks INTEGER NOT NULL) STRICT, WITHOUT ROWID;
     CREATE TABLE counter (change INTEGER NOT NULL) STRICT;
     INSERT INTO counter VALUES (0);

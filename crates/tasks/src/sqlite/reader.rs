@@ -1,60 +1,28 @@
-//! The thread that reads, so that reads do not wait for writes.
-
-use std::sync::mpsc::Receiver;
+//! What is read, on a thread of its own, so that reads do not wait for writes.
 
 use rusqlite::Connection;
-use tokio::sync::oneshot;
 
 use crate::{
     cursor,
+    dialect::TaskDialect,
     error::TaskError,
     id::TaskId,
     owner::Owner,
     sqlite::{database::fault, rows},
     store::SummaryPage,
-    task::{Task, TaskDialect},
+    task::Task,
     time::Timestamp,
 };
 
-/// A query and where its result goes.
-pub(super) enum Read {
-    Task {
-        owner: Owner,
-        id: TaskId,
-        now: Timestamp,
-        reply: oneshot::Sender<Result<Task, TaskError>>,
-    },
-    List {
-        owner: Owner,
-        dialect: TaskDialect,
-        after: u64,
-        at_most: usize,
-        now: Timestamp,
-        reply: oneshot::Sender<Result<SummaryPage, TaskError>>,
-    },
-}
+/// A query, which sends its own result.
+pub(super) type Read = Box<dyn FnOnce(&Connection) + Send>;
 
-/// Reads until the store is dropped.
-pub(super) fn read(database: &Connection, wanted: &Receiver<Read>) {
-    while let Ok(read) = wanted.recv() {
-        // A caller may have gone.
-        match read {
-            Read::Task { owner, id, now, reply } => {
-                let _ = reply.send(task(database, &owner, &id, now));
-            }
-            Read::List { owner, dialect, after, at_most, now, reply } => {
-                let _ = reply.send(list(database, &owner, dialect, after, at_most, now));
-            }
-        }
-    }
-}
-
-fn task(database: &Connection, owner: &Owner, id: &TaskId, now: Timestamp) -> Result<Task, TaskError> {
+pub(super) fn task(database: &Connection, owner: &Owner, id: &TaskId, now: Timestamp) -> Result<Task, TaskError> {
     let found = rows::load(database, id).map_err(fault)?;
     found.map(|(_, task)| task).filter(|task| task.is_found_by(owner, now)).ok_or(TaskError::NotFound)
 }
 
-fn list(
+pub(super) fn list(
     database: &Connection,
     owner: &Owner,
     dialect: TaskDialect,

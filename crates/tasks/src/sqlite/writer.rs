@@ -4,73 +4,85 @@
 //! answered change is durable (TASK-23).
 
 use std::{
+    collections::BTreeMap,
     sync::{Arc, mpsc::Receiver},
     thread,
     time::{Duration, Instant},
 };
 
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 
 use crate::{
     error::{StoreFault, StoreFaultKind, TaskError},
     id::TaskId,
-    run::Run,
-    sqlite::{Core, SqliteStore, database::kind, rows, runners::RETRY_INTERVAL},
+    revision::TaskRevision,
+    sqlite::{Core, database::kind, rows, runners::RETRY_INTERVAL},
     step::{Access, Acquired, Effect, Step},
-    store::{Swept, TaskStore},
+    store::Swept,
     subscribers::TaskUpdate,
-    task::{CancelRecord, Task, TaskRevision},
+    task::{CancelRecord, Task},
     time::Timestamp,
 };
 
 /// The most jobs in one transaction. It bounds a caller's wait for the jobs of others.
 const BATCH: usize = 256;
 
+/// What work comes to: an error of SQLite undoes its transaction, an error of tasks changes nothing.
+pub(super) type Written<T> = rusqlite::Result<Result<T, TaskError>>;
+
 /// A change to write, and where its result goes.
-pub(super) enum Job {
-    Create {
-        run: Run,
-        reply: oneshot::Sender<Result<Run, TaskError>>,
-    },
-    Apply {
-        access: Access,
-        id: TaskId,
-        expected: Option<TaskRevision>,
-        step: Step,
-        /// `None` for a dropped run.
-        reply: Option<oneshot::Sender<Result<(Task, Effect), TaskError>>>,
-    },
-    Recover {
-        store: SqliteStore,
-        reply: oneshot::Sender<Result<Vec<Run>, TaskError>>,
-    },
-    Sweep {
-        reply: oneshot::Sender<Result<Swept, TaskError>>,
-    },
+pub(super) trait Job: Send {
+    /// Makes the change, in a transaction. Called anew if the transaction fails because of another job.
+    fn write(&mut self, changes: &mut Changes<'_>) -> rusqlite::Result<()>;
+
+    /// Sends the result, which is durable; or the fault of the store, for which nothing was changed.
+    fn answer(self: Box<Self>, fault: Option<StoreFault>);
 }
 
-/// The result of a job, sent once it is durable.
-enum JobResult {
-    Created,
-    Applied(Box<(Task, Effect)>),
-    Recovered(Vec<(Task, watch::Receiver<Option<CancelRecord>>)>),
-    Swept(Swept),
-    Refused(TaskError),
+/// A job of two functions: the change, and what is done with its result.
+pub(super) struct Change<T, W, A> {
+    result: Option<Result<T, TaskError>>,
+    work: W,
+    answer: A,
+}
+
+impl<T, W, A> Change<T, W, A>
+where
+    T: Send,
+    W: FnMut(&mut Changes<'_>) -> Written<T> + Send,
+    A: FnOnce(Result<T, TaskError>) + Send,
+{
+    pub(super) const fn new(work: W, answer: A) -> Self {
+        Self { result: None, work, answer }
+    }
+}
+
+impl<T, W, A> Job for Change<T, W, A>
+where
+    T: Send,
+    W: FnMut(&mut Changes<'_>) -> Written<T> + Send,
+    A: FnOnce(Result<T, TaskError>) + Send,
+{
+    fn write(&mut self, changes: &mut Changes<'_>) -> rusqlite::Result<()> {
+        self.result = Some((self.work)(changes)?);
+        Ok(())
+    }
+
+    fn answer(self: Box<Self>, fault: Option<StoreFault>) {
+        let Self { result, answer, .. } = *self;
+        match (fault, result) {
+            (Some(fault), _) => answer(Err(fault.into())),
+            (None, Some(result)) => answer(result),
+            // A transaction that did not fail has written every job.
+            (None, None) => {}
+        }
+    }
 }
 
 pub(super) struct Writer {
     core: Arc<Core>,
     database: Connection,
-}
-
-/// The effects of a transaction beside its rows.
-#[derive(Default)]
-struct Changes {
-    last: i64,
-    updates: Vec<TaskUpdate>,
-    /// Runs that begin if it commits.
-    new_runs: Vec<(TaskId, u32)>,
 }
 
 impl Writer {
@@ -81,7 +93,7 @@ impl Writer {
     }
 
     /// Writes until the store is dropped and every job is done.
-    pub(super) fn write(self, jobs: &Receiver<Job>) {
+    pub(super) fn write(self, jobs: &Receiver<Box<dyn Job>>) {
         while let Ok(first) = jobs.recv() {
             let mut batch = vec![first];
             batch.extend(jobs.try_iter().take(BATCH - 1));
@@ -89,9 +101,9 @@ impl Writer {
         }
     }
 
-    fn write_batch(&self, batch: Vec<Job>) {
-        match self.commit(&batch) {
-            Ok(done) => batch.into_iter().zip(done).for_each(|(job, done)| self.answer(job, done)),
+    fn write_batch(&self, mut batch: Vec<Box<dyn Job>>) {
+        match self.commit(&mut batch) {
+            Ok(()) => batch.into_iter().for_each(|job| job.answer(None)),
             // One of them failed, or all were too much together: each gets a transaction of its own.
             Err(error) if batch.len() > 1 && kind(&error) != StoreFaultKind::Busy => {
                 for job in batch {
@@ -101,43 +113,34 @@ impl Writer {
             Err(error) => {
                 let (kind, words) = (kind(&error), error.to_string());
                 for job in batch {
-                    self.answer(job, JobResult::Refused(StoreFault::new(kind, words.clone()).into()));
+                    job.answer(Some(StoreFault::new(kind, words.clone())));
                 }
             }
         }
     }
 
     /// Writes all jobs or none.
-    fn commit(&self, batch: &[Job]) -> rusqlite::Result<Vec<JobResult>> {
-        let mut changes = Changes::default();
-        let done = self.transact(batch, &mut changes);
-        if done.is_err() {
-            for (id, attempt) in &changes.new_runs {
-                self.core.subscribers.remove_run(id, *attempt);
-            }
-            return done;
-        }
-        for update in &changes.updates {
-            self.core.subscribers.publish(update);
-        }
-        if !changes.updates.is_empty() {
-            self.core.runners.wake_others();
-        }
-        done
-    }
-
-    fn transact(&self, batch: &[Job], changes: &mut Changes) -> rusqlite::Result<Vec<JobResult>> {
+    fn commit(&self, batch: &mut [Box<dyn Job>]) -> rusqlite::Result<()> {
         let now = self.core.clock.now();
         let transaction = self.core.runners.in_turn(|| self.begin())?;
-        let before = rows::last_change(&transaction)?;
-        changes.last = before;
-        let done = batch.iter().map(|job| self.core.execute(&transaction, job, now, changes));
-        let done = done.collect::<rusqlite::Result<Vec<_>>>()?;
-        if changes.last > before {
-            transaction.prepare_cached("UPDATE counter SET change = ?1")?.execute([changes.last])?;
+        let mut changes = Changes::begin(&self.core, &transaction, now)?;
+        let written =
+            batch.iter_mut().try_for_each(|job| job.write(&mut changes)).and_then(|()| changes.write_owners());
+        let Changes { updates, new_runs, .. } = changes;
+        let committed = written.and_then(|()| transaction.commit());
+        if committed.is_err() {
+            for (id, attempt) in &new_runs {
+                self.core.subscribers.remove_run(id, *attempt);
+            }
+            return committed;
         }
-        transaction.commit()?;
-        Ok(done)
+        for update in &updates {
+            self.core.subscribers.publish(update);
+        }
+        if !updates.is_empty() {
+            self.core.runners.wake_others();
+        }
+        committed
     }
 
     /// Begins a transaction that holds the lock of the file. Retries at short intervals, since SQLite's own grow long.
@@ -152,182 +155,166 @@ impl Writer {
             }
         }
     }
-
-    /// Sends the result of a job. A run whose caller has gone is dropped, which fails its task.
-    fn answer(&self, job: Job, done: JobResult) {
-        match (job, done) {
-            (Job::Create { run, reply }, JobResult::Created) => drop(reply.send(Ok(run))),
-            (Job::Create { mut run, reply }, JobResult::Refused(error)) => {
-                run.disarm();
-                self.core.subscribers.remove_run(&run.task().summary.id, run.task().attempt);
-                drop(reply.send(Err(error)));
-            }
-            (Job::Apply { reply: Some(reply), .. }, JobResult::Applied(done)) => drop(reply.send(Ok(*done))),
-            (Job::Apply { reply: Some(reply), .. }, JobResult::Refused(error)) => drop(reply.send(Err(error))),
-            (Job::Recover { store, reply }, JobResult::Recovered(acquired)) => {
-                let store: Arc<dyn TaskStore> = Arc::new(store);
-                let runs =
-                    acquired.into_iter().map(|(task, signal)| Run::new(task, Arc::clone(&store), signal)).collect();
-                drop(reply.send(Ok(runs)));
-            }
-            (Job::Recover { reply, .. }, JobResult::Refused(error)) => drop(reply.send(Err(error))),
-            (Job::Sweep { reply }, JobResult::Swept(swept)) => drop(reply.send(Ok(swept))),
-            (Job::Sweep { reply }, JobResult::Refused(error)) => drop(reply.send(Err(error))),
-            // No reply wanted. Other pairs do not occur.
-            (
-                Job::Create { .. } | Job::Apply { .. } | Job::Recover { .. } | Job::Sweep { .. },
-                JobResult::Created
-                | JobResult::Applied(_)
-                | JobResult::Recovered(_)
-                | JobResult::Swept(_)
-                | JobResult::Refused(_),
-            ) => {}
-        }
-    }
 }
 
-impl Core {
-    fn execute(
-        &self,
-        database: &Connection,
-        job: &Job,
-        now: Timestamp,
-        changes: &mut Changes,
-    ) -> rusqlite::Result<JobResult> {
-        match job {
-            // The caller has gone: nothing is created.
-            Job::Create { reply, .. } if reply.is_closed() => Ok(JobResult::Refused(TaskError::NotFound)),
-            Job::Create { run, .. } => self.create(database, run.task(), now, changes),
-            Job::Apply { access, id, expected, step, .. } => {
-                let Some((number, mut task)) = rows::load(database, id)? else {
-                    return Ok(JobResult::Refused(TaskError::NotFound));
-                };
-                match task.apply(access, *expected, step, now, &self.limits) {
-                    Ok(effect) => {
-                        match effect {
-                            Effect::Changed | Effect::Kept => changes.save(database, number, &task)?,
-                            Effect::Unchanged | Effect::TooLate => {}
-                        }
-                        Ok(JobResult::Applied(Box::new((task, effect))))
-                    }
-                    Err(error) => Ok(JobResult::Refused(error)),
-                }
-            }
-            Job::Recover { .. } => self.recover(database, now, changes),
-            Job::Sweep { .. } => self.sweep(database, now, changes),
-        }
+/// A transaction: what its jobs change, and the effects beside its rows.
+pub(super) struct Changes<'a> {
+    core: &'a Core,
+    database: &'a Connection,
+    now: Timestamp,
+    last: i64,
+    updates: Vec<TaskUpdate>,
+    /// Runs that begin if it commits.
+    new_runs: Vec<(TaskId, u32)>,
+    /// The number of tasks of owners that were looked at, as in the file and as of now.
+    owners: BTreeMap<String, (i64, i64)>,
+}
+
+impl<'a> Changes<'a> {
+    fn begin(core: &'a Core, database: &'a Connection, now: Timestamp) -> rusqlite::Result<Self> {
+        let last = rows::last_change(database)?;
+        let (updates, new_runs, owners) = (Vec::new(), Vec::new(), BTreeMap::new());
+        Ok(Self { core, database, now, last, updates, new_runs, owners })
     }
 
-    fn create(
-        &self,
-        database: &Connection,
-        task: &Task,
-        now: Timestamp,
-        changes: &mut Changes,
-    ) -> rusqlite::Result<JobResult> {
-        let (owner, limit) = (rows::owner_text(&task.owner), self.limits.tasks_per_owner);
-        let has = || {
-            let mut select = database.prepare_cached("SELECT tasks FROM owner WHERE name = ?1")?;
-            select.query_row([&owner], |row| row.get::<_, i64>(0)).optional()
-        };
-        if has()?.unwrap_or(0) >= i64::from(limit) {
-            delete(database, now)?;
-            if has()?.unwrap_or(0) >= i64::from(limit) {
-                return Ok(JobResult::Refused(TaskError::TooMany { limit }));
-            }
+    pub(super) fn create(&mut self, task: &Task) -> Written<()> {
+        let (owner, limit) = (rows::owner_text(&task.owner), self.core.limits.tasks_per_owner);
+        if *self.tasks_of(&owner)? >= i64::from(limit) {
+            self.delete()?;
         }
-        changes.last += 1;
-        rows::insert(database, changes.last, task)?;
-        database
-            .prepare_cached("INSERT INTO owner VALUES (?1, 1) ON CONFLICT DO UPDATE SET tasks = tasks + 1")?
-            .execute([&owner])?;
-        Ok(JobResult::Created)
+        let tasks = self.tasks_of(&owner)?;
+        if *tasks >= i64::from(limit) {
+            return Ok(Err(TaskError::TooMany { limit }));
+        }
+        *tasks += 1;
+        self.last += 1;
+        rows::insert(self.database, self.last, task)?;
+        Ok(Ok(()))
     }
 
-    fn recover(&self, database: &Connection, now: Timestamp, changes: &mut Changes) -> rusqlite::Result<JobResult> {
-        let mut select = database.prepare_cached("SELECT DISTINCT runner FROM task WHERE runner IS NOT NULL")?;
-        let runners = select.query_map([], |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?;
-        let mut found = ids(
-            database,
+    pub(super) fn apply(
+        &mut self,
+        access: &Access,
+        id: &TaskId,
+        expected: Option<TaskRevision>,
+        step: &Step,
+    ) -> Written<(Task, Effect)> {
+        let Some((number, mut task)) = rows::load(self.database, id)? else { return Ok(Err(TaskError::NotFound)) };
+        let had_runner = task.runner.is_some();
+        let applied = task.apply(access, expected, step, self.now, &self.core.limits);
+        if matches!(applied, Ok(Effect::Changed | Effect::Kept)) {
+            self.save(number, &task, had_runner != task.runner.is_some())?;
+        }
+        Ok(applied.map(|effect| (task, effect)))
+    }
+
+    /// Acquires the tasks without a living runner, with the signals of their new runs.
+    pub(super) fn recover(&mut self) -> Written<Vec<(Task, watch::Receiver<Option<CancelRecord>>)>> {
+        let Core { runners, subscribers, .. } = self.core;
+        let mut select = self.database.prepare_cached("SELECT DISTINCT runner FROM task WHERE runner IS NOT NULL")?;
+        let names = select.query_map([], |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?;
+        let mut found = self.ids(
             "SELECT id FROM task WHERE runner IS NULL AND status IN ('working', 'input_required') ORDER BY number",
             (),
         )?;
-        for dead in runners.iter().filter(|runner| self.runners.is_dead(runner)) {
-            found.extend(ids(database, "SELECT id FROM task WHERE runner = ?1 ORDER BY number", [dead])?);
+        for dead in names.iter().filter(|name| runners.is_dead(name)) {
+            found.extend(self.ids("SELECT id FROM task WHERE runner = ?1 ORDER BY number", [dead])?);
         }
         let mut resumed = Vec::new();
         for id in &found {
-            let Some((number, mut task)) = rows::load(database, id)? else { continue };
-            let acquired = task.acquire(self.runners.name(), now);
-            changes.save(database, number, &task)?;
+            let Some((number, mut task)) = rows::load(self.database, id)? else { continue };
+            let acquired = task.acquire(runners.name(), self.now);
+            self.save(number, &task, true)?;
             match acquired {
                 Acquired::Resumed => {
                     // Before the run can be found elsewhere, so that no cancel is missed.
-                    let signal = self.subscribers.add_run(id, task.attempt);
-                    self.wake_watcher();
-                    changes.new_runs.push((id.clone(), task.attempt));
+                    let signal = subscribers.add_run(id, task.attempt);
+                    self.core.wake_watcher();
+                    self.new_runs.push((id.clone(), task.attempt));
                     resumed.push((task, signal));
                 }
                 Acquired::Settled => {}
             }
         }
-        Ok(JobResult::Recovered(resumed))
+        Ok(Ok(resumed))
     }
 
-    fn sweep(&self, database: &Connection, now: Timestamp, changes: &mut Changes) -> rusqlite::Result<JobResult> {
-        let deleted = delete(database, now)?;
-        let late = ids(
-            database,
-            "SELECT id FROM task WHERE expires <= ?1 AND status IN ('working', 'input_required')",
-            [rows::whole(now.0)],
-        )?;
+    pub(super) fn sweep(&mut self) -> Written<Swept> {
+        let (deleted, now) = (self.delete()?, rows::whole(self.now.0));
+        let late =
+            self.ids("SELECT id FROM task WHERE expires <= ?1 AND status IN ('working', 'input_required')", [now])?;
         let mut cancelled = 0;
         for id in &late {
-            let Some((number, mut task)) = rows::load(database, id)? else { continue };
-            if let Ok(Effect::Changed) = task.apply(&Access::Operator, None, &Step::Expire, now, &self.limits) {
-                changes.save(database, number, &task)?;
+            if let Ok((_, Effect::Changed)) = self.apply(&Access::Operator, id, None, &Step::Expire)? {
                 cancelled += 1;
             }
         }
-        let mut select = database.prepare_cached("SELECT min(expires) FROM task WHERE expires > ?1")?;
-        let next: Option<i64> = select.query_row([rows::whole(now.0)], |row| row.get(0))?;
+        let mut select = self.database.prepare_cached("SELECT min(expires) FROM task WHERE expires > ?1")?;
+        let next: Option<i64> = select.query_row([now], |row| row.get(0))?;
         let next = next.map(|next| Timestamp(next.unsigned_abs()));
-        Ok(JobResult::Swept(Swept { cancelled, deleted, next }))
+        Ok(Ok(Swept { cancelled, deleted, next }))
     }
-}
 
-impl Changes {
-    fn save(&mut self, database: &Connection, number: i64, task: &Task) -> rusqlite::Result<()> {
+    fn save(&mut self, number: i64, task: &Task, run_changed: bool) -> rusqlite::Result<()> {
         self.last += 1;
-        rows::update(database, number, self.last, task)?;
+        rows::update(self.database, number, self.last, task)?;
+        if run_changed {
+            rows::update_run(self.database, number, task)?;
+        }
         self.updates.push(TaskUpdate::from(task));
         Ok(())
     }
-}
 
-fn ids(database: &Connection, select: &str, params: impl rusqlite::Params) -> rusqlite::Result<Vec<TaskId>> {
-    let mut select = database.prepare_cached(select)?;
-    let found = select.query_map(params, |row| Ok(TaskId::received(row.get_ref(0)?.as_str()?)))?;
-    found.collect()
-}
+    /// Deletes the settled tasks whose ttl has expired, and returns how many.
+    fn delete(&mut self) -> rusqlite::Result<usize> {
+        let mut delete = self.database.prepare_cached(
+            "DELETE FROM task
+             WHERE expires <= ?1 AND runner IS NULL AND status NOT IN ('working', 'input_required')
+             RETURNING number, owner",
+        )?;
+        let gone = delete.query_map([rows::whole(self.now.0)], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let gone = gone.collect::<Result<Vec<(i64, String)>, _>>()?;
+        for (number, owner) in &gone {
+            self.database.prepare_cached("DELETE FROM request WHERE number = ?1")?.execute([number])?;
+            *self.tasks_of(owner)? -= 1;
+        }
+        if !gone.is_empty() {
+            // The last change may have been that of a task that is gone.
+            self.database.prepare_cached("UPDATE counter SET change = ?1")?.execute([self.last])?;
+        }
+        Ok(gone.len())
+    }
 
-/// Deletes the settled tasks whose ttl has expired, and returns how many.
-fn delete(database: &Connection, now: Timestamp) -> rusqlite::Result<usize> {
-    let mut delete = database.prepare_cached(
-        "DELETE FROM task
-         WHERE expires <= ?1 AND runner IS NULL AND status NOT IN ('working', 'input_required')
-         RETURNING number, owner",
-    )?;
-    let gone = delete.query_map([rows::whole(now.0)], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?;
-    let gone = gone.collect::<Result<Vec<_>, _>>()?;
-    for (number, owner) in &gone {
-        database.prepare_cached("DELETE FROM request WHERE number = ?1")?.execute([number])?;
-        database.prepare_cached("UPDATE owner SET tasks = tasks - 1 WHERE name = ?1")?.execute([owner])?;
+    /// Returns the number of tasks of an owner.
+    fn tasks_of(&mut self, owner: &str) -> rusqlite::Result<&mut i64> {
+        if !self.owners.contains_key(owner) {
+            let mut select = self.database.prepare_cached("SELECT tasks FROM owner WHERE name = ?1")?;
+            let tasks = select.query_row([owner], |row| row.get(0)).optional()?.unwrap_or(0);
+            self.owners.insert(owner.to_owned(), (tasks, tasks));
+        }
+        Ok(&mut self.owners.entry(owner.to_owned()).or_default().1)
     }
-    if !gone.is_empty() {
-        database.prepare_cached("DELETE FROM owner WHERE tasks <= 0")?.execute([])?;
+
+    /// Writes the numbers of tasks that have changed: once for a whole batch.
+    fn write_owners(&self) -> rusqlite::Result<()> {
+        for (owner, (before, tasks)) in &self.owners {
+            if *tasks <= 0 {
+                self.database.prepare_cached("DELETE FROM owner WHERE name = ?1")?.execute([owner])?;
+            } else if tasks != before {
+                let mut write = self.database.prepare_cached(
+                    "INSERT INTO owner VALUES (?1, ?2) ON CONFLICT DO UPDATE SET tasks = excluded.tasks",
+                )?;
+                write.execute((owner, tasks))?;
+            }
+        }
+        Ok(())
     }
-    Ok(gone.len())
+
+    fn ids(&self, select: &str, params: impl rusqlite::Params) -> rusqlite::Result<Vec<TaskId>> {
+        let mut select = self.database.prepare_cached(select)?;
+        let found = select.query_map(params, |row| Ok(TaskId::received(row.get_ref(0)?.as_str()?)))?;
+        found.collect()
+    }
 }
 
 /// The error when a thread of the store has ended, which only a panic causes.

@@ -170,10 +170,9 @@ async fn a_damaged_page_is_reported_and_the_other_tasks_stay() {
     let id = run.task().summary.id.clone();
     drop((run, store));
     let raw = Connection::open(&file).unwrap();
-    raw.execute_batch("INSERT INTO request VALUES (99, 'x', NULL, NULL);").unwrap();
     raw.execute(
-        "INSERT INTO task (number, id, owner, dialect, status, created, updated, attempt, revision, change)
-         VALUES (99, 'odd', '', 0, 'dancing', 0, 0, 1, 1, 99)",
+        "INSERT INTO task (number, id, owner, dialect, status, created, updated, attempt, revision, change, method)
+         VALUES (99, 'odd', '', 0, 'dancing', 0, 0, 1, 1, 99, 'x')",
         [],
     )
     .unwrap();

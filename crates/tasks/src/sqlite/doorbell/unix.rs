@@ -5,7 +5,6 @@ use std::{
     io,
     os::{fd::AsRawFd, unix::net::UnixDatagram},
     path::{Path, PathBuf},
-    time::Duration,
 };
 
 use super::BELL;
@@ -18,7 +17,7 @@ const MAX_ADDRESS: usize = 100;
 pub(in crate::sqlite) struct Doorbell {
     /// A descriptor of the folder, for addresses that would be too long.
     open_folder: File,
-    bell: UnixDatagram,
+    pub(super) bell: UnixDatagram,
     /// Sends to our own doorbell, even if its file was deleted.
     own: UnixDatagram,
     /// Sends to other processes.
@@ -42,22 +41,6 @@ impl Doorbell {
     pub(in crate::sqlite) fn ring(&self, folder: &Path, name: &str) {
         // Full: it has messages that it has not read. Refused: it is dead.
         let _ = self.others.send_to(&[0], address(folder, &self.open_folder, name));
-    }
-
-    /// Waits until it rings, with a limit. Returns whether it rang.
-    pub(in crate::sqlite) fn wait(&self, at_most: Option<Duration>) -> io::Result<bool> {
-        self.bell.set_nonblocking(false)?;
-        self.bell.set_read_timeout(at_most)?;
-        let rang = match self.bell.recv(&mut [0]) {
-            Ok(_) => true,
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => false,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => false,
-            Err(error) => return Err(error),
-        };
-        // One check of the database answers every message so far.
-        self.bell.set_nonblocking(true)?;
-        while rang && self.bell.recv(&mut [0]).is_ok() {}
-        Ok(rang)
     }
 }
 

@@ -6,7 +6,6 @@ use std::{
     fs, io,
     net::{Ipv4Addr, UdpSocket},
     path::Path,
-    time::Duration,
 };
 
 use super::BELL;
@@ -14,7 +13,7 @@ use super::BELL;
 /// The doorbell of this process, and what rings those of others.
 #[derive(Debug)]
 pub(in crate::sqlite) struct Doorbell {
-    bell: UdpSocket,
+    pub(super) bell: UdpSocket,
     /// Sends to any of them.
     sender: UdpSocket,
     port: u16,
@@ -39,23 +38,5 @@ impl Doorbell {
         if let Some(port) = port.and_then(|port| port.parse::<u16>().ok()) {
             let _ = self.sender.send_to(&[0], (Ipv4Addr::LOCALHOST, port));
         }
-    }
-
-    /// Waits until it rings, with a limit. Returns whether it rang.
-    pub(in crate::sqlite) fn wait(&self, at_most: Option<Duration>) -> io::Result<bool> {
-        self.bell.set_nonblocking(false)?;
-        self.bell.set_read_timeout(at_most)?;
-        let rang = match self.bell.recv(&mut [0]) {
-            Ok(_) => true,
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => false,
-            // The port of a process that has ended answered one of ours.
-            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => false,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => false,
-            Err(error) => return Err(error),
-        };
-        // One check of the database answers every message so far.
-        self.bell.set_nonblocking(true)?;
-        while rang && self.bell.recv(&mut [0]).is_ok() {}
-        Ok(rang)
     }
 }
