@@ -85,130 +85,37 @@ impl ContainerCommand {
 
 const PROGRAMS: [&str; 2] = ["docker", "podman"];
 
-/// Options of one level of a command, long and short names.
+/// Options of one level of a command: long and short names, with a space between.
 struct Table {
     /// Those without a value.
-    switches: &'static [&'static str],
+    switches: &'static str,
     /// Those with one; `None`: all others.
-    valued: Option<&'static [&'static str]>,
+    valued: Option<&'static str>,
 }
 
-/// Options before the subcommand. Those of both programs are in one table, since `docker` may be Podman, and none has two
-/// meanings. From `--help` of Docker 28 and Podman 4.3, and the manual of Podman 5.
+/// Options before the subcommand: Docker's, then Podman's. Those of both programs are in one table, since `docker` may be
+/// Podman, and none has two meanings. From `--help` of Docker 28 and Podman 4.3, and the manual of Podman 5.
 const GLOBAL: Table = Table {
-    switches: &[
-        "debug",
-        "D",
-        "tls",
-        "tlsverify", // Docker
-        "remote",
-        "r",
-        "syslog",
-        "noout",
-        "transient-store",
-        "trace", // Podman
-    ],
-    valued: Some(&[
-        "config",
-        "context",
-        "c",
-        "host",
-        "H",
-        "log-level",
-        "l",
-        "tlscacert",
-        "tlscert",
-        "tlskey", // Docker
-        "cdi-spec-dir",
-        "cgroup-manager",
-        "conmon",
-        "connection",
-        "cpu-profile",
-        "db-backend",
-        "events-backend",
-        "hooks-dir",
-        "identity",
-        "imagestore",
-        "log-level",
-        "memory-profile",
-        "module",
-        "namespace",
-        "network-cmd-path",
-        "network-config-dir",
-        "out",
-        "pull-option",
-        "root",
-        "runroot",
-        "runtime",
-        "runtime-flag",
-        "ssh",
-        "storage-driver",
-        "storage-opt",
-        "tls-ca",
-        "tls-cert",
-        "tls-key",
-        "tmpdir",
-        "url",
-        "volumepath", // Podman
-    ]),
+    switches: "debug D tls tlsverify \
+        remote r syslog noout transient-store trace",
+    valued: Some(
+        "config context c host H log-level l tlscacert tlscert tlskey \
+        cdi-spec-dir cgroup-manager conmon connection cpu-profile db-backend events-backend hooks-dir identity imagestore \
+        log-level memory-profile module namespace network-cmd-path network-config-dir out pull-option root runroot runtime \
+        runtime-flag ssh storage-driver storage-opt tls-ca tls-cert tls-key tmpdir url volumepath",
+    ),
 };
 
 /// Of `run`, only the switches: it has a hundred options with values, and a new option mostly has one.
 const RUN: Table = Table {
-    switches: &[
-        "detach",
-        "d",
-        "disable-content-trust",
-        "env-host",
-        "help",
-        "http-proxy",
-        "init",
-        "interactive",
-        "i",
-        "no-healthcheck",
-        "no-hostname",
-        "no-hosts",
-        "oom-kill-disable",
-        "passwd",
-        "privileged",
-        "publish-all",
-        "P",
-        "quiet",
-        "q",
-        "read-only",
-        "read-only-tmpfs",
-        "remote",
-        "replace",
-        "rm",
-        "rmi",
-        "rootfs",
-        "sig-proxy",
-        "tls-verify",
-        "tty",
-        "t",
-        "unsetenv-all",
-        "use-api-socket",
-    ],
+    switches: "detach d disable-content-trust env-host help http-proxy init interactive i no-healthcheck no-hostname \
+        no-hosts oom-kill-disable passwd privileged publish-all P quiet q read-only read-only-tmpfs remote replace rm rmi \
+        rootfs sig-proxy tls-verify tty t unsetenv-all use-api-socket",
     valued: None,
 };
 
-const EXEC: Table = Table {
-    switches: &[
-        "detach",
-        "d",
-        "help",
-        "interactive",
-        "i",
-        "latest",
-        "l",
-        "no-session",
-        "privileged",
-        "remote",
-        "tty",
-        "t",
-    ],
-    valued: None,
-};
+const EXEC: Table =
+    Table { switches: "detach d help interactive i latest l no-session privileged remote tty t", valued: None };
 
 /// Options that say which engine is meant, and which Podman takes after the subcommand as well.
 const PLACES: [&str; 9] =
@@ -285,10 +192,11 @@ fn read_short(
 impl Table {
     /// `None` if the option is not known.
     fn takes_value(&self, name: &str) -> Option<bool> {
-        if self.switches.contains(&name) {
+        let has = |names: &str| names.split(' ').any(|known| known == name);
+        if has(self.switches) {
             return Some(false);
         }
-        self.valued.is_none_or(|valued| valued.contains(&name)).then_some(true)
+        self.valued.is_none_or(has).then_some(true)
     }
 }
 
