@@ -26,8 +26,6 @@ const CIRCLES: &[(&str, &str, usize)] = &[
     ("rescind", "relay::admin", 4),
     ("sign-in", "", 3),
     ("tasks", "", 2),
-    ("tasks", "", 4),
-    ("tasks", "client", 2),
 ];
 
 /// A module's path from the root of its crate.

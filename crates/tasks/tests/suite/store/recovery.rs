@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rescind_tasks::{Access, CancelEffect, FinishEffect, NewTask, Owner, Status, TaskDialect, TaskError, TaskOutcome};
 
-use super::rig::{ANYBODY, DIALECTS, Work, new, on_every_store, result, stop};
+use super::rig::{ANYBODY, DIALECTS, Work, json, new, on_every_store, result, stop};
 
 /// Case 60: handed out once, with what is needed to take the work up again.
 #[test]
@@ -78,5 +78,49 @@ fn interrupted_work_whose_ttl_has_expired_is_not_resumed() {
         assert!(rig.store.recover().await.unwrap().is_empty());
         assert_eq!(rig.store.sweep().await.unwrap().deleted, 1);
         assert!(rig.store.list(&Owner::NONE, TaskDialect::Extension, None, 1).await.unwrap().tasks.is_empty());
+    });
+}
+
+/// The number of changes never falls, although the task that had the last one is gone.
+#[test]
+fn a_cancel_after_the_deletion_of_the_last_changed_task_reaches_the_work_elsewhere() {
+    on_every_store(async |rig| {
+        let ttl = Duration::from_secs(60);
+        let elsewhere = rig.elsewhere();
+        let run = elsewhere.create(new(TaskDialect::November2025)).await.unwrap();
+        let work = Work::begin(run, TaskOutcome::Stopped);
+        let brief = NewTask { ttl: Some(ttl), ..new(TaskDialect::November2025) };
+        let mut last = rig.store.create(brief).await.unwrap();
+        // The other process has received the last change there is, that of the task which is deleted.
+        let id = last.task().summary.id.clone();
+        let seen = elsewhere.task(&Owner::NONE, &id).await.unwrap().revision;
+        let received = elsewhere.changed(&Owner::NONE, &id, seen);
+        let (received, finished) = tokio::join!(received, last.finish(result(), None));
+        finished.unwrap();
+        assert!(received.unwrap().is_settled());
+        rig.pass(ttl);
+        assert_eq!(rig.store.sweep().await.unwrap().deleted, 1);
+        rig.store.cancel(ANYBODY, &work.id, stop()).await.unwrap();
+        work.stopped().await;
+    });
+}
+
+#[test]
+fn a_large_request_is_there_again_for_the_next_run() {
+    on_every_store(async |rig| {
+        let large = json(&format!("{:?}", "x".repeat(100_000)));
+        for (params, meta) in [(Some(large.clone()), None), (Some(json("{}")), Some(large.clone())), (None, None)] {
+            let mut new = new(TaskDialect::Extension);
+            (new.request.params, new.request.meta) = (params, meta);
+            let request = new.request.clone();
+            let run = rig.store.create(new).await.unwrap();
+            let id = run.task().summary.id.clone();
+            assert_eq!(rig.task(&id).await.request, request);
+            run.release().await.unwrap();
+            let mut runs = rig.elsewhere().recover().await.unwrap();
+            assert_eq!(runs[0].task().request, request);
+            runs[0].finish(result(), None).await.unwrap();
+            assert_eq!(rig.task(&id).await.request, request);
+        }
     });
 }
