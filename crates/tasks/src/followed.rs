@@ -1,4 +1,4 @@
-//! Values by task, for those who follow a task: a table without entries that no one follows.
+//! Values by task. An entry is removed with its last follower.
 
 use std::{
     collections::HashMap,
@@ -18,6 +18,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 type Senders<T> = Mutex<HashMap<TaskId, watch::Sender<T>>>;
 
 /// The latest value of each task that is followed. Clones share the same table.
+#[derive(Clone, Default)]
 pub(crate) struct Followed<T>(Arc<Senders<T>>);
 
 impl<T: Default> Followed<T> {
@@ -38,18 +39,6 @@ impl<T: Default> Followed<T> {
     /// Returns the number of tasks that are followed.
     pub(crate) fn len(&self) -> usize {
         lock(&self.0).len()
-    }
-}
-
-impl<T> Default for Followed<T> {
-    fn default() -> Self {
-        Self(Arc::default())
-    }
-}
-
-impl<T> Clone for Followed<T> {
-    fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
     }
 }
 

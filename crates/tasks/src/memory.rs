@@ -161,22 +161,14 @@ impl TaskStore for MemoryStore {
             let shared = &*self.0;
             let now = shared.clock.now();
             let mut tables = lock(&shared.tables);
-            let mut resumed = Vec::new();
+            let mut runs = Vec::new();
             for (_, task) in tables.tasks.values_mut().filter(|(_, task)| task.runner.is_none() && !task.is_settled()) {
-                match task.acquire(&shared.name, now) {
-                    Acquired::Resumed => resumed.push(task.clone()),
-                    Acquired::Settled => shared.subscribers.publish(&TaskUpdate::from(&*task)),
+                if task.acquire(&shared.name, now) == Acquired::Resumed {
+                    runs.push(self.run(task.clone()));
                 }
+                shared.subscribers.publish(&TaskUpdate::from(&*task));
             }
-            Ok(resumed
-                .into_iter()
-                .map(|task| {
-                    let update = TaskUpdate::from(&task);
-                    let run = self.run(task);
-                    shared.subscribers.publish(&update);
-                    run
-                })
-                .collect())
+            Ok(runs)
         })
     }
 

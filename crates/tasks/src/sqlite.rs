@@ -175,7 +175,7 @@ impl SqliteStore {
     ) {
         if let Some(queues) = &self.0.queues {
             // Fails only after a panic of the writer. Then the reply is dropped, which reports it.
-            let _ = queues.jobs.send(Box::new(Change::new(work, answer)));
+            let _ = queues.jobs.send(Box::new(Change { work, answer, result: None }));
         }
     }
 

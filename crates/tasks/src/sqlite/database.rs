@@ -23,10 +23,10 @@ const SCHEMA: i64 = 1;
 /// `change` counts every change of the file; other processes find updates by it. The `number` of a task is the change
 /// that created it, and so gives lists their order. `counter` keeps the last change when tasks were last deleted.
 ///
-/// Each page that a commit changes costs as much as the commit itself. So there is no index of changes for tasks that have
-/// not changed since their creation, for which no other process waits; small requests are in the row of their task; and
-/// `owner` keeps the number of tasks, since counting them takes longer with each. A large request is in a table of its
-/// own, so that a change of status does not write it again.
+/// Each page that a commit changes is written twice, so a commit should change few. A task that has not changed since its
+/// creation is not in the index of changes, since other processes do not wait for it. A small request is in the row of its
+/// task; a large one is in a table of its own, so that a change of status does not write it again. `owner` keeps the number
+/// of tasks, since counting them takes longer with each.
 const TABLES: &str = "
     CREATE TABLE task (
         number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, owner TEXT NOT NULL, dialect INTEGER NOT NULL,

@@ -1,4 +1,4 @@
-//! What is read, on a thread of its own, so that reads do not wait for writes.
+//! Queries, run on a thread of their own, so that reads do not wait for writes.
 
 use rusqlite::Connection;
 

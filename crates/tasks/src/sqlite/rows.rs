@@ -109,7 +109,7 @@ pub(super) fn update(database: &Connection, number: i64, change: i64, task: &Tas
     Ok(())
 }
 
-/// Writes the run of a task. It has an index, which most changes need not touch.
+/// Writes the run of a task. Most changes leave it and its index as they are.
 pub(super) fn update_run(database: &Connection, number: i64, task: &Task) -> rusqlite::Result<()> {
     let mut update = database.prepare_cached("UPDATE task SET runner = ?2, attempt = ?3 WHERE number = ?1")?;
     update.execute((number, &task.runner, task.attempt)).map(drop)

@@ -28,7 +28,7 @@ use crate::{
 /// The most jobs in one transaction. It bounds a caller's wait for the jobs of others.
 const BATCH: usize = 256;
 
-/// What work comes to: an error of SQLite undoes its transaction, an error of tasks changes nothing.
+/// The result of work in a transaction. An error of SQLite undoes the transaction; a [`TaskError`] has changed nothing.
 pub(super) type Written<T> = rusqlite::Result<Result<T, TaskError>>;
 
 /// A change to write, and where its result goes.
@@ -36,26 +36,16 @@ pub(super) trait Job: Send {
     /// Makes the change, in a transaction. Called anew if the transaction fails because of another job.
     fn write(&mut self, changes: &mut Changes<'_>) -> rusqlite::Result<()>;
 
-    /// Sends the result, which is durable; or the fault of the store, for which nothing was changed.
+    /// Sends the result, which is durable, or the fault of the store, after which nothing has changed.
     fn answer(self: Box<Self>, fault: Option<StoreFault>);
 }
 
-/// A job of two functions: the change, and what is done with its result.
+/// A job of two functions: one makes the change, one sends its result.
 pub(super) struct Change<T, W, A> {
-    result: Option<Result<T, TaskError>>,
-    work: W,
-    answer: A,
-}
-
-impl<T, W, A> Change<T, W, A>
-where
-    T: Send,
-    W: FnMut(&mut Changes<'_>) -> Written<T> + Send,
-    A: FnOnce(Result<T, TaskError>) + Send,
-{
-    pub(super) const fn new(work: W, answer: A) -> Self {
-        Self { result: None, work, answer }
-    }
+    pub(super) work: W,
+    pub(super) answer: A,
+    /// Of `work`, once that was done.
+    pub(super) result: Option<Result<T, TaskError>>,
 }
 
 impl<T, W, A> Job for Change<T, W, A>
@@ -70,12 +60,9 @@ where
     }
 
     fn answer(self: Box<Self>, fault: Option<StoreFault>) {
-        let Self { result, answer, .. } = *self;
-        match (fault, result) {
-            (Some(fault), _) => answer(Err(fault.into())),
-            (None, Some(result)) => answer(result),
-            // A transaction that did not fail has written every job.
-            (None, None) => {}
+        // A transaction that did not fail has written every job.
+        if let Some(result) = fault.map(|fault| Err(fault.into())).or(self.result) {
+            (self.answer)(result);
         }
     }
 }
@@ -225,15 +212,12 @@ impl<'a> Changes<'a> {
             let Some((number, mut task)) = rows::load(self.database, id)? else { continue };
             let acquired = task.acquire(runners.name(), self.now);
             self.save(number, &task, true)?;
-            match acquired {
-                Acquired::Resumed => {
-                    // Before the run can be found elsewhere, so that no cancel is missed.
-                    let signal = subscribers.add_run(id, task.attempt);
-                    self.core.wake_watcher();
-                    self.new_runs.push((id.clone(), task.attempt));
-                    resumed.push((task, signal));
-                }
-                Acquired::Settled => {}
+            if acquired == Acquired::Resumed {
+                // Before the run can be found elsewhere, so that no cancel is missed.
+                let signal = subscribers.add_run(id, task.attempt);
+                self.core.wake_watcher();
+                self.new_runs.push((id.clone(), task.attempt));
+                resumed.push((task, signal));
             }
         }
         Ok(Ok(resumed))
