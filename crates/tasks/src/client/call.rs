@@ -292,22 +292,16 @@ impl<R: DeserializeOwned> Future for TaskCall<R> {
             return Poll::Ready(Err(error));
         }
         let polled = if this.stop.is_requested() { Poll::Pending } else { this.stop.poll(cx) };
+        // The poll may have started a clock.
+        if polled.is_pending() {
+            this.poll_triggers(cx);
+        }
         if let Some(error) = this.stop.error() {
             this.is_over = true;
             this.stop.release();
             return Poll::Ready(Err(error));
         }
-        // The poll may have started a clock.
-        if polled.is_pending() {
-            this.poll_triggers(cx);
-            if let Some(error) = this.stop.error() {
-                this.is_over = true;
-                this.stop.release();
-                return Poll::Ready(Err(error));
-            }
-            return Poll::Pending;
-        }
-        this.is_over = true;
+        this.is_over = polled.is_ready();
         polled.map(|result| serde_json::from_str(result?.get()).map_err(TaskCallError::Unreadable))
     }
 }
