@@ -21,7 +21,7 @@
 //!
 //! - The peer's requests: `receive` takes messages in, `admit` requests and `received_cancel` cancels; `answer` ends
 //!   them, `stop` early.
-//! - Our requests: `call` makes them; `settle` ends them, `cancel` early.
+//! - Our requests: `call` makes them, `departing` learns that they have left; `settle` ends them, `cancel` early.
 //! - Both: `clocks`, `turn` for ACP sessions, `veto` for filters, `view` for display, `proof` for tests.
 
 mod admit;
@@ -32,6 +32,7 @@ mod cancel;
 mod clocks;
 mod config;
 mod counters;
+mod departing;
 mod event;
 mod incoming;
 mod link;
@@ -246,6 +247,8 @@ impl Connection {
                 self.link.reduce_backlog(len);
                 self.end_answer(key, has_left);
             }
+            // It was taken; what carries it reports when it leaves.
+            Tag::Cancel(key) if has_left && self.link.config.departs => self.keep_or_remove(key),
             Tag::Cancel(key) => self.cancel_gone(key, has_left),
         }
     }

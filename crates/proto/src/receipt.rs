@@ -11,7 +11,8 @@ pub struct Receipt {
     pub cause: Cause,
     /// When it was asked for.
     pub asked: Instant,
-    /// When its last byte was handed to the transport; `None` if it never was.
+    /// When its last byte was written, or left what carries the connection where that is known (D51); `None` if it never
+    /// did.
     pub written: Option<Instant>,
     /// What is known so far. `Sent` may still become another outcome; the others are final.
     pub outcome: Outcome,
@@ -62,7 +63,7 @@ words! {
             /// Whether the answer was a result or an error.
             answer: Answer,
         } = "answered_after",
-        /// The connection ended before anything was learnt.
+        /// The connection ended, or forgot the request, before anything was learnt.
         Unknown = "unknown",
     }
 }

@@ -15,6 +15,7 @@ mod lost_sessions;
 mod mirrors;
 mod raw_server;
 mod reach;
+mod receipts;
 mod refusals;
 mod rig;
 mod sessions;

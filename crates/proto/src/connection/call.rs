@@ -142,6 +142,8 @@ impl Connection {
             standing: Standing::Open,
             is_uncancellable: is_uncancellable || is_task,
             is_task,
+            is_reset: options.reset_on_progress,
+            has_left: false,
             is_watched: options.is_watched,
             is_question,
         });

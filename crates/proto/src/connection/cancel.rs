@@ -106,9 +106,7 @@ impl Connection {
             link.counters.cancels_sent += 1;
         }
         link.learn(key, call, if has_left { Outcome::Sent } else { Outcome::NotSendable });
-        if call.is_settled() {
-            self.keep_or_remove(key);
-        }
+        self.keep_or_remove(key);
     }
 
     /// Handles a clock of a request, or the end of the time that its caller waits after a cancel.

@@ -32,7 +32,6 @@ impl Link {
                 let nanoseconds = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
                 NonZeroU64::new(nanoseconds).unwrap_or(NonZeroU64::MIN)
             }),
-            is_reset: options.reset_on_progress,
             total: total.map_or(NEVER, |limit| since + limit),
         }
     }
@@ -49,7 +48,8 @@ impl Link {
         parent: Option<&Incoming>,
         is_question: bool,
     ) -> Option<Duration> {
-        let response = until(clocks.response, self.their_questions.reading(self.now)).filter(|_| !clocks.is_reset);
+        let response =
+            until(clocks.response, self.their_questions.reading(self.now)).filter(|_| !options.reset_on_progress);
         let total = until(clocks.total, self.now);
         let here = parent.and_then(|parent| parent.remaining(self.now, &self.our_questions));
         let elsewhere = options.deadline.map(|deadline| deadline.since(self.now));

@@ -90,6 +90,10 @@ pub struct ConnectionConfig {
     /// Whether requests of the peer that end in silence are reported ([`ConnectionEvent::Silenced`](super::ConnectionEvent::Silenced)):
     /// for a driver that holds something open for each, such as an HTTP response (D41).
     pub reports_silences: bool,
+    /// Whether what carries the connection can take back what it has taken, and reports what has become of it
+    /// ([`handle_departure`](super::Connection::handle_departure)): a request and its cancel have left when it says so,
+    /// and not when they are written (D51).
+    pub departs: bool,
     /// Seeds the hash of request ids, so that a peer cannot choose ids that collide.
     pub seed: u64,
 }
@@ -120,6 +124,7 @@ impl ConnectionConfig {
             drain_on_eof: None,
             reports_cancels: true,
             reports_silences: false,
+            departs: false,
             seed: 0,
         }
     }

@@ -43,6 +43,10 @@ pub(super) struct Outgoing {
     /// The protocol has no way to cancel it (D18, D38).
     pub(super) is_uncancellable: bool,
     pub(super) is_task: bool,
+    /// Progress restarts its response clock.
+    pub(super) is_reset: bool,
+    /// It was reported to have left, where departures are reported.
+    pub(super) has_left: bool,
     /// Its receipts are reported even where those of others are not.
     pub(super) is_watched: bool,
     /// A person answers it: while it is open the peer's deadlines stand still (D49).
@@ -79,8 +83,6 @@ pub(super) struct CallClocks {
     pub(super) response: Instant,
     /// The response clock's limit in nanoseconds, if it runs: half the room of a `Duration`.
     pub(super) limit: Option<NonZeroU64>,
-    /// Progress restarts the response clock.
-    pub(super) is_reset: bool,
     pub(super) total: Instant,
 }
 

@@ -224,14 +224,16 @@ impl Connection {
             standing,
             is_uncancellable,
             is_task,
+            is_reset,
+            has_left,
             is_watched: _, // only decides what is reported
             is_question,
         } = call;
         (id, dialect.name, link.methods.name(*method), part, standing, is_uncancellable, is_task, is_question)
             .hash(state);
-        let CallClocks { response, limit, is_reset, total } = clocks;
+        let CallClocks { response, limit, total } = clocks;
         (until(*response, link.their_questions.reading(now)), limit, is_reset, until(*total, now)).hash(state);
-        (link.outbox.has_begun(*frame), token).hash(state);
+        (link.outbox.has_begun(*frame), has_left, token).hash(state);
         let none = outgoing::Rare::default();
         let outgoing::Rare { parent, session } = rare.as_deref().unwrap_or(&none);
         parent.map(|parent| incoming.get(parent).map(|parent| &parent.id)).hash(state);

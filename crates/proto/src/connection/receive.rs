@@ -161,7 +161,7 @@ impl Connection {
         let Some(token) = json::member(raw, form.token).and_then(RequestId::from_json) else { return false };
         if let Some(key) = outgoing.by_token(&token, |_| true) {
             if let Some(call) = outgoing.get_mut(key)
-                && let Some(limit) = call.clocks.limit().filter(|_| call.clocks.is_reset)
+                && let Some(limit) = call.clocks.limit().filter(|_| call.is_reset)
             {
                 call.clocks.response = link.their_questions.reading(link.now) + limit; // MCP-T04; the timer notices when it fires
             }

@@ -1,6 +1,12 @@
 //! What ends our requests: an answer, the peer's own cancel of a subscription, the end of the connection.
 
-use super::{Connection, ConnectionEvent, OutgoingKey, Settlement, link::Link, outgoing::Outgoing, part::Part, turn};
+use super::{
+    Connection, ConnectionEvent, OutgoingKey, Settlement,
+    link::Link,
+    outgoing::{Outgoing, Standing},
+    part::Part,
+    turn,
+};
 use crate::{
     frame::{Response, ResponseBody, ResponseId},
     id::RequestId,
@@ -130,25 +136,31 @@ impl Connection {
         self.keep_or_remove(key);
     }
 
-    /// Keeps a settled request as long as its receipt is open; as a tombstone once its cancel was written.
+    /// Keeps a settled request as long as its receipt is open; as a tombstone once its cancel was written. Nothing happens
+    /// to one whose caller waits.
     pub(super) fn keep_or_remove(&mut self, key: Key) {
         let Self { outgoing, link, .. } = self;
-        let Some(call) = outgoing.get(key) else { return };
-        if call.outcome() == Some(Outcome::Asked) {
-            return;
+        let Some(call) = outgoing.get(key).filter(|call| call.is_settled()) else { return };
+        match call.outcome() {
+            Some(Outcome::Asked) if !link.has_handed_cancel(call) => return,
+            Some(Outcome::Asked) => {}
+            // Where the peer owes no answer and none would be reported, what comes late is known by its id.
+            Some(Outcome::Sent) if !call.dialect.is_silent() || link.reports_receipt(call) => {}
+            Some(_) | None => return self.remove_call(key),
         }
-        // Where the peer owes no answer and none would be reported, what comes late is known by its id.
-        let is_awaited = !call.dialect.is_silent() || link.reports_receipt(call);
-        if call.outcome() != Some(Outcome::Sent) || !is_awaited {
-            return self.remove_call(key);
+        if call.standing == Standing::Settled {
+            outgoing.retire(link.now, key);
+            self.forget_calls();
         }
-        outgoing.retire(link.now, key);
-        self.forget_calls();
     }
 
-    /// Forgets settled requests that are too old or too many.
+    /// Forgets settled requests that are too old or too many. Of a cancel that has not left by then nothing will be known.
     pub(super) fn forget_calls(&mut self) {
         while let Some(key) = self.outgoing.expire(self.link.now) {
+            let Self { outgoing, link, .. } = self;
+            if let Some(call) = outgoing.get_mut(key).filter(|call| call.outcome() == Some(Outcome::Asked)) {
+                link.learn(key, call, Outcome::Unknown);
+            }
             self.remove_call(key);
         }
     }

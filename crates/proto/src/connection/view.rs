@@ -42,7 +42,7 @@ pub struct OutgoingView<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OutgoingState {
-    /// No byte of it was written.
+    /// No byte of it was written, or what carries the connection can still take it back (D51).
     Queued,
     /// It is being written, or was.
     Sent,
@@ -97,7 +97,7 @@ impl Connection {
             since: call.started,
             state: match &call.cancel {
                 Some(_) => OutgoingState::Cancelling,
-                None if link.outbox.has_begun(call.frame) => OutgoingState::Sent,
+                None if link.has_left(call) => OutgoingState::Sent,
                 None => OutgoingState::Queued,
             },
             deadline: Some(call.earliest(link.now, &link.their_questions)).filter(|due| *due != NEVER),

@@ -16,3 +16,12 @@ pub enum Departure {
     /// The request was taken back, and with it its cancel: the other side gets neither.
     Withdrawn(RequestId),
 }
+
+impl Departure {
+    /// The id of the request that it is about.
+    #[must_use]
+    pub const fn id(&self) -> &RequestId {
+        let (Self::Request(id) | Self::Cancel(id) | Self::Returned(id) | Self::Withdrawn(id)) = self;
+        id
+    }
+}

@@ -26,9 +26,7 @@ impl Relay {
     /// The same, of a message by the id that the relay has given it.
     pub(super) fn departed(&mut self, now: Instant, to: Side, departure: &Departure) {
         let from = to.other();
-        let (Departure::Request(id) | Departure::Cancel(id) | Departure::Returned(id) | Departure::Withdrawn(id)) =
-            departure;
-        let Some(key) = self.tables[from].by_upstream(id) else { return };
+        let Some(key) = self.tables[from].by_upstream(departure.id()) else { return };
         self.step(now, RequestKey { from, key }, |step| match departure {
             Departure::Request(_) => step.taken_left(),
             Departure::Cancel(_) => {

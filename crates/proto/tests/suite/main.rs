@@ -15,6 +15,7 @@ mod endpoint_cascade;
 mod endpoint_clients;
 mod endpoint_clocks;
 mod endpoint_counters;
+mod endpoint_departing;
 mod endpoint_end;
 mod endpoint_gate;
 mod endpoint_memory;

@@ -237,9 +237,8 @@ impl Builder {
         config.role = role;
         let is_lsp = config.dialect.is_some_and(|dialect| dialect.family == Family::Lsp);
         let usual = if is_lsp { Framing::Headers } else { Framing::Line };
-        let demanded = transport.io.limit(config.max_message);
+        let demanded = transport.io.prepare(&mut config);
         config.framing = demanded.or(framing).or(transport.framing).unwrap_or(usual);
-        config.reports_silences = transport.io.wants_silences();
         config.reports_cancels &= cfg!(feature = "tracing") || !service.on_cancelled.is_empty();
         let shared = PeerShared::new(config.clone(), service, transport.io.protocol_name());
         let peer = Peer::of(&shared);

@@ -184,9 +184,10 @@ impl Driver {
 
     /// Runs one turn, and returns whether anything moved.
     fn turn(&mut self, cx: &mut Context<'_>) -> bool {
+        let has_departed = self.poll_departures(cx);
         let read = self.poll_read(cx);
         let now = self.shared.now();
-        let moved = read.is_some();
+        let moved = read.is_some() || has_departed;
         {
             let shared = Arc::clone(&self.shared);
             let filtered = self.filtered.apply_filters(&shared.service.incoming, read.as_ref(), &self.spare.input);
@@ -240,6 +241,20 @@ impl Driver {
             self.transport.io.silence(&id);
         }
         more || moved
+    }
+
+    /// Learns what has become of messages that the transport has taken, which it reports before their answers (D51).
+    fn poll_departures(&mut self, cx: &mut Context<'_>) -> bool {
+        let departures = self.transport.io.poll_departures(cx);
+        if departures.is_empty() {
+            return false;
+        }
+        let now = self.shared.now();
+        let mut state = self.shared.lock();
+        for departure in &departures {
+            state.conn.handle_departure(now, departure);
+        }
+        true
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Option<io::Result<InputChunk>> {
@@ -479,6 +494,7 @@ impl Driver {
         while self.transport.io.poll_close(cx).is_pending() && self.shared.now() < limit {
             ready!(self.alarm.poll(cx, self.shared.origin(), Some(limit)));
         }
+        self.poll_departures(cx);
         self.finish();
         Poll::Ready(self.error.take().map_or(Ok(()), Err))
     }

@@ -122,7 +122,7 @@ impl Stoppable for CallToStop {
 /// A future of the receipt of a cancel (D28).
 ///
 /// It is ready when nothing more can become known: at the peer's answer, where the protocol confirms a cancel (ACP, LSP);
-/// when the cancel was written, where it does not (MCP); at once if the call was over or was never sent. At the latest it
+/// when the cancel has left, where it does not (MCP); as soon as it is known, if the call was over or was never sent. At the latest it
 /// is ready when the connection ends or forgets the request: after ten minutes by default, sooner while more than 4,096
 /// cancelled calls are unanswered. Dropping it does not take the cancel back.
 pub struct ReceiptFuture {

@@ -31,7 +31,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use rescind_proto::{framing::Framing, id::RequestId};
+use rescind_proto::{connection::ConnectionConfig, framing::Framing, id::RequestId};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, DuplexStream};
 
 pub use crate::message_stream::{
@@ -141,6 +141,17 @@ impl Io {
         }
     }
 
+    /// Receives what is newly known of messages that were taken.
+    pub(crate) fn poll_departures(&mut self, cx: &mut Context<'_>) -> Vec<Departure> {
+        let mut departures = Vec::new();
+        if let Self::Messages(Messages { stream, .. }) = self {
+            while let Poll::Ready(departure) = stream.poll_departure(cx) {
+                departures.push(departure);
+            }
+        }
+        departures
+    }
+
     /// The protocol that carries it, if anything with a name does.
     pub(crate) fn protocol_name(&self) -> Option<&'static str> {
         match self {
@@ -149,16 +160,13 @@ impl Io {
         }
     }
 
-    /// Whether it is to be told which requests of the peer will never be answered.
-    pub(crate) const fn wants_silences(&self) -> bool {
-        matches!(self, Self::Messages(_))
-    }
-
-    /// Sets the limit of a stream of messages, and returns the framing that it demands. Of bytes the engine limits the
-    /// length.
-    pub(crate) fn limit(&mut self, max_message: usize) -> Option<Framing> {
+    /// Sets the limit of a stream of messages, and what its connection reports to it or learns from it; returns the framing
+    /// that it demands. Of bytes the engine limits the length.
+    pub(crate) fn prepare(&mut self, config: &mut ConnectionConfig) -> Option<Framing> {
+        (config.reports_silences, config.departs) = (false, false);
         let Self::Messages(Messages { stream, .. }) = self else { return None };
-        stream.limit(max_message);
+        stream.limit(config.max_message);
+        (config.reports_silences, config.departs) = (true, stream.watch_departures());
         Some(Framing::Line)
     }
 }

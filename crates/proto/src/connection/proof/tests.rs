@@ -338,7 +338,8 @@ fn every_change_of_a_connection_shows_in_its_hash() {
             ("the total clock of ours", |machine| ours(machine, OPEN).clocks.total = now()),
             ("whether ours has a total clock", |machine| ours(machine, OPEN).clocks.total = NEVER),
             ("the limit of its response clock", |machine| ours(machine, OPEN).clocks.limit = None),
-            ("that progress restarts it", |machine| ours(machine, OPEN).clocks.is_reset = true),
+            ("that progress restarts it", |machine| ours(machine, OPEN).is_reset = true),
+            ("that it has left", |machine| ours(machine, OPEN).has_left = true),
             ("that ours is a task", |machine| ours(machine, OPEN).is_task = true),
             ("that a person answers ours", |machine| ours(machine, OPEN).is_question = true),
             ("the session of ours", |machine| {
