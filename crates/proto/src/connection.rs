@@ -59,7 +59,7 @@ pub use veto::DetachedFrame;
 pub use view::{IncomingState, IncomingView, OutgoingState, OutgoingView};
 
 use crate::{
-    cause::{Cause, CauseCode},
+    cause::CauseCode,
     framing::Decoder,
     hash::Seed,
     id::RequestId,
@@ -310,9 +310,7 @@ impl Connection {
     pub fn handle_stream_closed(&mut self, now: Instant, id: &RequestId) {
         self.step(now, |this| {
             if let Some(key) = this.incoming.by_id(id) {
-                let method = this.incoming.get(key).map(|request| request.method);
-                let verdict = this.stop_request(key, Cause::new(CauseCode::Disconnect), By::Peer);
-                this.report(CauseCode::Disconnect, Some(id.clone()), method, None, verdict);
+                this.stop_and_report(key, CauseCode::Disconnect, By::Peer);
             }
         });
     }

@@ -23,7 +23,7 @@ impl Connection {
         link.counters.cancels_received += 1;
         let also: &[_] = if link.negotiation.is_settled() { &[] } else { &Dialect::ALL };
         let Ok(cancel) = cancel::read(dialect, also, method, params) else {
-            return self.report_cancel(None, None, None, Verdict::Malformed); // D29
+            return self.report_cancel(CauseCode::Caller, None, None, None, Verdict::Malformed); // D29
         };
         link.counters.dropped_reasons += u64::from(cancel.reason_dropped);
         let cancel::Cancel { id, reason, form, .. } = cancel;
@@ -36,7 +36,7 @@ impl Connection {
         if let Verdict::Forbidden(rule) = verdict {
             self.link.report_violation(rule, Some(id.clone())); // D30
         }
-        self.report_cancel(Some(id), method, reason.as_deref(), verdict);
+        self.report_cancel(CauseCode::Caller, Some(id), method, reason.as_deref(), verdict);
     }
 
     /// Corrects the dialect of every request of the peer that was taken to be in the one guessed: the spelling of a cancel
@@ -122,22 +122,21 @@ impl Connection {
     /// Gives up early cancels whose request never came.
     pub(super) fn expire_early_cancels(&mut self) {
         while let Some(early) = self.link.early_cancels.expire(self.link.now) {
-            self.report_cancel(Some(early.id.0), None, early.reason.as_deref(), Verdict::Unknown);
+            let (id, reason) = (Some(early.id.0), early.reason.as_deref());
+            self.report_cancel(CauseCode::Caller, id, None, reason, Verdict::Unknown);
         }
     }
 
-    pub(super) fn report_cancel(
-        &mut self,
-        id: Option<RequestId>,
-        method: Option<Method>,
-        reason: Option<&str>,
-        verdict: Verdict,
-    ) {
-        self.report(CauseCode::Caller, id, method, reason, verdict);
+    /// Stops a request of the peer without a cancel that names it, and reports that as the cancel that it is.
+    pub(super) fn stop_and_report(&mut self, key: Key, cause: CauseCode, by: By) {
+        let Some(request) = self.incoming.get(key) else { return };
+        let (id, method) = (request.id.0.clone(), request.method);
+        let verdict = self.stop_request(key, Cause::new(cause), by);
+        self.report_cancel(cause, Some(id), Some(method), None, verdict);
     }
 
     /// Reports a cancel of one of the peer's requests (D31).
-    pub(super) fn report(
+    pub(super) fn report_cancel(
         &mut self,
         cause: CauseCode,
         id: Option<RequestId>,

@@ -37,14 +37,7 @@ impl Connection {
     /// Stops a handler whose peer says that it does not make the next request of a call in rounds (D48), and reports
     /// that as the cancel that it is ([`ConnectionEvent::Cancel`]).
     pub fn abandon(&mut self, now: Instant, key: IncomingKey) {
-        self.step(now, |this| {
-            let Some((id, method)) = this.incoming.get(key.0).map(|request| (request.id.0.clone(), request.method))
-            else {
-                return;
-            };
-            let verdict = this.stop_request(key.0, Cause::new(CauseCode::Caller), By::Us);
-            this.report_cancel(Some(id), Some(method), None, verdict);
-        });
+        self.step(now, |this| this.stop_and_report(key.0, CauseCode::Caller, By::Us));
     }
 
     /// Shields a handler: from now on a cancel leaves it alone, so that it runs to its end and is answered as if none

@@ -54,17 +54,14 @@ impl Connection {
             Some(session) if self.end_turn(session) => return,
             Some(_) => Verdict::Unknown,
         };
-        self.report_cancel(None, None, None, verdict);
+        self.report_cancel(CauseCode::Caller, None, None, None, verdict);
     }
 
     /// Cancels the prompt of a session, and what we asked the client for it; `false` if there is no prompt.
     fn end_turn(&mut self, session: &[u8]) -> bool {
         let prompts = self.requests_of(Part::Prompt, session);
         for key in &prompts {
-            let Some(request) = self.incoming.get(*key) else { continue };
-            let (id, method) = (request.id.0.clone(), request.method);
-            let verdict = self.stop_request(*key, Cause::new(CauseCode::Caller), By::Peer);
-            self.report_cancel(Some(id), Some(method), None, verdict);
+            self.stop_and_report(*key, CauseCode::Caller, By::Peer);
         }
         for key in self.requests_of(Part::Card, session) {
             self.cancel_call(key, Cause::parent(CauseCode::Caller), None);

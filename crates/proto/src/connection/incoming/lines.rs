@@ -17,13 +17,22 @@ pub(super) type Turn = u64;
 
 /// What a request takes of what clients share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Load {
+pub(in crate::connection) struct Load {
     /// Handlers at work, or about to be.
     pub(super) handlers: usize,
     /// Places: handlers that are not suspended, and requests in line.
     pub(super) places: usize,
     /// Bytes that are kept of it.
-    pub(super) bytes: usize,
+    pub(in crate::connection) bytes: usize,
+}
+
+impl Load {
+    /// Counts something that took this and takes that.
+    pub(super) const fn change(&mut self, before: Self, after: Self) {
+        self.handlers = self.handlers + after.handlers - before.handlers;
+        self.places = self.places + after.places - before.places;
+        self.bytes = self.bytes + after.bytes - before.bytes;
+    }
 }
 
 /// What clients have taken, and their lines.
@@ -58,11 +67,7 @@ impl Lines {
         if before == after {
             return;
         }
-        self.update(holder, |Client { taken, .. }| {
-            taken.handlers = taken.handlers + after.handlers - before.handlers;
-            taken.places = taken.places + after.places - before.places;
-            taken.bytes = taken.bytes + after.bytes - before.bytes;
-        });
+        self.update(holder, |client| client.taken.change(before, after));
     }
 
     /// Puts a request at the end of its client's line.

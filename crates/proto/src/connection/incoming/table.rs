@@ -33,12 +33,8 @@ pub(in crate::connection) struct Requests {
 #[derive(Clone, Debug, Default)]
 pub(in crate::connection) struct Counts {
     by_work: [usize; 6],
-    /// Those whose handler [waits for the peer](Incoming::waits_for_peer).
-    asking: usize,
-    /// Of those, the suspended ones.
-    suspended: usize,
-    /// Bytes kept of requests whose handler has not started, and of all ids.
-    pub(in crate::connection) bytes: usize,
+    /// What they take all together.
+    pub(in crate::connection) taken: Load,
 }
 
 impl Counts {
@@ -49,6 +45,18 @@ impl Counts {
     /// Handlers that have started and not ended.
     pub(in crate::connection) const fn running(&self) -> usize {
         self.of(Work::Running) + self.of(Work::Stopping) + self.of(Work::Dropping)
+    }
+
+    /// Counts a request that was in one state and is in another.
+    fn count(&mut self, before: Option<(Work, Load)>, after: Option<(Work, Load)>) {
+        if let Some((work, _)) = before {
+            self.by_work[work as usize] -= 1;
+        }
+        if let Some((work, _)) = after {
+            self.by_work[work as usize] += 1;
+        }
+        let taken = |state: Option<(Work, Load)>| state.map_or_else(Load::default, |(_, taken)| taken);
+        self.taken.change(taken(before), taken(after));
     }
 
     /// Requests whose handler has not started.
@@ -82,9 +90,7 @@ impl DerefMut for IncomingMut<'_> {
 impl IncomingMut<'_> {
     /// Moves the handler to another state.
     pub(in crate::connection) fn set_work(&mut self, work: Work) {
-        self.counts.by_work[self.work as usize] -= 1;
-        self.counts.by_work[work as usize] += 1;
-        self.change_taken(|request| request.work = work);
+        self.change(|request| request.work = work);
         if let Some(rare) = &mut self.request.rare
             && let Some(turn) = rare.turn.take()
             && let Some(holder) = &rare.holder
@@ -95,50 +101,37 @@ impl IncomingMut<'_> {
 
     /// Removes what the handler is given: it starts, or never will.
     pub(in crate::connection) fn remove_payload(&mut self) -> Option<Payload> {
-        let mut payload = None;
-        self.change_taken(|request| payload = request.payload.take());
-        self.counts.bytes -= payload.as_ref().map_or(0, Payload::len);
-        payload
+        self.change(|request| request.payload.take())
     }
 
     /// Changes which requests of ours serve this one.
     pub(in crate::connection) fn change_children<T>(&mut self, change: impl FnOnce(&mut BTreeMap<i64, Key>) -> T) {
-        self.change_wait(|request| _ = change(&mut request.rare().children));
+        self.change(|request| _ = change(&mut request.rare().children));
     }
 
     /// Lets the handler wait for another request of the peer, which has a slot of its own.
     pub(in crate::connection) fn suspend(&mut self) {
-        self.change_wait(|request| request.suspension = Suspension::Waits);
+        self.change(|request| request.suspension = Suspension::Waits);
     }
 
     /// Ends the wait for another request of the peer: the handler is at work again, or has ended.
     pub(in crate::connection) fn resume(&mut self) {
         if self.is_suspended() {
-            self.change_wait(|request| request.suspension = Suspension::Over);
+            self.change(|request| request.suspension = Suspension::Over);
         }
     }
 
-    fn change_wait(&mut self, change: impl FnOnce(&mut Incoming)) {
-        let Self { request, counts, .. } = self;
-        counts.asking -= usize::from(request.waits_for_peer());
-        counts.suspended -= usize::from(request.is_suspended());
-        self.change_taken(change);
-        let Self { request, counts, .. } = self;
-        counts.asking += usize::from(request.waits_for_peer());
-        counts.suspended += usize::from(request.is_suspended());
-    }
-
-    /// Makes a change, and counts for its client what the request takes afterwards.
-    fn change_taken(&mut self, change: impl FnOnce(&mut Incoming)) {
-        let Self { request, lines, .. } = self;
-        if request.holder().is_none() {
-            return change(request);
-        }
-        let before = request.taken();
-        change(request);
+    /// Makes a change, and counts what the request is and takes afterwards.
+    fn change<T>(&mut self, change: impl FnOnce(&mut Incoming) -> T) -> T {
+        let Self { request, counts, lines, .. } = self;
+        let before = (request.work, request.taken());
+        let changed = change(request);
+        let after = (request.work, request.taken());
+        counts.count(Some(before), Some(after));
         if let Some(holder) = request.holder() {
-            lines.change(holder, before, request.taken());
+            lines.change(holder, before.1, after.1);
         }
+        changed
     }
 }
 
@@ -175,13 +168,11 @@ impl Requests {
 
     /// Whether bytes of one more can be kept of this client, of so many in all.
     pub(in crate::connection) fn has_bytes_for(&self, holder: &Holder, most: usize) -> bool {
-        may_take(holder, self.lines.taken(holder).bytes, (most + 1).saturating_sub(self.counts.bytes))
+        may_take(holder, self.lines.taken(holder).bytes, (most + 1).saturating_sub(self.counts.taken.bytes))
     }
 
     const fn free_places(&self) -> usize {
-        let Self { counts, max_running, max_queued, .. } = self;
-        let taken = counts.running() - counts.suspended + counts.queued();
-        max_running.saturating_add(*max_queued).saturating_sub(taken)
+        self.max_running.saturating_add(self.max_queued).saturating_sub(self.counts.taken.places)
     }
 
     /// Whether one more may be offered. A handler that waits for its peer holds no slot: the peer may need one to
@@ -192,8 +183,7 @@ impl Requests {
     }
 
     const fn free_handlers(&self) -> usize {
-        let taken = self.counts.running() - self.counts.asking + self.counts.of(Work::Offered);
-        self.max_running.saturating_sub(taken)
+        self.max_running.saturating_sub(self.counts.taken.handlers)
     }
 
     pub(in crate::connection) fn get_mut(&mut self, key: Key) -> Option<IncomingMut<'_>> {
@@ -208,10 +198,8 @@ impl Requests {
 
     /// Takes a request in; one with the same id must have been [replaced](Self::replace).
     pub(in crate::connection) fn insert(&mut self, request: Incoming) -> Key {
-        self.counts.by_work[request.work as usize] += 1;
-        self.counts.bytes += request.bytes();
-        let waits = request.work == Work::Waiting;
-        let (holder, taken) = (request.holder().cloned(), request.taken());
+        let (waits, holder, taken) = (request.work == Work::Waiting, request.holder().cloned(), request.taken());
+        self.counts.count(None, Some((request.work, taken)));
         let key = self.table.insert(self.table.hash(&request.id.0), request);
         match holder {
             Some(holder) => {
@@ -237,12 +225,12 @@ impl Requests {
     pub(in crate::connection) fn remove(&mut self, key: Key) -> Option<Incoming> {
         let removed = self.table.remove(key, None);
         if let Some(request) = &removed {
-            self.counts.by_work[request.work as usize] -= 1;
-            self.counts.bytes -= request.bytes();
+            let taken = request.taken();
+            self.counts.count(Some((request.work, taken)), None);
             if let Some(rare) = &request.rare
                 && let Some(holder) = &rare.holder
             {
-                self.lines.change(holder, request.taken(), Load::default());
+                self.lines.change(holder, taken, Load::default());
                 debug_assert!(rare.turn.is_none(), "a request was removed that waits");
             }
         }
@@ -287,7 +275,7 @@ impl Requests {
 
     /// Bytes of memory held, capacities included.
     pub(in crate::connection) fn held(&self) -> usize {
-        self.table.held() + self.line.capacity() * size_of::<Key>() + self.lines.held() + self.counts.bytes
+        self.table.held() + self.line.capacity() * size_of::<Key>() + self.lines.held() + self.counts.taken.bytes
     }
 
     /// Panics where the counts or the index do not agree with the entries.
@@ -295,17 +283,12 @@ impl Requests {
         let mut counts = Counts::default();
         let mut listed = 0;
         for (_, request) in self.iter() {
-            counts.by_work[request.work as usize] += 1;
-            counts.asking += usize::from(request.waits_for_peer());
-            counts.suspended += usize::from(request.is_suspended());
-            counts.bytes += request.bytes();
+            counts.count(None, Some((request.work, request.taken())));
             listed += usize::from(!request.is_replaced);
         }
-        let Counts { by_work, asking, suspended, bytes } = &self.counts;
+        let Counts { by_work, taken } = &self.counts;
         assert_eq!(counts.by_work, *by_work, "invariant 8: the count of handlers is off");
-        let waiting = (counts.asking, counts.suspended);
-        assert_eq!(waiting, (*asking, *suspended), "invariant 8: the count of handlers that wait for the peer is off");
-        assert_eq!(counts.bytes, *bytes, "invariant 8: the count of bytes is off");
+        assert_eq!(counts.taken, *taken, "invariant 8: the count of what requests take is off");
         self.check_lines();
         assert_eq!(listed, self.table.listed().0, "invariant 6: an id leads nowhere");
         self.table.check(|_| true);
@@ -319,9 +302,7 @@ impl Requests {
             assert_eq!(waits, in_line, "invariant 6: {:?} is in no line, or in one for nothing", request.id);
             let (Some(holder), taken) = (request.holder(), request.taken()) else { continue };
             let (sum, waiting) = clients.entry(holder).or_default();
-            sum.handlers += taken.handlers;
-            sum.places += taken.places;
-            sum.bytes += taken.bytes;
+            sum.change(Load::default(), taken);
             *waiting += usize::from(waits);
         }
         clients.retain(|_, (taken, waiting)| *taken != Load::default() || *waiting > 0);

@@ -184,14 +184,14 @@ fn every_check_of_a_connection_can_fail() {
                 theirs(machine, ANSWERING).response = ResponseState::Answering(void(machine));
             }),
             ("the count of handlers is off", |machine| theirs(machine, QUESTION).work = Work::Ended),
-            ("the count of bytes", |machine| theirs(machine, WAITING).payload = None),
+            ("the count of what requests take", |machine| theirs(machine, WAITING).payload = None),
             ("is in no line, or in one for nothing", |machine| theirs(machine, WAITING).rare().turn = Some(0)),
             ("the count of what clients have", |machine| theirs(machine, BUSY).rare().holder = Some(Holder::Anyone)),
             ("an id leads nowhere", |machine| theirs(machine, SERVED).is_replaced = true),
             ("our clocks stand still", |machine| machine.link.their_questions.hold(now())),
             ("our clocks stand still", |machine| theirs(machine, QUESTION).is_open_question = false),
-            ("the count of handlers that wait", |machine| theirs(machine, SERVED).rare().children.clear()),
-            ("the count of handlers that wait", |machine| theirs(machine, QUESTION).suspension = Suspension::Waits),
+            ("the count of what requests take", |machine| theirs(machine, SERVED).rare().children.clear()),
+            ("the count of what requests take", |machine| theirs(machine, QUESTION).suspension = Suspension::Waits),
             ("too many requests wait", |machine| {
                 (machine.link.config.max_running, machine.link.config.max_queued) = (1, 0)
             }),
