@@ -172,6 +172,17 @@ impl Arrival {
         }
     }
 
+    /// Its message, if it is one: also an answer in place of the peer.
+    #[cfg(feature = "peer")]
+    pub(crate) const fn message_mut(&mut self) -> Option<&mut Bytes> {
+        match self {
+            Self::Message(bytes) | Self::Attached { message: bytes, .. } | Self::Unanswered { answer: bytes, .. } => {
+                Some(bytes)
+            }
+            Self::Garbage(_) | Self::StreamClosed(_) | Self::Credentials(_) => None,
+        }
+    }
+
     #[cfg(feature = "peer")]
     pub(crate) fn feed(&self, conn: &mut Connection, now: Instant) {
         match self {

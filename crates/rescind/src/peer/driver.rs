@@ -96,7 +96,7 @@ pub struct Driver {
     background: Vec<Background>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct DriverPhase {
     input_ended: bool,
     ending: bool,
@@ -143,19 +143,7 @@ impl Driver {
         linger: Duration,
         config: &ConnectionConfig,
     ) -> Self {
-        let phase = DriverPhase {
-            input_ended: false,
-            ending: false,
-            closed: false,
-            write_closed: false,
-            end_told: false,
-            wants_input: true,
-            needs_flush: false,
-            due: None,
-            stuck: None,
-            closing: None,
-            over: false,
-        };
+        let phase = DriverPhase { wants_input: true, ..DriverPhase::default() };
         Self {
             shared,
             transport,
@@ -594,43 +582,22 @@ impl TurnOutput {
     fn drain(&mut self, service: &Service, state: &mut PeerState, now: Instant) {
         self.events.append(&mut state.undelivered);
         while let Some(event) = state.conn.poll_event() {
-            let event = match event {
-                ConnectionEvent::Cancelled { request: key, cause } => match state.work(key) {
-                    Some(work) => {
-                        self.fires.push((work, cause));
-                        continue;
-                    }
-                    None => ConnectionEvent::Cancelled { request: key, cause },
-                },
-                ConnectionEvent::DropHandler { request: key } => match state.work(key) {
-                    Some(work) => {
-                        self.forces.push(work);
-                        continue;
-                    }
-                    None => event,
-                },
-                ConnectionEvent::Request(request) => {
-                    settle_route(service, state, now, &request);
-                    ConnectionEvent::Request(request)
+            if let ConnectionEvent::Cancelled { request: key, cause } = &event
+                && let Some(work) = state.work(*key)
+            {
+                self.fires.push((work, cause.clone()));
+            } else if let ConnectionEvent::DropHandler { request: key } = event
+                && let Some(work) = state.work(key)
+            {
+                self.forces.push(work);
+            } else if let ConnectionEvent::Silenced { id } = event {
+                self.silenced.push(id.0);
+            } else {
+                if let ConnectionEvent::Request(request) = &event {
+                    settle_route(service, state, now, request);
                 }
-                ConnectionEvent::Silenced { id } => {
-                    self.silenced.push(id.0);
-                    continue;
-                }
-                ConnectionEvent::Notification(_)
-                | ConnectionEvent::Settled { .. }
-                | ConnectionEvent::Progress { .. }
-                | ConnectionEvent::Delivered { .. }
-                | ConnectionEvent::Stopped(_)
-                | ConnectionEvent::Receipt(_)
-                | ConnectionEvent::Cancel(_)
-                | ConnectionEvent::Late { .. }
-                | ConnectionEvent::Rejected { .. }
-                | ConnectionEvent::Violation { .. }
-                | ConnectionEvent::GivenUp { .. }
-                | ConnectionEvent::Closed => event,
-            };
-            self.events.push(event);
+                self.events.push(event);
+            }
         }
     }
 

@@ -13,7 +13,6 @@ use rescind_proto::{
     frame,
     framing::{Chunk, Decoder, Framing, Leftover, Overlong},
     id::RequestId,
-    link::{Attachment, Unanswered},
     time::Instant,
 };
 
@@ -79,62 +78,48 @@ impl fmt::Debug for Message<'_> {
     }
 }
 
-/// Applies the filters of one direction to a message; one that panics lets it pass.
-pub(crate) fn apply(filters: &[Filter], body: Vec<u8>) -> FilteredMessage {
-    let mut body = body;
+/// Applies the filters of one direction to a message; one that panics lets it pass. The error is a message that is vetoed.
+pub(crate) fn apply(filters: &[Filter], mut body: Vec<u8>) -> Result<Vec<u8>, Vec<u8>> {
     for filter in filters {
         let pass = catch_unwind(AssertUnwindSafe(|| filter(&Message::new(&body))));
         match pass {
             Ok(Pass::Unchanged) | Err(_) => {}
             Ok(Pass::Rewritten(new)) => body = new,
-            Ok(Pass::Vetoed) => return FilteredMessage::Vetoed(body),
+            Ok(Pass::Vetoed) => return Err(body),
         }
     }
-    FilteredMessage::Message(body)
+    Ok(body)
 }
 
 /// A piece of the input after the filters.
 #[derive(Debug)]
 pub(crate) enum FilteredMessage {
-    Message(Vec<u8>),
-    Attached(Vec<u8>, Attachment),
+    Passed(Arrival),
     Vetoed(Vec<u8>),
     Overlong(Overlong),
-    Garbage(Vec<u8>),
-    StreamClosed(RequestId),
-    Unanswered(Vec<u8>, Unanswered),
-    Credentials,
 }
 
 impl FilteredMessage {
-    /// Applies the filters to a message from a transport that frames messages itself.
-    pub(crate) fn of(filters: &[Filter], arrival: &Arrival) -> Self {
-        match arrival {
-            Arrival::Message(body) => apply(filters, body.to_vec()),
-            Arrival::Attached { message, attachment } => {
-                let filtered = apply(filters, message.to_vec());
-                if let Self::Message(body) = filtered { Self::Attached(body, attachment.clone()) } else { filtered }
+    /// Applies the filters to an item of the input; what is not a message passes.
+    pub(crate) fn of(filters: &[Filter], mut arrival: Arrival) -> Self {
+        if let Some(message) = arrival.message_mut() {
+            match apply(filters, message.to_vec()) {
+                Ok(passed) => *message = passed.into(),
+                Err(vetoed) => return Self::Vetoed(vetoed),
             }
-            Arrival::Garbage(bytes) => Self::Garbage(bytes.to_vec()),
-            Arrival::StreamClosed(id) => Self::StreamClosed(id.clone()),
-            Arrival::Unanswered { answer, why } => {
-                let filtered = apply(filters, answer.to_vec());
-                if let Self::Message(answer) = filtered { Self::Unanswered(answer, why.clone()) } else { filtered }
-            }
-            Arrival::Credentials(_) => Self::Credentials,
         }
+        Self::Passed(arrival)
+    }
+
+    fn message(filters: &[Filter], body: Vec<u8>) -> Self {
+        Self::of(filters, Arrival::Message(body.into()))
     }
 
     pub(crate) fn feed(&self, conn: &mut Connection, now: Instant) {
         match self {
-            Self::Message(body) => conn.handle_message(now, body),
-            Self::Attached(body, attachment) => conn.handle_message_with(now, body, attachment.clone()),
+            Self::Passed(arrival) => arrival.feed(conn, now),
             Self::Vetoed(body) => conn.handle_vetoed(now, body),
             Self::Overlong(message) => conn.handle_overlong(now, message),
-            Self::Garbage(bytes) => conn.handle_garbage(now, bytes),
-            Self::StreamClosed(id) => conn.handle_stream_closed(now, id),
-            Self::Unanswered(answer, why) => conn.handle_unanswered(now, answer, why),
-            Self::Credentials => {}
         }
     }
 }
@@ -154,9 +139,9 @@ impl FilterDecoder {
         let mut filtered = Vec::new();
         while let Some(chunk) = self.decoder.decode(&mut bytes) {
             filtered.push(match chunk {
-                Chunk::Frame(framed) => apply(filters, framed.body().to_vec()),
+                Chunk::Frame(framed) => FilteredMessage::message(filters, framed.body().to_vec()),
                 Chunk::Overlong(message) => FilteredMessage::Overlong(message),
-                Chunk::Broken(broken) => FilteredMessage::Garbage(broken.raw.to_vec()),
+                Chunk::Broken(broken) => FilteredMessage::Passed(Arrival::Garbage(broken.raw.to_vec().into())),
             });
         }
         filtered
@@ -165,7 +150,7 @@ impl FilterDecoder {
     /// Ends the input: a last line without its line break counts as a message if it can be read as one.
     pub(crate) fn finish(&mut self, filters: &[Filter]) -> Option<FilteredMessage> {
         match self.decoder.finish()? {
-            Leftover::Line(line) if frame::parse(&line).is_ok() => Some(apply(filters, line)),
+            Leftover::Line(line) if frame::parse(&line).is_ok() => Some(FilteredMessage::message(filters, line)),
             Leftover::Overlong(message) => Some(FilteredMessage::Overlong(message)),
             Leftover::Line(_) | Leftover::Half(_) => None,
         }

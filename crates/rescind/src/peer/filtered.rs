@@ -53,7 +53,7 @@ impl Filtered {
         Some(match read? {
             Ok(InputChunk::Bytes(bytes)) => self.input.decode(filters, &buffer[..*bytes]),
             Ok(InputChunk::Arrivals(arrivals)) => {
-                arrivals.iter().map(|arrival| FilteredMessage::of(filters, arrival)).collect()
+                arrivals.iter().map(|arrival| FilteredMessage::of(filters, arrival.clone())).collect()
             }
             Ok(InputChunk::End) | Err(_) => self.input.finish(filters).into_iter().collect(),
         })
@@ -83,20 +83,11 @@ impl Filtered {
             self.output.clear();
             self.written = 0;
             let Some((frame, detached)) = shared.lock().conn.detach_frame() else { return Ok((wrote, false)) };
-            let passes = match filter::apply(&shared.service.outgoing, filter::body(&frame, self.framing)) {
-                FilteredMessage::Message(body) => {
-                    self.framing.write(&mut self.output, &body);
-                    true
-                }
-                FilteredMessage::Vetoed(_)
-                | FilteredMessage::Attached(..)
-                | FilteredMessage::Overlong(_)
-                | FilteredMessage::Garbage(_)
-                | FilteredMessage::StreamClosed(_)
-                | FilteredMessage::Unanswered(..)
-                | FilteredMessage::Credentials => false,
-            };
-            shared.lock().conn.handle_detached(shared.now(), detached, passes);
+            let passed = filter::apply(&shared.service.outgoing, filter::body(&frame, self.framing));
+            if let Ok(body) = &passed {
+                self.framing.write(&mut self.output, body);
+            }
+            shared.lock().conn.handle_detached(shared.now(), detached, passed.is_ok());
             wrote = true;
         }
     }

@@ -244,23 +244,12 @@ impl PeerShared {
             }
             state.conn.handle_timeout(now);
             while let Some(event) = state.conn.poll_event() {
-                match event {
-                    ConnectionEvent::Settled { request: key, how } => trash.extend(state.settle(key, how, &mut wakers)),
-                    ConnectionEvent::Receipt(notice) => state.learn(*notice, &mut wakers),
-                    other @ (ConnectionEvent::Request(_)
-                    | ConnectionEvent::Notification(_)
-                    | ConnectionEvent::Progress { .. }
-                    | ConnectionEvent::Delivered { .. }
-                    | ConnectionEvent::Silenced { .. }
-                    | ConnectionEvent::Stopped(_)
-                    | ConnectionEvent::Cancelled { .. }
-                    | ConnectionEvent::DropHandler { .. }
-                    | ConnectionEvent::Cancel(_)
-                    | ConnectionEvent::Late { .. }
-                    | ConnectionEvent::Rejected { .. }
-                    | ConnectionEvent::Violation { .. }
-                    | ConnectionEvent::GivenUp { .. }
-                    | ConnectionEvent::Closed) => state.undelivered.push(other),
+                if let ConnectionEvent::Settled { request: key, how } = event {
+                    trash.extend(state.settle(key, how, &mut wakers));
+                } else if let ConnectionEvent::Receipt(notice) = event {
+                    state.learn(*notice, &mut wakers);
+                } else {
+                    state.undelivered.push(event);
                 }
             }
         }
