@@ -2,7 +2,7 @@
 
 use rescind_proto::{
     cause::{Cause, CauseCode},
-    connection::{CallOptions, Limit, OutgoingKey, OutgoingState, Settlement},
+    connection::{CallOptions, ConnectionEvent, Limit, OutgoingKey, OutgoingState, Settlement},
     dialect::{Dialect, acp, lsp, mcp},
     id::RequestId,
     link::{Clock, Departure},
@@ -258,4 +258,136 @@ fn a_departure_of_what_waits_here_or_was_never_made_changes_nothing() {
     departs_of(&mut rig, 2, Departure::Cancel);
     assert_eq!(known(&mut rig, key).0, Outcome::Sent);
     rig.leaves_nothing();
+}
+
+/// What carries the connection, as it is in truth.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Carrier {
+    has_request: bool,
+    has_cancel: bool,
+    request_left: bool,
+    cancel_left: bool,
+    is_withdrawn: bool,
+    is_answered: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Act {
+    /// Takes what the connection has for it.
+    Take,
+    Cancel,
+    CancelAndWait,
+    Pass,
+    RequestLeaves,
+    Returns,
+    CancelLeaves,
+    Withdraws,
+    Answers,
+    Ends,
+}
+
+impl Carrier {
+    /// Whether this can happen now.
+    fn may(&self, act: Act, rig: &Rig) -> bool {
+        let is_gone = self.is_withdrawn || self.is_answered;
+        match act {
+            Act::Take => !rig.conn.pending().is_empty(),
+            Act::Cancel | Act::CancelAndWait | Act::Pass | Act::Ends => true,
+            Act::RequestLeaves => self.has_request && !self.request_left && !is_gone,
+            Act::Returns => self.request_left && !self.cancel_left && !is_gone,
+            Act::CancelLeaves => self.has_cancel && self.request_left && !self.cancel_left && !is_gone,
+            Act::Withdraws => self.has_cancel && !self.cancel_left && !is_gone,
+            Act::Answers => self.request_left && !is_gone,
+        }
+    }
+}
+
+/// Plays every order of what can happen, and judges what is known of the cancel by what was.
+fn play(rig: &Rig, key: OutgoingKey, carrier: Carrier, depth: usize, path: &mut Vec<Act>) {
+    const ACTS: [Act; 10] = [
+        Act::Take,
+        Act::Cancel,
+        Act::CancelAndWait,
+        Act::Pass,
+        Act::RequestLeaves,
+        Act::Returns,
+        Act::CancelLeaves,
+        Act::Withdraws,
+        Act::Answers,
+        Act::Ends,
+    ];
+    for act in ACTS {
+        if !carrier.may(act, rig) {
+            continue;
+        }
+        let (mut rig, mut carrier) = (Rig { conn: rig.conn.clone(), now: rig.now, log: rig.log.clone() }, carrier);
+        match act {
+            Act::Take => {
+                for line in rig.say() {
+                    carrier.has_cancel |= !line.contains(r#""method":"work""#);
+                    carrier.has_request |= line.contains(r#""method":"work""#);
+                }
+            }
+            Act::Cancel => _ = rig.cancel(key),
+            Act::CancelAndWait => {
+                rig.conn.cancel_and_wait(rig.now, key, Cause::new(CauseCode::Caller), secs(1));
+            }
+            Act::Pass => rig.pass(secs(5)),
+            Act::RequestLeaves => {
+                carrier.request_left = true;
+                departs(&mut rig, Departure::Request);
+            }
+            Act::Returns => {
+                carrier.request_left = false;
+                departs(&mut rig, Departure::Returned);
+            }
+            Act::CancelLeaves => {
+                carrier.cancel_left = true;
+                departs(&mut rig, Departure::Cancel);
+            }
+            Act::Withdraws => {
+                carrier.is_withdrawn = true;
+                departs(&mut rig, Departure::Withdrawn);
+            }
+            Act::Answers => {
+                carrier.is_answered = true;
+                rig.hear(&[&result("1")]);
+            }
+            Act::Ends => rig.conn.handle_eof(rig.now),
+        }
+        path.push(act);
+        rig.poll();
+        let settled = |event: &&ConnectionEvent| matches!(event, ConnectionEvent::Settled { .. });
+        let ends = rig.log.iter().filter(settled).count();
+        assert!(ends <= 1, "settled twice: {path:?}");
+        let is_over = act == Act::Ends || carrier.is_withdrawn || carrier.is_answered;
+        assert!(!is_over || ends == 1, "its caller waits for ever: {path:?}");
+        if let Some(receipt) = rig.receipt(key) {
+            let claims = receipt.written.is_some();
+            assert_eq!(claims, carrier.cancel_left && claims, "it claims that a cancel has left: {path:?}");
+            let is_true = match receipt.outcome {
+                Outcome::Sent | Outcome::Confirmed { .. } | Outcome::AnsweredAfter { .. } => carrier.cancel_left,
+                Outcome::NeverSent => !carrier.request_left && !carrier.cancel_left,
+                Outcome::CompletedFirst => (carrier.is_answered || carrier.is_withdrawn) && !carrier.cancel_left,
+                Outcome::Asked => !carrier.cancel_left && !is_over,
+                Outcome::Unknown => act == Act::Ends,
+                Outcome::NotSendable | _ => false,
+            };
+            assert!(is_true, "{:?} is untrue of {carrier:?}: {path:?}", receipt.outcome);
+        }
+        if act != Act::Ends && depth > 1 {
+            play(&rig, key, carrier, depth - 1, path);
+        }
+        path.pop();
+    }
+}
+
+#[test]
+fn in_no_order_of_events_does_a_receipt_claim_what_did_not_happen() {
+    for dialect in DIALECTS {
+        let mut rig = departing(dialect);
+        let options = CallOptions { response_timeout: Limit::After(secs(8)), ..CallOptions::default() };
+        let key = rig.ask_with("work", "", &options);
+        play(&rig, key, Carrier::default(), 6, &mut Vec::new());
+    }
 }
