@@ -124,36 +124,25 @@ impl FilteredMessage {
     }
 }
 
-/// A decoder that splits the input into messages for the filters.
-#[derive(Debug)]
-pub(crate) struct FilterDecoder {
-    decoder: Decoder,
+/// Splits the input into messages, and applies the filters to each.
+pub(crate) fn decode(decoder: &mut Decoder, filters: &[Filter], mut bytes: &[u8]) -> Vec<FilteredMessage> {
+    let mut filtered = Vec::new();
+    while let Some(chunk) = decoder.decode(&mut bytes) {
+        filtered.push(match chunk {
+            Chunk::Frame(framed) => FilteredMessage::message(filters, framed.body().to_vec()),
+            Chunk::Overlong(message) => FilteredMessage::Overlong(message),
+            Chunk::Broken(broken) => FilteredMessage::Passed(Arrival::Garbage(broken.raw.to_vec().into())),
+        });
+    }
+    filtered
 }
 
-impl FilterDecoder {
-    pub(crate) fn new(framing: Framing, max_message: usize) -> Self {
-        Self { decoder: Decoder::new(Some(framing), max_message) }
-    }
-
-    pub(crate) fn decode(&mut self, filters: &[Filter], mut bytes: &[u8]) -> Vec<FilteredMessage> {
-        let mut filtered = Vec::new();
-        while let Some(chunk) = self.decoder.decode(&mut bytes) {
-            filtered.push(match chunk {
-                Chunk::Frame(framed) => FilteredMessage::message(filters, framed.body().to_vec()),
-                Chunk::Overlong(message) => FilteredMessage::Overlong(message),
-                Chunk::Broken(broken) => FilteredMessage::Passed(Arrival::Garbage(broken.raw.to_vec().into())),
-            });
-        }
-        filtered
-    }
-
-    /// Ends the input: a last line without its line break counts as a message if it can be read as one.
-    pub(crate) fn finish(&mut self, filters: &[Filter]) -> Option<FilteredMessage> {
-        match self.decoder.finish()? {
-            Leftover::Line(line) if frame::parse(&line).is_ok() => Some(FilteredMessage::message(filters, line)),
-            Leftover::Overlong(message) => Some(FilteredMessage::Overlong(message)),
-            Leftover::Line(_) | Leftover::Half(_) => None,
-        }
+/// Ends the input: a last line without its line break counts as a message if it can be read as one.
+pub(crate) fn finish(decoder: &mut Decoder, filters: &[Filter]) -> Option<FilteredMessage> {
+    match decoder.finish()? {
+        Leftover::Line(line) if frame::parse(&line).is_ok() => Some(FilteredMessage::message(filters, line)),
+        Leftover::Overlong(message) => Some(FilteredMessage::Overlong(message)),
+        Leftover::Line(_) | Leftover::Half(_) => None,
     }
 }
 

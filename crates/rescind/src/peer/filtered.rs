@@ -5,10 +5,13 @@ use std::{
     task::{Context, Poll},
 };
 
-use rescind_proto::{connection::ConnectionConfig, framing::Framing};
+use rescind_proto::{
+    connection::ConnectionConfig,
+    framing::{Decoder, Framing},
+};
 
 use super::{
-    filter::{self, Filter, FilterDecoder, FilteredMessage},
+    filter::{self, Filter, FilteredMessage},
     shared::PeerShared,
     transport::{InputChunk, Io},
 };
@@ -16,7 +19,7 @@ use super::{
 /// The state for filters; unused without any.
 pub(crate) struct Filtered {
     framing: Framing,
-    input: FilterDecoder,
+    input: Decoder,
     /// Frames that passed, and how many of their bytes are written.
     output: Vec<u8>,
     written: usize,
@@ -24,7 +27,7 @@ pub(crate) struct Filtered {
 
 impl Filtered {
     pub(crate) fn new(config: &ConnectionConfig) -> Self {
-        let input = FilterDecoder::new(config.framing, config.max_message);
+        let input = Decoder::new(Some(config.framing), config.max_message);
         Self { framing: config.framing, input, output: Vec::new(), written: 0 }
     }
 
@@ -51,11 +54,11 @@ impl Filtered {
             return None;
         }
         Some(match read? {
-            Ok(InputChunk::Bytes(bytes)) => self.input.decode(filters, &buffer[..*bytes]),
+            Ok(InputChunk::Bytes(bytes)) => filter::decode(&mut self.input, filters, &buffer[..*bytes]),
             Ok(InputChunk::Arrivals(arrivals)) => {
                 arrivals.iter().map(|arrival| FilteredMessage::of(filters, arrival.clone())).collect()
             }
-            Ok(InputChunk::End) | Err(_) => self.input.finish(filters).into_iter().collect(),
+            Ok(InputChunk::End) | Err(_) => filter::finish(&mut self.input, filters).into_iter().collect(),
         })
     }
 

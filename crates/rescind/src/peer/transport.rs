@@ -58,8 +58,7 @@ pub struct Transport {
 }
 
 pub(crate) enum Io {
-    Apart(Box<dyn AsyncRead + Send + Unpin>, Box<dyn AsyncWrite + Send + Unpin>),
-    Joined(Box<dyn ReadWrite>),
+    Bytes(Box<dyn ReadWrite>),
     Messages(Messages),
 }
 
@@ -90,8 +89,7 @@ impl Io {
     /// Reads as many bytes as `buffer`, which is empty, has capacity for; or messages, which leave it alone.
     pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut Vec<u8>) -> Poll<io::Result<InputChunk>> {
         let bytes = match self {
-            Self::Apart(reader, _) => pin!(reader.read_buf(buffer)).poll(cx),
-            Self::Joined(both) => pin!(both.read_buf(buffer)).poll(cx),
+            Self::Bytes(both) => pin!(both.read_buf(buffer)).poll(cx),
             Self::Messages(messages) => return messages.poll_read(cx),
         };
         let bytes = ready!(bytes)?;
@@ -101,8 +99,7 @@ impl Io {
     /// Takes some of `frames`, which for a stream of messages are whole lines.
     pub(crate) fn poll_write(&mut self, cx: &mut Context<'_>, frames: &[u8]) -> Poll<io::Result<usize>> {
         match self {
-            Self::Apart(_, writer) => Pin::new(&mut **writer).poll_write(cx, frames),
-            Self::Joined(both) => Pin::new(&mut **both).poll_write(cx, frames),
+            Self::Bytes(both) => Pin::new(&mut **both).poll_write(cx, frames),
             Self::Messages(Messages { stream, .. }) => {
                 let end = memchr::memchr(b'\n', frames).unwrap_or(frames.len());
                 ready!(stream.poll_send(cx, &frames[..end]))?;
@@ -113,16 +110,14 @@ impl Io {
 
     pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
-            Self::Apart(_, writer) => Pin::new(&mut **writer).poll_flush(cx),
-            Self::Joined(both) => Pin::new(&mut **both).poll_flush(cx),
+            Self::Bytes(both) => Pin::new(&mut **both).poll_flush(cx),
             Self::Messages(Messages { stream, .. }) => stream.poll_flush(cx),
         }
     }
 
     pub(crate) fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
-            Self::Apart(_, writer) => Pin::new(&mut **writer).poll_shutdown(cx),
-            Self::Joined(both) => Pin::new(&mut **both).poll_shutdown(cx),
+            Self::Bytes(both) => Pin::new(&mut **both).poll_shutdown(cx),
             Self::Messages(Messages { stream, .. }) => stream.poll_close(cx),
         }
     }
@@ -156,7 +151,7 @@ impl Io {
     pub(crate) fn protocol_name(&self) -> Option<&'static str> {
         match self {
             Self::Messages(Messages { stream, .. }) => stream.protocol_name(),
-            Self::Apart(..) | Self::Joined(_) => None,
+            Self::Bytes(_) => None,
         }
     }
 
@@ -201,12 +196,12 @@ impl Transport {
         reader: impl AsyncRead + Send + Unpin + 'static,
         writer: impl AsyncWrite + Send + Unpin + 'static,
     ) -> Self {
-        Self::of(Io::Apart(Box::new(reader), Box::new(writer)))
+        Self::joined(tokio::io::join(reader, writer))
     }
 
     /// Makes a transport of a stream that both reads and writes, such as a socket.
     pub fn joined(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Self {
-        Self::of(Io::Joined(Box::new(stream)))
+        Self::of(Io::Bytes(Box::new(stream)))
     }
 
     /// Makes a transport of a stream that frames messages itself.
