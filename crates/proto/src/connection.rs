@@ -64,6 +64,7 @@ use crate::{
     hash::Seed,
     id::RequestId,
     link::{Attachment, Unanswered},
+    receipt::Outcome,
     slab::Key,
     table::Bounds,
     time::Instant,
@@ -247,9 +248,10 @@ impl Connection {
                 self.link.reduce_backlog(len);
                 self.end_answer(key, has_left);
             }
+            Tag::Cancel(key) if !has_left => self.cancel_gone(key, Outcome::NotSendable),
             // It was taken; what carries it reports when it leaves.
-            Tag::Cancel(key) if has_left && self.link.config.departs => self.keep_or_remove(key),
-            Tag::Cancel(key) => self.cancel_gone(key, has_left),
+            Tag::Cancel(key) if self.link.config.departs => self.keep_or_remove(key),
+            Tag::Cancel(key) => self.cancel_gone(key, Outcome::Sent),
         }
     }
 

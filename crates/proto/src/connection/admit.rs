@@ -110,7 +110,7 @@ impl Connection {
             (Rejected::ShuttingDown, dialect.gave_up.code, "shutting down")
         } else if !incoming.has_room() {
             (Rejected::Overloaded, error_code::OVERLOADED, "too many requests in flight")
-        } else if incoming.counts.taken.bytes > link.config.max_queued_bytes {
+        } else if incoming.taken.bytes > link.config.max_queued_bytes {
             (Rejected::Overloaded, error_code::OVERLOADED, "too many bytes of requests in flight")
         } else if holder.is_some_and(|holder| !incoming.has_room_for(holder)) {
             (Rejected::Overloaded, error_code::OVERLOADED, TOO_MANY_OF_ONE)

@@ -94,18 +94,18 @@ impl Connection {
         true
     }
 
-    /// Notes that a cancel has left as a whole: from here on only the peer can show more. If a filter kept it back instead,
-    /// the request goes on, as far as the peer knows.
-    pub(super) fn cancel_gone(&mut self, key: Key, has_left: bool) {
+    /// Notes what has become of a cancel: it has left as a whole, and from here on only the peer can show more; a filter
+    /// kept it back, and the request goes on, as far as the peer knows; or it was taken back.
+    pub(super) fn cancel_gone(&mut self, key: Key, outcome: Outcome) {
         let Self { outgoing, link, .. } = self;
         // Its request may have been answered while it was being written.
         let Some(call) = outgoing.get_mut(key) else { return };
-        if let Some(cancel) = call.cancel.as_mut().filter(|_| has_left) {
+        if let Some(cancel) = call.cancel.as_mut().filter(|_| outcome == Outcome::Sent) {
             let is_second = cancel.receipt.written.replace(link.now).is_some();
             link.note_broken(1, is_second);
             link.counters.cancels_sent += 1;
         }
-        link.learn(key, call, if has_left { Outcome::Sent } else { Outcome::NotSendable });
+        link.learn(key, call, outcome);
         self.keep_or_remove(key);
     }
 

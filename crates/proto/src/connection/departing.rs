@@ -1,8 +1,13 @@
 //! What has become of our requests and their cancels that were handed to what carries the connection, and could be taken
 //! back (D51).
 
-use super::{Connection, Settlement, link::Link, outgoing::Outgoing};
-use crate::{link::Departure, receipt::Outcome, slab::Key, time::Instant};
+use super::{Connection, link::Link, outgoing::Outgoing};
+use crate::{
+    cause::{Cause, CauseCode},
+    link::Departure,
+    receipt::Outcome,
+    time::Instant,
+};
 
 impl Connection {
     /// Records what has become of a message that was taken and had not left, where that is reported
@@ -16,27 +21,17 @@ impl Connection {
             match departure {
                 Departure::Request(_) => call.has_left = true,
                 Departure::Returned(_) => call.has_left = false,
-                Departure::Cancel(_) if link.has_handed_cancel(call) => this.cancel_gone(key, true),
-                Departure::Withdrawn(_) if link.has_handed_cancel(call) => this.call_withdrawn(key),
+                Departure::Cancel(_) if link.has_handed_cancel(call) => this.cancel_gone(key, Outcome::Sent),
+                Departure::Withdrawn(_) if link.has_handed_cancel(call) => {
+                    // What had left was answered, and that answer is not given any more.
+                    let outcome = if call.has_left { Outcome::CompletedFirst } else { Outcome::NeverSent };
+                    this.cancel_gone(key, outcome);
+                    // A caller that waits after its cancel gets no answer: its first cause stays.
+                    this.cancel_call(key, Cause::new(CauseCode::Caller), None);
+                }
                 Departure::Cancel(_) | Departure::Withdrawn(_) => {}
             }
         });
-    }
-
-    /// Ends a request that was taken back with its cancel: nothing more of it goes to the peer, and no answer comes.
-    fn call_withdrawn(&mut self, key: Key) {
-        let Self { outgoing, link, .. } = self;
-        let Some(call) = outgoing.get_mut(key) else { return };
-        // What had left was answered, and that answer is not given any more.
-        let outcome = if call.has_left { Outcome::CompletedFirst } else { Outcome::NeverSent };
-        link.learn(key, call, outcome);
-        match call.cancel.as_ref().filter(|_| !call.is_settled()) {
-            Some(cancel) => {
-                let how = Settlement::Cancelled(cancel.receipt.cause.clone());
-                self.settle_and_keep(key, how);
-            }
-            None => self.keep_or_remove(key),
-        }
     }
 }
 

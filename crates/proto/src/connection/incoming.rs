@@ -239,6 +239,7 @@ impl Incoming {
         Load {
             handlers: usize::from(is_at_work && !self.waits_for_peer()),
             places: usize::from(has_place),
+            waiting: usize::from(self.work == Work::Waiting),
             bytes: self.bytes(),
         }
     }

@@ -94,10 +94,10 @@ impl Connection {
     fn check_incoming(&self) {
         let link = &self.link;
         self.incoming.check();
-        let mut were_suspended = 0;
+        let mut busy = 0;
         for (key, request) in self.incoming.iter() {
             let id = &request.id;
-            were_suspended += usize::from(request.runs() && request.suspension != Suspension::Never);
+            busy += usize::from(request.work != Work::Ended && request.suspension == Suspension::Never);
             if !request.is_replaced {
                 assert_eq!(self.incoming.by_id(&id.0), Some(key), "invariant 6: {id:?} of the peer cannot be found");
             }
@@ -128,8 +128,6 @@ impl Connection {
         let questions = self.incoming.iter().filter(|(_, request)| request.is_open_question).count();
         assert_eq!(questions, link.their_questions.holders(), "invariant 6: our clocks stand still for nothing");
         let most = link.config.max_running.saturating_add(link.config.max_queued);
-        let counts = &self.incoming.counts;
-        let busy = counts.running() - were_suspended + counts.queued();
         assert!(busy <= most, "invariant 8: too many requests wait");
     }
 

@@ -141,18 +141,6 @@ impl Connection {
         self.incoming.get(key.0).is_some_and(Incoming::is_stopping)
     }
 
-    /// Handlers that have started and not ended.
-    #[must_use]
-    pub const fn running(&self) -> usize {
-        self.incoming.counts.running()
-    }
-
-    /// Requests of the peer whose handler has not started.
-    #[must_use]
-    pub const fn queued(&self) -> usize {
-        self.incoming.counts.queued()
-    }
-
     /// Requests of ours whose caller waits.
     #[must_use]
     pub const fn waiting(&self) -> usize {

@@ -25,7 +25,7 @@ fn a_queued_request_that_is_cancelled_never_starts() {
     let first = rig.serve("1", "work");
     rig.hear(&[&call("2", "work"), &call("3", "work")]);
     assert_eq!(rig.start(), []);
-    assert_eq!((rig.conn.running(), rig.conn.queued()), (1, 2));
+    assert_eq!((rig.running(), rig.queued()), (1, 2));
     rig.hear(&[&mcp_cancel("2")]);
     assert_eq!(rig.verdicts(), [Verdict::Accepted]);
     assert_eq!(rig.endings(), [Ending::NeverStarted]);
@@ -43,7 +43,7 @@ fn a_queued_request_that_is_cancelled_never_starts() {
 fn a_request_whose_event_was_not_polled_counts_as_queued() {
     let mut rig = Rig::new(bounded(4, 4));
     rig.hear(&[&call("1", "work")]);
-    assert_eq!((rig.conn.running(), rig.conn.queued()), (0, 1));
+    assert_eq!((rig.running(), rig.queued()), (0, 1));
     rig.hear(&[&mcp_cancel("1")]);
     assert_eq!(rig.start(), []);
     assert_eq!(rig.say(), [""; 0]);
@@ -70,7 +70,7 @@ fn a_handler_that_waits_for_its_peer_holds_no_slot() {
     let asked = rig.ask_with("ask", "", &options);
     rig.say();
     let second = rig.start().pop().expect("the first waits");
-    assert_eq!(rig.conn.running(), 2);
+    assert_eq!(rig.running(), 2);
     rig.hear(&[&call("3", "work")]);
     assert_eq!(rig.start(), [], "the second is at work");
     // Back at work without a slot, it keeps others from starting until both but one have ended.
@@ -93,7 +93,7 @@ fn handlers_that_wait_for_their_peer_are_bounded_with_those_that_are_queued() {
         let key = rig.serve(id, "work");
         rig.ask_with("ask", "", &CallOptions { parent: Some(key), ..CallOptions::default() });
     }
-    assert_eq!(rig.conn.running(), 3);
+    assert_eq!(rig.running(), 3);
     rig.hear(&[&call("4", "work")]);
     assert_eq!((rig.start(), rig.refusals()), (vec![], vec![Rejected::Overloaded]));
 }
@@ -162,7 +162,7 @@ fn a_slot_is_free_when_the_handler_has_ended_not_when_it_was_cancelled() {
     rig.hear(&[&call("2", "work"), &mcp_cancel("1")]);
     assert_eq!(rig.fired(), [(first, CauseCode::Caller)]);
     assert_eq!(rig.start(), [], "the cancelled handler still runs");
-    assert_eq!(rig.conn.running(), 1);
+    assert_eq!(rig.running(), 1);
     rig.pass(secs(5));
     assert_eq!(rig.dropped(), [first]);
     assert_eq!(rig.start(), [], "to be dropped is not to have ended");
@@ -181,7 +181,7 @@ fn a_flood_of_requests_and_cancels_never_runs_more_handlers_than_the_bound() {
         running.extend(rig.start().into_iter().map(|request| request.key));
         rig.conn.handle_input(rig.now, format!("{}\n", mcp_cancel(&id)).as_bytes());
         rig.log.clear();
-        assert!(rig.conn.running() <= 8 && rig.conn.queued() <= 16);
+        assert!(rig.running() <= 8 && rig.queued() <= 16);
         // Handlers unwind slowly: one ends for every hundred requests.
         if running.len() == 8 && id.ends_with("00") {
             rig.end(running.remove(0), HandlerEnd::Cancelled);

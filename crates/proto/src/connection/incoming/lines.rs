@@ -22,6 +22,8 @@ pub(in crate::connection) struct Load {
     pub(super) handlers: usize,
     /// Places: handlers that are not suspended, and requests in line.
     pub(super) places: usize,
+    /// Requests in line.
+    pub(super) waiting: usize,
     /// Bytes that are kept of it.
     pub(in crate::connection) bytes: usize,
 }
@@ -31,6 +33,7 @@ impl Load {
     pub(super) const fn change(&mut self, before: Self, after: Self) {
         self.handlers = self.handlers + after.handlers - before.handlers;
         self.places = self.places + after.places - before.places;
+        self.waiting = self.waiting + after.waiting - before.waiting;
         self.bytes = self.bytes + after.bytes - before.bytes;
     }
 }

@@ -24,52 +24,17 @@ pub(in crate::connection) struct Requests {
     line: VecDeque<Key>,
     /// What several clients have taken that share the connection.
     lines: Lines,
-    pub(in crate::connection) counts: Counts,
-    max_running: usize,
-    max_queued: usize,
-}
-
-/// How many requests stand where.
-#[derive(Clone, Debug, Default)]
-pub(in crate::connection) struct Counts {
-    by_work: [usize; 6],
     /// What they take all together.
     pub(in crate::connection) taken: Load,
-}
-
-impl Counts {
-    const fn of(&self, work: Work) -> usize {
-        self.by_work[work as usize]
-    }
-
-    /// Handlers that have started and not ended.
-    pub(in crate::connection) const fn running(&self) -> usize {
-        self.of(Work::Running) + self.of(Work::Stopping) + self.of(Work::Dropping)
-    }
-
-    /// Counts a request that was in one state and is in another.
-    fn count(&mut self, before: Option<(Work, Load)>, after: Option<(Work, Load)>) {
-        if let Some((work, _)) = before {
-            self.by_work[work as usize] -= 1;
-        }
-        if let Some((work, _)) = after {
-            self.by_work[work as usize] += 1;
-        }
-        let taken = |state: Option<(Work, Load)>| state.map_or_else(Load::default, |(_, taken)| taken);
-        self.taken.change(taken(before), taken(after));
-    }
-
-    /// Requests whose handler has not started.
-    pub(in crate::connection) const fn queued(&self) -> usize {
-        self.of(Work::Waiting) + self.of(Work::Offered)
-    }
+    max_running: usize,
+    max_queued: usize,
 }
 
 /// A request in its table, to be changed: the counts follow.
 pub(in crate::connection) struct IncomingMut<'a> {
     pub(in crate::connection) key: Key,
     pub(in crate::connection) request: &'a mut Incoming,
-    counts: &'a mut Counts,
+    taken: &'a mut Load,
     lines: &'a mut Lines,
 }
 
@@ -123,13 +88,13 @@ impl IncomingMut<'_> {
 
     /// Makes a change, and counts what the request is and takes afterwards.
     fn change<T>(&mut self, change: impl FnOnce(&mut Incoming) -> T) -> T {
-        let Self { request, counts, lines, .. } = self;
-        let before = (request.work, request.taken());
+        let Self { request, taken, lines, .. } = self;
+        let before = request.taken();
         let changed = change(request);
-        let after = (request.work, request.taken());
-        counts.count(Some(before), Some(after));
+        let after = request.taken();
+        taken.change(before, after);
         if let Some(holder) = request.holder() {
-            lines.change(holder, before.1, after.1);
+            lines.change(holder, before, after);
         }
         changed
     }
@@ -149,7 +114,7 @@ impl Requests {
             table: Table::new(seed),
             line: VecDeque::new(),
             lines: Lines::default(),
-            counts: Counts::default(),
+            taken: Load::default(),
             max_running,
             max_queued,
         }
@@ -168,11 +133,11 @@ impl Requests {
 
     /// Whether bytes of one more can be kept of this client, of so many in all.
     pub(in crate::connection) fn has_bytes_for(&self, holder: &Holder, most: usize) -> bool {
-        may_take(holder, self.lines.taken(holder).bytes, (most + 1).saturating_sub(self.counts.taken.bytes))
+        may_take(holder, self.lines.taken(holder).bytes, (most + 1).saturating_sub(self.taken.bytes))
     }
 
     const fn free_places(&self) -> usize {
-        self.max_running.saturating_add(self.max_queued).saturating_sub(self.counts.taken.places)
+        self.max_running.saturating_add(self.max_queued).saturating_sub(self.taken.places)
     }
 
     /// Whether one more may be offered. A handler that waits for its peer holds no slot: the peer may need one to
@@ -183,12 +148,12 @@ impl Requests {
     }
 
     const fn free_handlers(&self) -> usize {
-        self.max_running.saturating_sub(self.counts.taken.handlers)
+        self.max_running.saturating_sub(self.taken.handlers)
     }
 
     pub(in crate::connection) fn get_mut(&mut self, key: Key) -> Option<IncomingMut<'_>> {
         let request = self.table.get_mut(key)?;
-        Some(IncomingMut { key, request, counts: &mut self.counts, lines: &mut self.lines })
+        Some(IncomingMut { key, request, taken: &mut self.taken, lines: &mut self.lines })
     }
 
     /// Keys of those that are `wanted`: the same order on every run.
@@ -199,7 +164,7 @@ impl Requests {
     /// Takes a request in; one with the same id must have been [replaced](Self::replace).
     pub(in crate::connection) fn insert(&mut self, request: Incoming) -> Key {
         let (waits, holder, taken) = (request.work == Work::Waiting, request.holder().cloned(), request.taken());
-        self.counts.count(None, Some((request.work, taken)));
+        self.taken.change(Load::default(), taken);
         let key = self.table.insert(self.table.hash(&request.id.0), request);
         match holder {
             Some(holder) => {
@@ -226,7 +191,7 @@ impl Requests {
         let removed = self.table.remove(key, None);
         if let Some(request) = &removed {
             let taken = request.taken();
-            self.counts.count(Some((request.work, taken)), None);
+            self.taken.change(taken, Load::default());
             if let Some(rare) = &request.rare
                 && let Some(holder) = &rare.holder
             {
@@ -256,7 +221,7 @@ impl Requests {
 
     /// Drops what is gone from the line, so that a flood of requests and cancels cannot lengthen it.
     pub(in crate::connection) fn tidy_line(&mut self) {
-        if self.line.len() > 2 * self.counts.of(Work::Waiting) + 32 {
+        if self.line.len() > 2 * self.taken.waiting + 32 {
             let table = &self.table;
             self.line.retain(|key| table.get(*key).is_some_and(|request| request.work == Work::Waiting));
         }
@@ -275,20 +240,18 @@ impl Requests {
 
     /// Bytes of memory held, capacities included.
     pub(in crate::connection) fn held(&self) -> usize {
-        self.table.held() + self.line.capacity() * size_of::<Key>() + self.lines.held() + self.counts.taken.bytes
+        self.table.held() + self.line.capacity() * size_of::<Key>() + self.lines.held() + self.taken.bytes
     }
 
     /// Panics where the counts or the index do not agree with the entries.
     pub(in crate::connection) fn check(&self) {
-        let mut counts = Counts::default();
+        let mut taken = Load::default();
         let mut listed = 0;
         for (_, request) in self.iter() {
-            counts.count(None, Some((request.work, request.taken())));
+            taken.change(Load::default(), request.taken());
             listed += usize::from(!request.is_replaced);
         }
-        let Counts { by_work, taken } = &self.counts;
-        assert_eq!(counts.by_work, *by_work, "invariant 8: the count of handlers is off");
-        assert_eq!(counts.taken, *taken, "invariant 8: the count of what requests take is off");
+        assert_eq!(taken, self.taken, "invariant 8: the count of what requests take is off");
         self.check_lines();
         assert_eq!(listed, self.table.listed().0, "invariant 6: an id leads nowhere");
         self.table.check(|_| true);

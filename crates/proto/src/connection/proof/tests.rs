@@ -183,7 +183,7 @@ fn every_check_of_a_connection_can_fail() {
             ("waits for an answer that is not queued", |machine| {
                 theirs(machine, ANSWERING).response = ResponseState::Answering(void(machine));
             }),
-            ("the count of handlers is off", |machine| theirs(machine, QUESTION).work = Work::Ended),
+            ("the count of what requests take", |machine| theirs(machine, QUESTION).work = Work::Ended),
             ("the count of what requests take", |machine| theirs(machine, WAITING).payload = None),
             ("is in no line, or in one for nothing", |machine| theirs(machine, WAITING).rare().turn = Some(0)),
             ("the count of what clients have", |machine| theirs(machine, BUSY).rare().holder = Some(Holder::Anyone)),
