@@ -50,7 +50,7 @@ const CRATES: &[(&str, usize)] = &[
     ("operator", 900),
     ("parts", 1_350),
     ("proto", 15_050),
-    ("rescind", 16_650),
+    ("rescind", 16_600),
     ("sign-in", 2_200),
     ("tasks", 4_800),
     ("testkit", 10_550),
