@@ -5,12 +5,9 @@
 //! another level for one of them; a [`Level::Fact`] binds nobody and is true.
 
 mod revisions;
-mod violations;
 
 use core::{error, fmt, str::FromStr};
-
-pub use revisions::Revisions;
-pub use violations::Violations;
+use std::collections::BTreeMap;
 
 words! {
     /// How binding a rule is, in the words of its source.
@@ -54,17 +51,20 @@ macro_rules! catalogue {
             $(Entry {
                 number: $number,
                 level: Level::$level,
-                revisions: Revisions::NONE$(.union(Revisions::$revisions))+,
+                revisions: &[$(revisions::$revisions),+],
                 text: $text,
             }),+
         ];
     };
 }
 
+/// How often one party broke which rules: nothing is kept of rules that it kept.
+pub type Violations = BTreeMap<Rule, u64>;
+
 struct Entry {
     number: &'static str,
     level: Level,
-    revisions: Revisions,
+    revisions: &'static [&'static [&'static str]],
     text: &'static str,
 }
 
@@ -260,10 +260,10 @@ impl Rule {
         self.entry().level
     }
 
-    /// The revisions whose texts state it.
-    #[must_use]
-    pub const fn revisions(self) -> Revisions {
-        self.entry().revisions
+    /// The names of the dialects whose texts state it, oldest first within a protocol. The tasks extension of MCP has one,
+    /// too: `mcp-tasks-extension`.
+    pub fn revisions(self) -> impl Iterator<Item = &'static str> {
+        self.entry().revisions.iter().copied().flatten().copied()
     }
 
     /// What a party that keeps it does, in one line; prohibitions read as "no" and "never".
@@ -301,7 +301,10 @@ impl error::Error for UnknownRule {}
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
+    use crate::dialect::Dialect;
 
     #[test]
     fn every_number_leads_back_to_its_rule() {
@@ -372,12 +375,22 @@ mod tests {
     fn every_rule_is_stated_by_the_protocol_of_its_number() {
         for rule in Rule::ALL {
             let protocol = match rule.number().split('-').next().unwrap() {
-                "MCP" | "TASK" => Revisions::MCP.union(Revisions::TASKS_EXTENSION),
-                "ACP" => Revisions::ACP,
-                _ => Revisions::LSP,
+                "MCP" | "TASK" => "mcp-",
+                "ACP" => "acp-",
+                _ => "lsp",
             };
-            assert!(!rule.revisions().is_empty() && protocol.contains(rule.revisions()), "{rule}");
+            assert!(rule.revisions().count() > 0 && rule.revisions().all(|name| name.starts_with(protocol)), "{rule}");
         }
+        assert_eq!(Rule::McpC03.revisions().collect::<Vec<_>>(), revisions::MCP_LEGACY);
+        assert_eq!(Rule::McpC13.revisions().collect::<Vec<_>>(), ["mcp-2025-11-25", "mcp-tasks-extension"]);
+    }
+
+    #[test]
+    fn every_dialect_is_a_revision_of_the_same_name() {
+        let all: BTreeSet<&str> = Rule::ALL.iter().flat_map(|rule| rule.revisions()).collect();
+        let dialects: BTreeSet<&str> = Dialect::ALL.iter().map(|dialect| dialect.name).collect();
+        assert_eq!(all.difference(&dialects).collect::<Vec<_>>(), [&"mcp-tasks-extension"]);
+        assert!(dialects.is_subset(&all));
     }
 
     #[test]

@@ -256,7 +256,7 @@ impl Link {
     }
 
     pub(super) fn report_violation(&mut self, rule: Rule, id: Option<RequestId>) {
-        self.counters.violations.count(rule);
+        *self.counters.violations.entry(rule).or_default() += 1;
         self.emit(ConnectionEvent::Violation { rule, id });
     }
 

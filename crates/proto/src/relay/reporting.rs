@@ -130,7 +130,7 @@ impl Core {
     }
 
     pub(super) fn report_violation(&mut self, by: Side, rule: Rule, id: Option<RequestId>) {
-        self.reports.tally.violations[by].count(rule);
+        *self.reports.tally.violations[by].entry(rule).or_default() += 1;
         self.reports.remark(|| RelayEvent::Violation { by, rule, id });
     }
 

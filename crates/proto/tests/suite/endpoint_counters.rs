@@ -15,7 +15,7 @@ fn sent_and_received(conn: &Connection) -> (u64, u64) {
 }
 
 fn broken(conn: &Connection) -> Vec<(Rule, u64)> {
-    conn.counters().violations.iter().collect()
+    conn.counters().violations.iter().map(|(rule, count)| (*rule, *count)).collect()
 }
 
 #[test]
@@ -150,8 +150,7 @@ fn violations_are_counted_by_the_number_of_their_rule() {
     }
     assert_eq!(broken(&rig.conn), [(Rule::McpC03, 2), (Rule::McpI02, 2)]);
     assert_eq!(rig.violations(), [Rule::McpC03, Rule::McpC03, Rule::McpI02, Rule::McpI02], "each was an event, too");
-    let violations = &rig.conn.counters().violations;
-    assert_eq!((violations.of(Rule::McpC03), violations.of(Rule::McpM01), violations.total()), (2, 0, 4));
+    assert_eq!(rig.conn.counters().violations.get(&Rule::McpM01), None, "nothing is kept of rules that were kept");
     rig.end(initialize, OK);
     rig.say();
 }

@@ -90,7 +90,7 @@ impl Log {
             }
         }
         for side in Side::BOTH {
-            for (rule, count) in broken[side].iter() {
+            for (rule, count) in broken[side] {
                 self.line(LogLevel::Info, "rule broken, total", |line| {
                     line.word("from", side.as_str()).word("rule", rule.number()).word("count", count)
                 });

@@ -41,7 +41,7 @@ fn by_word(counts: &WordCounts) -> BTreeMap<String, u64> {
 fn violations(relay: &Relay) -> BTreeMap<String, u64> {
     let of = |side: Side| {
         let broken = relay.tally().violations[side].iter();
-        broken.map(move |(rule, count)| (format!("{} {}", side.as_str(), rule.number()), count))
+        broken.map(move |(rule, count)| (format!("{} {}", side.as_str(), rule.number()), *count))
     };
     Side::BOTH.into_iter().flat_map(of).collect()
 }

@@ -248,7 +248,7 @@ async fn the_counters_tell_what_passed_and_which_rules_the_peer_broke() {
     assert_eq!((counters.sent - before.sent, counters.received - before.received), (5, 5));
     let cancels = (counters.cancels_sent, counters.cancels_received, counters.malformed_cancels);
     assert_eq!(cancels, (1, 2, 1));
-    assert_eq!(counters.violations.iter().collect::<Vec<_>>(), [(Rule::McpI02, 2)]);
+    assert_eq!(counters.violations, [(Rule::McpI02, 2)].into());
 }
 
 /// Case 34.

@@ -118,7 +118,7 @@ async fn the_handle_counts_the_rules_that_each_side_broke() {
     peer.send(cancel(1, "not the server's to send")).await;
     peer.send(note("after")).await;
     assert_eq!(program.receive().await["method"], "after");
-    assert_eq!(link.violations(Side::Server).iter().collect::<Vec<_>>(), [(Rule::McpM01, 1)]);
+    assert_eq!(link.violations(Side::Server), [(Rule::McpM01, 1)].into());
     assert!(link.violations(Side::Client).is_empty());
     assert_eq!(link.in_flight().len(), 1, "and its cancel did nothing");
 }
