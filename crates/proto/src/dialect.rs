@@ -8,8 +8,8 @@ mod discovered;
 pub mod lsp;
 pub mod mcp;
 pub mod negotiation;
+mod plain;
 mod progress;
-mod unknown;
 
 use core::{
     fmt,
@@ -19,8 +19,8 @@ use core::{
 use std::borrow::Cow;
 
 pub use discovered::{DISCOVER, Discovered};
+pub use plain::{JSON_RPC, UNKNOWN};
 pub use progress::{ProgressForm, Reading, Report, ReportForm};
-pub use unknown::UNKNOWN;
 
 use crate::{frame::ResponseBody, json, method::is_same, rule::Rule};
 
@@ -91,18 +91,20 @@ pub struct Dialect {
     pub http: Option<HttpForm>,
 }
 
-/// The protocol that a dialect is a revision of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Family {
-    /// Model Context Protocol.
-    Mcp,
-    /// Agent Client Protocol.
-    Acp,
-    /// Language Server Protocol.
-    Lsp,
-    /// A table of the user's own.
-    Custom,
+words! {
+    /// The protocol that a dialect is a revision of.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[non_exhaustive]
+    pub enum Family {
+        /// Model Context Protocol.
+        Mcp = "MCP",
+        /// Agent Client Protocol.
+        Acp = "ACP",
+        /// Language Server Protocol.
+        Lsp = "LSP",
+        /// A table of the user's own.
+        Custom = "custom",
+    }
 }
 
 /// The shape of a cancel notification.
@@ -357,6 +359,12 @@ impl TaskForm {
 }
 
 impl Dialect {
+    /// What people call its protocol.
+    #[must_use]
+    pub fn protocol(&self) -> &'static str {
+        if self.family == Family::Custom { self.name } else { self.family.as_str() }
+    }
+
     /// Whether a `task` in the params of a request makes it a task.
     #[must_use]
     pub const fn asks_for_tasks(&self) -> bool {

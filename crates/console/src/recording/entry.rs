@@ -4,13 +4,7 @@ use std::collections::VecDeque;
 
 use rescind_feed::{self as feed, Cancel, Late, Outcome, Progress, Request, Settled, SettledHow, State};
 use rescind_proto::{
-    cause::cut,
-    dialect::{Dialect, Family},
-    id::RequestId,
-    link::RequestKey,
-    monitor::ObservedAnswer,
-    receipt,
-    side::Side,
+    cause::cut, dialect::Dialect, id::RequestId, link::RequestKey, monitor::ObservedAnswer, receipt, side::Side,
 };
 
 use super::line::RecordedLine;
@@ -113,7 +107,7 @@ impl RequestEntry {
                 Some(_) | None => None,
             },
             confirms: !dialect.is_silent(),
-            protocol: protocol(dialect).to_owned(),
+            protocol: dialect.protocol().to_owned(),
             works_on: false,
             words: String::new(),
         });
@@ -195,14 +189,4 @@ fn outcome(word: &str) -> Option<Outcome> {
         "unknown" => Outcome::Unknown,
         _ => return None,
     })
-}
-
-const fn protocol(dialect: &Dialect) -> &str {
-    match dialect.family {
-        Family::Mcp => "MCP",
-        Family::Acp => "ACP",
-        Family::Lsp => "LSP",
-        Family::Custom => dialect.name,
-        _ => dialect.name,
-    }
 }

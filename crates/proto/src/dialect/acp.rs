@@ -3,8 +3,8 @@
 use core::time::Duration;
 
 use super::{
-    CancelForm, CancelReply, CancelResult, Cancellers, ChildForm, DefaultClocks, Dialect, Disconnect, ErrorText,
-    Family, Gate, IdReuse, StrayError, TurnForm,
+    CancelForm, CancelReply, CancelResult, ChildForm, DefaultClocks, Dialect, Disconnect, ErrorText, Family, Gate,
+    JSON_RPC, TurnForm,
 };
 use crate::{error_code, rule::Rule};
 
@@ -17,24 +17,15 @@ const MIXED: CancelForm = CancelForm { method: "$/cancel_request", id: "id", rea
 pub const V1: Dialect = Dialect {
     name: "acp-v1",
     family: Family::Acp,
-    date: None,
-    stateless: false,
-    opaque: false,
     cancel: CURRENT,
     aliases: &[KOTLIN, PROPOSED, MIXED],          // D3
     settlement: CancelReply::Answered(CANCELLED), // ACP-01
     gave_up: CANCELLED,                           // ACP-05: the same, whatever the source
-    cancellers: Cancellers::Both,
-    no_server_requests: None,
     uncancellable: &[("initialize", Rule::Acp21)],
-    tasks: None,
     disconnect: Disconnect::Cancels,
-    gate: None,
     batches: false,
-    reuse: IdReuse::AfterAnswer,
     null_ids: true, // the schema allows it
     sticky: true,   // D9
-    stray_error: StrayError::NullId,
     clocks: DefaultClocks {
         response: None,
         total: None,
@@ -42,15 +33,10 @@ pub const V1: Dialect = Dialect {
         unclocked: &["authenticate"], // a person in a browser (D16)
     },
     cancel_results: &[PROMPT, PERMISSION, ELICITATION],
-    progress: None,
     turn: Some(&TURN),
     handshake: Some("initialize"),
-    ping: None,
-    last_request: None,
-    handshake_first: None,
-    subscription: None,
     meta: true,
-    http: None,
+    ..JSON_RPC
 };
 
 /// Version 2, a draft: no promises.

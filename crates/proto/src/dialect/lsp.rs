@@ -1,8 +1,7 @@
 //! Language Server Protocol 3.17 and 3.18.
 
 use super::{
-    CancelForm, CancelReply, Cancellers, DefaultClocks, Dialect, Disconnect, ErrorText, Family, IdReuse, ProgressForm,
-    ReportForm, StrayError,
+    CancelForm, CancelReply, DefaultClocks, Dialect, Disconnect, ErrorText, Family, JSON_RPC, ProgressForm, ReportForm,
 };
 use crate::{error_code, rule::Rule};
 
@@ -10,11 +9,7 @@ use crate::{error_code, rule::Rule};
 pub const LSP: Dialect = Dialect {
     name: "lsp",
     family: Family::Lsp,
-    date: None,
-    stateless: false,
-    opaque: false,
     cancel: CancelForm { method: "$/cancelRequest", id: "id", reason: None },
-    aliases: &[],
     // A relay answers an operator's stop with this, too: a declared deviation from LSP-07, which keeps it for the
     // client's own cancel. Clients end a request quietly on this code only; any other is shown to the user as a fault
     // of the server. The error's data says who stopped it.
@@ -26,19 +21,12 @@ pub const LSP: Dialect = Dialect {
         code: error_code::REQUEST_FAILED, // LSP-07; -32802 where the request supports it
         message: "the server cancelled this request",
     },
-    cancellers: Cancellers::Both,
-    no_server_requests: None,
     uncancellable: &[("initialize", Rule::Lsp06)],
-    tasks: None,
     disconnect: Disconnect::Cancels,
-    gate: None,
     batches: false,
-    reuse: IdReuse::AfterAnswer,
     null_ids: false,
     sticky: true, // D9
-    stray_error: StrayError::NullId,
     clocks: DefaultClocks { response: None, total: None, questions: &["window/showMessageRequest"], unclocked: &[] },
-    cancel_results: &[],
     progress: Some(ProgressForm {
         method: "$/progress", // LSP-05
         token: "token",
@@ -47,12 +35,8 @@ pub const LSP: Dialect = Dialect {
         report: ReportForm::WorkDone,
         active_only: false, // A server begins progress of its own, and its end must arrive.
     }),
-    turn: None,
     handshake: Some("initialize"),
-    ping: None,
     last_request: Some("shutdown"), // LSP-06
     handshake_first: Some(Rule::Lsp06),
-    subscription: None,
-    meta: false,
-    http: None,
+    ..JSON_RPC
 };

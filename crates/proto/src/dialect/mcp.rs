@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::{
     CancelForm, CancelReply, CancelResult, Cancellers, DefaultClocks, Dialect, Disconnect, ErrorText, Family, HttpForm,
-    IdReuse, ProgressForm, ReportForm, StrayError, SubscriptionForm, TaskForm,
+    IdReuse, JSON_RPC, ProgressForm, ReportForm, StrayError, SubscriptionForm, TaskForm,
 };
 use crate::{error_code, rule::Rule};
 
@@ -35,18 +35,12 @@ pub const REVISION_2024_11_05: Dialect = Dialect {
     name: "mcp-2024-11-05",
     family: Family::Mcp,
     date: Some("2024-11-05"),
-    stateless: false,
-    opaque: false,
     cancel: CANCEL,
-    aliases: &[],
     settlement: CancelReply::Silent, // MCP-C06
     gave_up: ErrorText { code: error_code::INTERNAL_ERROR, message: "the server cancelled this request" }, // D24
     cancellers: Cancellers::Both,    // MCP-C01
-    no_server_requests: None,
     uncancellable: &[("initialize", Rule::McpC03)],
-    tasks: None,
     disconnect: Disconnect::Cancels,
-    gate: None,
     batches: false,
     reuse: IdReuse::Never, // MCP-I02
     null_ids: false,       // MCP-I01
@@ -67,15 +61,12 @@ pub const REVISION_2024_11_05: Dialect = Dialect {
         report: ReportForm::Counted,
         active_only: true,
     }),
-    turn: None,
     handshake: Some("initialize"),
     ping: Some("ping"),
-    last_request: None,
-    handshake_first: None,
-    subscription: None,
     meta: true,
     // Its own transport is not spoken; a client may all the same agree on it over the one of 2025-03-26.
     http: Some(WITH_SESSIONS),
+    ..JSON_RPC
 };
 
 /// HTTP in sessions: a closed stream can be resumed.

@@ -3,7 +3,7 @@
 use rescind_feed as feed;
 use rescind_proto::{
     cause::cut,
-    dialect::{Dialect, Family},
+    dialect::Dialect,
     id::RequestId,
     receipt::{Answer, Outcome, Receipt},
     relay::{Ended, LateCounts, ProgressView, RequestState, RequestView, Settled},
@@ -115,19 +115,9 @@ fn cancel(receipt: &Receipt, upstream_dialect: &Dialect) -> feed::Cancel {
             Answer::Error => feed::Answer::Error,
         }),
         confirms: !upstream_dialect.is_silent(),
-        protocol: protocol(upstream_dialect).to_owned(),
+        protocol: upstream_dialect.protocol().to_owned(),
         works_on: false,
         words: String::new(),
-    }
-}
-
-const fn protocol(dialect: &Dialect) -> &str {
-    match dialect.family {
-        Family::Mcp => "MCP",
-        Family::Acp => "ACP",
-        Family::Lsp => "LSP",
-        Family::Custom => dialect.name,
-        _ => dialect.name,
     }
 }
 

@@ -1,21 +1,17 @@
-//! What is none of the protocols known here (D57): nothing of it is understood, so nothing of it is changed.
+//! What JSON-RPC itself says, and the table of what is none of the protocols known here.
 
 use super::{
     CancelForm, CancelReply, Cancellers, DefaultClocks, Dialect, Disconnect, ErrorText, Family, IdReuse, StrayError,
 };
 use crate::error_code;
 
-/// A protocol that is not known here, such as the one of Codex's app server or of a debug adapter.
-///
-/// Every message passes as it is. Requests are followed as far as JSON-RPC names them; none is refused, renamed, timed or
-/// cancelled.
-pub const UNKNOWN: Dialect = Dialect {
-    name: "unknown",
+/// JSON-RPC 2.0 alone, which cannot cancel: the ground of every other table, which states what its protocol adds.
+pub const JSON_RPC: Dialect = Dialect {
+    name: "json-rpc",
     family: Family::Custom,
     date: None,
     stateless: false,
-    opaque: true,
-    // Never written and never read.
+    opaque: false,
     cancel: CancelForm { method: "", id: "", reason: None },
     aliases: &[],
     settlement: CancelReply::Silent,
@@ -35,12 +31,24 @@ pub const UNKNOWN: Dialect = Dialect {
     cancel_results: &[],
     progress: None,
     turn: None,
-    // An answer to it that names a revision after all settles that one.
-    handshake: Some("initialize"),
+    handshake: None,
     ping: None,
     last_request: None,
     handshake_first: None,
     subscription: None,
     meta: false,
     http: None,
+};
+
+/// A protocol that is not known here (D57), such as the one of Codex's app server or of a debug adapter: nothing of it is
+/// understood, so nothing of it is changed.
+///
+/// Every message passes as it is. Requests are followed as far as JSON-RPC names them; none is refused, renamed, timed or
+/// cancelled.
+pub const UNKNOWN: Dialect = Dialect {
+    name: "unknown",
+    opaque: true,
+    // An answer to it that names a revision after all settles that one.
+    handshake: Some("initialize"),
+    ..JSON_RPC
 };
