@@ -22,7 +22,7 @@ impl Connection {
         let Self { link, .. } = self;
         link.counters.cancels_received += 1;
         let also: &[_] = if link.negotiation.is_settled() { &[] } else { &Dialect::ALL };
-        let Ok(cancel) = cancel::read(dialect, also, method, params) else {
+        let Some(cancel) = cancel::read(dialect, also, method, params) else {
             return self.report_cancel(CauseCode::Caller, None, None, None, Verdict::Malformed); // D29
         };
         link.counters.dropped_reasons += u64::from(cancel.reason_dropped);

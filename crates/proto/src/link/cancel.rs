@@ -1,8 +1,7 @@
 //! Reading and writing a cancel notification (D3, D6, D20, D29).
 //!
-//! A cancel that cannot be read is ignored by everyone above: it is never
-//! answered and never fatal (MCP-C12). So every way of being unreadable has a
-//! name here, and the name is all that is kept of it.
+//! A cancel that cannot be read is ignored: it is never answered and never
+//! fatal (MCP-C12), and nothing is kept of it but that there was one.
 
 use std::borrow::Cow;
 
@@ -25,38 +24,26 @@ pub(crate) struct Cancel<'a> {
     pub(crate) reason_dropped: bool,
 }
 
-/// Why a cancel names nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Unreadable {
-    /// No params, or params that are no object.
-    NoParams,
-    /// No member that names a request.
-    NoId,
-    /// The member is null, a boolean, a float, an array or an object.
-    BadId,
-    /// The member stands there twice: one parser's id and another's decoy.
-    RepeatedId,
-}
-
-/// Reads the cancel `method` with these params as the forms of `dialect`, and those of `also`, have it.
+/// Reads the cancel `method` with these params as the forms of `dialect`, and those of `also`, have it. `None` if it names
+/// nothing: without params that are an object, without the member that names a request, with one that is no id, or with two
+/// of them, one parser's id and another's decoy.
 pub(crate) fn read<'a>(
     dialect: &'static Dialect,
     also: &[&'static Dialect],
     method: &str,
     params: Option<&'a [u8]>,
-) -> Result<Cancel<'a>, Unreadable> {
-    let members = params.and_then(json::members).ok_or(Unreadable::NoParams)?;
+) -> Option<Cancel<'a>> {
     let forms = || {
         let known = dialect.forms().chain(also.iter().flat_map(|dialect| dialect.forms()));
         known.filter(|form| form.method == method)
     };
     let mut found: Option<(usize, &CancelForm, &[u8])> = None;
     let mut reason: Option<&'a [u8]> = None;
-    for member in members {
-        let Ok(member) = member else { return Err(Unreadable::NoParams) };
+    for member in json::members(params?)? {
+        let member = member.ok()?;
         if let Some((rank, form)) = forms().enumerate().find(|(_, form)| member.key_is(form.id)) {
             match found {
-                Some((earlier, ..)) if earlier == rank => return Err(Unreadable::RepeatedId),
+                Some((earlier, ..)) if earlier == rank => return None,
                 // Both spellings of the member stand there: ours wins, whatever the order.
                 Some((earlier, ..)) if earlier < rank => {}
                 Some(_) | None => found = Some((rank, form, member.value)),
@@ -65,13 +52,10 @@ pub(crate) fn read<'a>(
             reason = Some(member.value);
         }
     }
-    let (_, form, value) = found.ok_or(Unreadable::NoId)?;
-    let id = RequestId::from_json(value).ok_or(Unreadable::BadId)?;
-    if id.is_null() && !dialect.null_ids {
-        return Err(Unreadable::BadId);
-    }
+    let (_, form, value) = found?;
+    let id = RequestId::from_json(value).filter(|id| !id.is_null() || dialect.null_ids)?;
     let text = reason.and_then(json::text);
-    Ok(Cancel {
+    Some(Cancel {
         id,
         reason_dropped: reason.is_some() && text.is_none(),
         reason: text.map(|text| match text {
@@ -102,7 +86,7 @@ mod tests {
     use super::*;
     use crate::dialect::{acp, lsp, mcp};
 
-    fn mcp(params: &str) -> Result<Cancel<'_>, Unreadable> {
+    fn mcp(params: &str) -> Option<Cancel<'_>> {
         read(&mcp::LATEST_LEGACY, &[], "notifications/cancelled", Some(params.as_bytes()))
     }
 
@@ -118,13 +102,13 @@ mod tests {
     #[test]
     fn malformed_ids_name_nothing() {
         for id in ["null", "true", "1.5", "1.0", "[1]", r#"{"id":1}"#] {
-            assert_eq!(mcp(&format!(r#"{{"requestId":{id}}}"#)), Err(Unreadable::BadId), "{id}");
+            assert_eq!(mcp(&format!(r#"{{"requestId":{id}}}"#)), None, "{id}");
         }
-        assert_eq!(mcp("{}"), Err(Unreadable::NoId));
-        assert_eq!(mcp("[1]"), Err(Unreadable::NoParams));
-        assert_eq!(mcp(r#"{"requestId":1,"requestId":2}"#), Err(Unreadable::RepeatedId));
-        assert_eq!(mcp(r#"{"requestId":1,"request\u0049d":2}"#), Err(Unreadable::RepeatedId));
-        assert_eq!(read(&lsp::LSP, &[], "$/cancelRequest", None), Err(Unreadable::NoParams));
+        assert_eq!(mcp("{}"), None);
+        assert_eq!(mcp("[1]"), None);
+        assert_eq!(mcp(r#"{"requestId":1,"requestId":2}"#), None);
+        assert_eq!(mcp(r#"{"requestId":1,"request\u0049d":2}"#), None);
+        assert_eq!(read(&lsp::LSP, &[], "$/cancelRequest", None), None);
     }
 
     #[test]

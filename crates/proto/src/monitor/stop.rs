@@ -19,7 +19,7 @@ impl Monitor {
     pub(super) fn handle_cancel(&mut self, now: Instant, from: Side, method: &str, params: Option<&[u8]>) {
         let dialect = self.negotiation.of(from, self.framing);
         let also: &[&'static Dialect] = if self.negotiation.is_settled() { &[] } else { &Dialect::ALL };
-        let Ok(cancel) = cancel::read(dialect, also, method, params) else {
+        let Some(cancel) = cancel::read(dialect, also, method, params) else {
             return self.note_cancel(from, None, None, None, Verdict::Malformed);
         };
         let was_guess = !self.negotiation.is_settled();

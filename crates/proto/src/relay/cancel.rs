@@ -30,7 +30,7 @@ impl Relay {
         let dialect = self.core.spoken(from);
         let is_guess = !self.core.negotiation.is_settled();
         let also: &[&'static Dialect] = if is_guess { &Dialect::ALL } else { &[] };
-        let Ok(cancel) = cancel::read(dialect, also, method, params) else {
+        let Some(cancel) = cancel::read(dialect, also, method, params) else {
             return self.report_cancel(from, None, None, None, Verdict::Malformed);
         };
         let guess = Sides::from_fn(|side| self.core.spoken(side));
