@@ -19,7 +19,7 @@ pub use connected::Connected;
 pub use departure::Departure;
 pub use fate::CancelFate;
 pub use implementation::Implementation;
-pub use late::LateKind;
+pub use late::{LateCounts, LateKind};
 pub use notice::{CancelNotice, Verdict};
 pub use rejected::Rejected;
 pub use request_key::{InvalidKey, RequestKey};

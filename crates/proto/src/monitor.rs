@@ -37,7 +37,7 @@ use std::collections::VecDeque;
 pub use crate::early_cancels::EarlyCancelLimits;
 pub use config::MonitorConfig;
 pub use event::{MonitorEvent, ObservedAnswer, ObservedCancel, ObservedEnd};
-pub use observed::{ObservedLate, ObservedProgress};
+pub use observed::ObservedProgress;
 pub use view::ObservedRequest;
 
 use crate::{

@@ -49,7 +49,6 @@ pub use crate::early_cancels::EarlyCancelLimits;
 pub use config::{ClockRule, Emit, RelayConfig, SettingNames};
 pub use end::{End, EndedBy};
 pub use event::{Hop, RelayEvent, Settled, StuckSign, TaskNews};
-pub use exchange::LateCounts;
 pub use reporting::OwnMessage;
 pub use tally::{Histogram, Tally, WordCounts};
 pub use view::{Ended, ProgressView, RequestState, RequestSummary, RequestView};

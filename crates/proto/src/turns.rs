@@ -63,9 +63,7 @@ impl Turns {
 
     /// The turn of a session that so many are older than.
     pub(crate) fn nth(&self, session: &[u8], place: usize) -> Option<Key> {
-        let session = &*one_spelling(session);
-        let known = self.sessions.find(self.seed.hash(session), |known| *known.name == *session)?;
-        known.turns.get(place).copied()
+        self.of(session).nth(place)
     }
 
     /// The request during which another was made that names `session`, where that is certain: the newest open turn of the

@@ -1,6 +1,6 @@
 //! What arrives for a request that is over.
 
-use crate::receipt::Answer;
+use crate::{receipt::Answer, time::Instant};
 
 words! {
     /// The kind of a message that arrived late.
@@ -24,6 +24,27 @@ impl From<Answer> for LateKind {
         match answer {
             Answer::Result => Self::Result,
             Answer::Error => Self::Error,
+        }
+    }
+}
+
+/// What came for a request that was over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LateCounts {
+    /// When the last of it came.
+    pub at: Instant,
+    /// Results and errors.
+    pub answers: u64,
+    /// Progress, updates of a turn, messages of a subscription.
+    pub notices: u64,
+}
+
+impl LateCounts {
+    pub(crate) const fn count(&mut self, now: Instant, what: LateKind) {
+        self.at = now;
+        match what {
+            LateKind::Result | LateKind::Error => self.answers += 1,
+            LateKind::Progress | LateKind::Subscription => self.notices += 1,
         }
     }
 }

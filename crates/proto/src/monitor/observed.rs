@@ -5,7 +5,7 @@ use crate::{
     cause::cut,
     dialect::{Dialect, Reading},
     id::RequestId,
-    link::{LateKind, RequestKey},
+    link::{LateCounts, RequestKey},
     method::Method,
     receipt::{Outcome, Receipt},
     time::Instant,
@@ -33,7 +33,7 @@ pub(super) struct Observed {
     pub(super) cancel: Option<Box<Receipt>>,
     pub(super) answer: Option<ObservedAnswer>,
     pub(super) over: Option<(Instant, ObservedEnd)>,
-    pub(super) late: ObservedLate,
+    pub(super) late: LateCounts,
     /// Requests with its id that came while it was in flight, and are not known to be refused yet.
     pub(super) duplicates: u32,
     /// It is a turn (D37).
@@ -59,17 +59,6 @@ pub struct ObservedProgress {
     pub total: Option<f64>,
     /// In words: untrusted, cut at [`max_text`](super::MonitorConfig::max_text).
     pub message: Option<Box<str>>,
-}
-
-/// Messages that came for a request that was over.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct ObservedLate {
-    /// When the last of it came.
-    pub at: Option<Instant>,
-    /// Results and errors.
-    pub answers: u32,
-    /// Progress, and messages of a subscription.
-    pub notices: u32,
 }
 
 impl Observed {
@@ -111,14 +100,6 @@ impl Observed {
         let message = reading.message.as_deref().map(|message| cut(message, max_text));
         if progress.message.as_deref() != message {
             progress.message = message.map(Into::into);
-        }
-    }
-
-    pub(super) const fn count_late(&mut self, now: Instant, what: LateKind) {
-        self.late.at = Some(now);
-        match what {
-            LateKind::Result | LateKind::Error => self.late.answers = self.late.answers.saturating_add(1),
-            LateKind::Progress | LateKind::Subscription => self.late.notices = self.late.notices.saturating_add(1),
         }
     }
 }

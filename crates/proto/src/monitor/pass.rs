@@ -2,10 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{
-    Monitor, MonitorEvent, ObservedAnswer, ObservedEnd,
-    observed::{Observed, ObservedLate},
-};
+use super::{Monitor, MonitorEvent, ObservedAnswer, ObservedEnd, observed::Observed};
 use crate::{
     dialect::{Dialect, Reading, negotiation::Negotiation},
     error_code,
@@ -14,7 +11,7 @@ use crate::{
     id::RequestId,
     json,
     kind::MessageKind,
-    link::{Implementation, LateKind, Rejected, RequestKey},
+    link::{Implementation, LateCounts, LateKind, Rejected, RequestKey},
     method::Method,
     receipt::Answer,
     side::Side,
@@ -91,7 +88,7 @@ impl Monitor {
             cancel: None,
             answer: None,
             over: None,
-            late: ObservedLate::default(),
+            late: LateCounts::default(),
             duplicates,
             replaced: false,
             reuses: previous.is_some(),
@@ -145,7 +142,7 @@ impl Monitor {
 
     fn handle_progress(&mut self, now: Instant, from: Side, token: &[u8], reading: &Reading<'_>) {
         let Some(token) = RequestId::from_json(token) else { return };
-        let Some(key) = self.requests[from.other()].by_token(&token) else {
+        let Some(key) = self.requests[from.other()].table.by_token(&token, Observed::is_live) else {
             self.events.push_back(MonitorEvent::StrayProgress { from });
             return;
         };
@@ -165,7 +162,7 @@ impl Monitor {
     fn handle_turn_update(&mut self, now: Instant, session: Option<&[u8]>) {
         let Some(session) = session else { return };
         let mut place = 0;
-        while let Some(key) = self.requests.client.in_updates(session, place) {
+        while let Some(key) = self.requests.client.turns.nth(session, place) {
             place += 1;
             let request = RequestKey { from: Side::Client, key };
             let Some(observed) = self.observed_mut(request) else { continue };
@@ -187,7 +184,7 @@ impl Monitor {
 
     pub(super) fn note_late(&mut self, now: Instant, request: RequestKey, what: LateKind, again: bool) {
         let Some(observed) = self.observed_mut(request) else { return };
-        observed.count_late(now, what);
+        observed.late.count(now, what);
         self.events.push_back(MonitorEvent::Late { request, what, again });
     }
 

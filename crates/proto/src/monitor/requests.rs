@@ -18,7 +18,7 @@ const PATIENCE: usize = 16;
 #[derive(Clone, Debug)]
 pub(super) struct Requests {
     pub(super) table: Table<Observed>,
-    turns: Turns,
+    pub(super) turns: Turns,
     /// One that may still be answered has been forgotten: a loose match is a guess from now on (D10).
     forgot_abandoned: bool,
     over: Bounds,
@@ -88,19 +88,9 @@ impl Requests {
         }
     }
 
-    /// The request that asked for progress under `token`; one in flight before one that is over.
-    pub(super) fn by_token(&self, token: &RequestId) -> Option<Key> {
-        self.table.by_token(token, Observed::is_live)
-    }
-
     /// The newest turn of this session in flight.
     pub(super) fn open_turn(&self, session: &[u8]) -> Option<Key> {
         self.turns.of(session).rev().find(|key| self.is_turn(*key))
-    }
-
-    /// The request in flight that a session's updates belong to, and that so many such are older than.
-    pub(super) fn in_updates(&self, session: &[u8], place: usize) -> Option<Key> {
-        self.turns.nth(session, place)
     }
 
     fn is_turn(&self, key: Key) -> bool {
@@ -154,7 +144,10 @@ impl Requests {
             let id = &request.id;
             assert!(request.replaced || self.by_id(id) == Some(key), "invariant 5: {id} finds another request");
             for token in request.tokens() {
-                assert!(self.by_token(token).is_some(), "invariant 6: a token of {id} finds nothing");
+                assert!(
+                    self.table.by_token(token, Observed::is_live).is_some(),
+                    "invariant 6: a token of {id} finds nothing"
+                );
             }
             let Some(session) = &request.session else { continue };
             let known = self.turns.of(session).any(|turn| turn == key);

@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 
-use super::{Monitor, ObservedAnswer, ObservedEnd, ObservedLate, ObservedProgress, observed::Observed};
+use super::{Monitor, ObservedAnswer, ObservedEnd, ObservedProgress, observed::Observed};
 use crate::{
     dialect::Dialect,
     id::RequestId,
     json,
-    link::{Implementation, RequestKey},
+    link::{Implementation, LateCounts, RequestKey},
     method::Method,
     receipt::Receipt,
     side::Side,
@@ -46,7 +46,7 @@ pub struct ObservedRequest<'a> {
     /// When and how it ended for its requester; `None` while it is in flight.
     pub over: Option<(Instant, ObservedEnd)>,
     /// Messages that came after that.
-    pub late: ObservedLate,
+    pub late: LateCounts,
 }
 
 impl Monitor {

@@ -7,7 +7,7 @@ use super::event::Settled;
 use crate::{
     dialect::Dialect,
     id::RequestId,
-    link::{Clock, RequestKey},
+    link::{Clock, LateCounts, RequestKey},
     method::Method,
     outbox::Ticket,
     receipt::{Answer, Outcome, Receipt},
@@ -187,17 +187,6 @@ impl ProgressLog {
             self.params.extend_from_slice(if params.len() <= MAX_PROGRESS { params } else { &[] });
         }
     }
-}
-
-/// What came for a request that was over, and was swallowed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LateCounts {
-    /// When the last of it came.
-    pub at: Instant,
-    /// Results and errors.
-    pub answers: u64,
-    /// Progress, updates of a turn, messages of a subscription.
-    pub notices: u64,
 }
 
 /// A cancel of the request, from asking to the last that is learnt of it.

@@ -248,14 +248,9 @@ impl Step<'_> {
     pub(super) fn report_late(&mut self, id: RequestId, what: LateKind) {
         let (now, from) = (self.now, self.request.from.other());
         count(&mut self.core.reports.tally.late, what.as_str());
-        let late = &mut self.exchange.rare().late;
-        late.at = now;
-        match what {
-            LateKind::Result | LateKind::Error => late.answers += 1,
-            LateKind::Progress | LateKind::Subscription => {
-                late.notices += 1;
-                self.note_work();
-            }
+        self.exchange.rare().late.count(now, what);
+        if let LateKind::Progress | LateKind::Subscription = what {
+            self.note_work();
         }
         self.mark_changed();
         self.core.reports.remark(|| RelayEvent::Late { from, id, what });

@@ -3,14 +3,14 @@
 use std::borrow::Cow;
 
 use super::{
-    LateCounts, Relay, Settled,
+    Relay, Settled,
     exchange::{Cancelling, Down, Exchange, Rare, TaskPart, Up},
 };
 use crate::{
     dialect::{Dialect, Reading},
     id::RequestId,
     json,
-    link::RequestKey,
+    link::{LateCounts, RequestKey},
     method::Method,
     receipt::{Answer, Receipt},
     side::Side,

@@ -69,7 +69,7 @@ fn a_silent_cancel_is_sent_and_a_late_answer_says_so() {
     let view = rig.request(Client, "1");
     assert_eq!(
         (view.late.answers, view.late.at, view.over.map(|over| over.1)),
-        (1, Some(rig.now), Some(ObservedEnd::Silent))
+        (1, rig.now, Some(ObservedEnd::Silent))
     );
     rig.server(ERROR_1);
     assert_eq!(

@@ -287,7 +287,7 @@ impl Witness {
     fn check_late(&self, known: &relay::RequestView<'_>, view: &ObservedRequest<'_>) -> Result<(), Broken> {
         let silent = Side::BOTH.into_iter().all(|side| self.links[side].dialect().is_silent());
         let cancelled = matches!(view.over, Some((_, monitor::ObservedEnd::Silent))) && known.ended.is_some();
-        let (known, seen) = (known.late.map_or(0, |late| late.answers), u64::from(view.late.answers));
+        let (known, seen) = (known.late.map_or(0, |late| late.answers), view.late.answers);
         if !silent || !cancelled || known == seen {
             return Ok(());
         }

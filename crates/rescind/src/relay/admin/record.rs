@@ -5,8 +5,9 @@ use rescind_proto::{
     cause::cut,
     dialect::Dialect,
     id::RequestId,
+    link::LateCounts,
     receipt::{Answer, Outcome, Receipt},
-    relay::{Ended, LateCounts, ProgressView, RequestState, RequestView, Settled},
+    relay::{Ended, ProgressView, RequestState, RequestView, Settled},
     side::Side,
     time::Instant,
 };
