@@ -88,8 +88,7 @@ impl Monitor {
     pub fn new(config: MonitorConfig) -> Self {
         let seed = Seed::new(config.seed);
         let framing = config.framing.unwrap_or(Framing::Line);
-        let negotiation = Negotiation::new(Sides::from_fn(|_| config.dialect));
-        let negotiation = if config.unknown { negotiation.or_unknown() } else { negotiation };
+        let negotiation = Negotiation::new(Sides::from_fn(|_| config.dialect)).or_unknown(config.unknown);
         Self {
             reported: negotiation.of(Side::Client, framing),
             negotiation,

@@ -242,7 +242,7 @@ impl Relay {
                 Box::new(Bridge::new(bridge.clone(), config.seed).with_server_departs(config.server_departs))
             }),
             core: Core {
-                negotiation: config.negotiation(),
+                negotiation: Negotiation::new(config.dialects).or_unknown(config.unknown),
                 framing: config.framing.unwrap_or(Framing::Line),
                 links: Sides::from_fn(|_| Link::new(&config)),
                 methods: Methods::new(seed),

@@ -64,10 +64,11 @@ impl Negotiation {
         }
     }
 
-    /// Lets the first message show that the link speaks no protocol that is known here (D57), unless a side is pinned.
+    /// Says whether the first message may show that the link speaks no protocol that is known here (D57). It may not where
+    /// a side is pinned.
     #[must_use]
-    pub const fn or_unknown(mut self) -> Self {
-        self.opening = self.pinned.client.is_none() && self.pinned.server.is_none();
+    pub const fn or_unknown(mut self, may_be: bool) -> Self {
+        self.opening = may_be && self.pinned.client.is_none() && self.pinned.server.is_none();
         self
     }
 

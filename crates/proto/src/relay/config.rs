@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use crate::{
     bridge::BridgeConfig,
-    dialect::{Dialect, negotiation::Negotiation},
+    dialect::Dialect,
     early_cancels::EarlyCancelLimits,
     framing::{Framing, MAX_BLOCK},
     link::Clock,
@@ -85,12 +85,6 @@ impl RelayConfig {
             None => 0,
         };
         2 * (queue + decoder + tables) + early * REQUEST + EVENTS * read + bridge
-    }
-
-    /// What a link with these settings knows of its dialect before anything has passed.
-    pub(super) const fn negotiation(&self) -> Negotiation {
-        let negotiation = Negotiation::new(self.dialects);
-        if self.unknown { negotiation.or_unknown() } else { negotiation }
     }
 }
 
