@@ -101,27 +101,12 @@ impl Relay {
             return;
         }
         if let Some(pieces) = frame::apart(body) {
-            for piece in pieces {
-                match piece {
-                    Piece::Noise(noise) => self.core.reject(Side::Server, Rejected::NotJson, noise),
-                    Piece::Message(message) => self.hand_over_piece(now, message),
-                }
-            }
-            return;
+            return pieces.into_iter().for_each(|piece| match piece {
+                Piece::Noise(noise) => self.core.reject(Side::Server, Rejected::NotJson, noise),
+                // One piece holds no others, so this goes one level down at most.
+                Piece::Message(message) => self.hand_over(now, message),
+            });
         }
-        self.hand_over_unreadable(now, body);
-    }
-
-    fn hand_over_piece(&mut self, now: Instant, body: &[u8]) {
-        if let Some(bridge) = &mut self.bridge
-            && !bridge.handle_message(now, Side::Server, body)
-        {
-            self.hand_over_unreadable(now, body);
-        }
-    }
-
-    fn hand_over_unreadable(&mut self, now: Instant, body: &[u8]) {
-        let Some(bridge) = &mut self.bridge else { return };
         match frame::mend(body, self.core.config.max_message) {
             Mend::Mended(mended) => _ = bridge.handle_message(now, Side::Server, &mended),
             Mend::TooLong(len) => self.lose_overlong(now, &Overlong { len, ..framing::learn(body) }),
