@@ -68,15 +68,17 @@ words! {
     }
 }
 
-/// The kind of an answer.
-///
-/// It never grows: an answer is a result or an error, as JSON-RPC has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Answer {
-    /// A result.
-    Result,
-    /// An error.
-    Error,
+words! {
+    /// The kind of an answer.
+    ///
+    /// It never grows: an answer is a result or an error, as JSON-RPC has it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum Answer {
+        /// A result.
+        Result = "result",
+        /// An error.
+        Error = "error",
+    }
 }
 
 impl From<&ResponseBody<'_>> for Answer {

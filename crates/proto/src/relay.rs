@@ -60,6 +60,7 @@ use crate::{
     early_cancels::EarlyCancels,
     framing::{Decoder, Framing},
     hash::Seed,
+    id::RequestId,
     link::{Implementation, RequestKey},
     method::Methods,
     receipt::{Answer, Outcome},
@@ -410,9 +411,9 @@ impl Step<'_> {
         self.core.methods.name(self.exchange.method)
     }
 
-    /// Its method, for an event.
-    fn shared_method(&self) -> Arc<str> {
-        self.core.methods.shared(self.exchange.method)
+    /// Its key, its id and its method, for an event.
+    fn named(&self) -> (RequestKey, RequestId, Arc<str>) {
+        (self.request, self.exchange.id.clone(), self.core.methods.shared(self.exchange.method))
     }
 
     /// How a turn is cancelled upstream, if the request is one (D37).

@@ -6,7 +6,6 @@ mod admin;
 mod drive;
 mod ends;
 mod log;
-mod names;
 #[cfg(not(feature = "admin"))]
 mod no_admin;
 mod object;

@@ -144,7 +144,8 @@ impl Step<'_> {
             return None;
         }
         count(&mut self.core.reports.tally.timeouts, clock.as_str());
-        self.core.reports.emit(RelayEvent::TimedOut { request: self.request, clock, after: limit });
+        let (request, id, method) = self.named();
+        self.core.reports.emit(RelayEvent::TimedOut { request, id, method, clock, after: limit });
         Some((clock, limit))
     }
 

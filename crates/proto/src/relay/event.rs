@@ -31,6 +31,10 @@ pub enum RelayEvent {
     Settled {
         /// The request.
         request: RequestKey,
+        /// Its id, as that side knows it.
+        id: RequestId,
+        /// Its method.
+        method: Arc<str>,
         /// How it ended for the requester.
         how: Settled,
     },
@@ -70,6 +74,10 @@ pub enum RelayEvent {
     TimedOut {
         /// The request.
         request: RequestKey,
+        /// Its id, as that side knows it.
+        id: RequestId,
+        /// Its method.
+        method: Arc<str>,
         /// Which clock.
         clock: Clock,
         /// After how long.

@@ -237,9 +237,8 @@ impl Step<'_> {
         self.core.reports.tally.requests[self.request.from] += 1;
         self.mark_changed();
         if self.core.config.emit.requests {
-            let (id, upstream) = (self.exchange.id.clone(), self.exchange.upstream().clone());
-            let event = RelayEvent::Opened { request: self.request, id, upstream, method: self.shared_method() };
-            self.core.reports.emit(event);
+            let ((request, id, method), upstream) = (self.named(), self.exchange.upstream().clone());
+            self.core.reports.emit(RelayEvent::Opened { request, id, upstream, method });
         }
     }
 
@@ -259,13 +258,8 @@ impl Step<'_> {
     /// Reports what is known of the cancel of the request.
     pub(super) fn report_receipt(&mut self) {
         if let Some(cancel) = &self.exchange.cancel {
-            let method = self.shared_method();
-            self.core.reports.remark(|| RelayEvent::Receipt {
-                request: self.request,
-                id: self.exchange.id.clone(),
-                method,
-                receipt: cancel.receipt.clone(),
-            });
+            let ((request, id, method), receipt) = (self.named(), cancel.receipt.clone());
+            self.core.reports.remark(|| RelayEvent::Receipt { request, id, method, receipt });
         }
         self.mark_changed();
     }
@@ -273,20 +267,20 @@ impl Step<'_> {
     pub(super) fn report_stuck(&mut self, sign: StuckSign) {
         self.core.reports.tally.stuck += 1;
         self.mark_changed();
-        let (id, method) = (self.exchange.id.clone(), self.shared_method());
-        self.core.reports.emit(RelayEvent::Stuck { request: self.request, id, method, sign });
+        let (request, id, method) = self.named();
+        self.core.reports.emit(RelayEvent::Stuck { request, id, method, sign });
     }
 
     /// Reports a cancel that was decided here rather than received.
     pub(super) fn report_decided(&mut self) {
         if let Some(cancel) = &self.exchange.cancel {
             let cause = &cancel.receipt.cause;
-            let method = self.shared_method();
+            let (request, id, method) = self.named();
             let live = self.rings.live();
             self.core.reports.remark(|| {
                 RelayEvent::Cancel(CancelNotice {
-                    from: self.request.from,
-                    id: Some(self.exchange.id.clone()),
+                    from: request.from,
+                    id: Some(id),
                     method: Some(method),
                     cause: cause.code,
                     reason: cause.text().map(Into::into),

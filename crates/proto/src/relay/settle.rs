@@ -82,7 +82,8 @@ impl Step<'_> {
             self.core.reports.emit(RelayEvent::Silenced { from, id });
         }
         if self.core.config.emit.requests {
-            self.core.reports.emit(RelayEvent::Settled { request: self.request, how });
+            let (request, id, method) = self.named();
+            self.core.reports.emit(RelayEvent::Settled { request, id, method, how });
         }
     }
 

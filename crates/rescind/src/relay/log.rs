@@ -22,7 +22,7 @@ use rescind_proto::{
     side::{Side, Sides},
 };
 
-use super::{names::RequestNames, sink::Sink};
+use super::sink::Sink;
 use crate::process::{Suspended, ended_by::EndedBy};
 
 /// How much is logged. Each level includes those before it.
@@ -61,7 +61,7 @@ pub(super) struct Log {
     /// Lines left out since the last line.
     left_out: usize,
     /// Malformed cancels of each side: the first is logged, the rest only counted (D29).
-    malformed: [usize; 2],
+    malformed: Sides<usize>,
 }
 
 /// Time to write the rest of the log at the end.
@@ -72,7 +72,7 @@ const LINE_ROOM: usize = 64 * 1024;
 
 impl Log {
     pub(super) fn new(file: File, level: LogLevel) -> io::Result<Self> {
-        Ok(Self { level, sink: Sink::new(file, "log")?, left_out: 0, malformed: [0; 2] })
+        Ok(Self { level, sink: Sink::new(file, "log")?, left_out: 0, malformed: Sides::default() })
     }
 
     /// Sends the lines to the writing thread. Returns the error of the log once, if it has failed.
@@ -83,10 +83,12 @@ impl Log {
 
     /// Writes the closing summary: what was only counted, and each broken rule. Returns the error if that fails.
     pub(super) fn finish(&mut self, broken: Sides<&Violations>) -> Option<io::Error> {
-        let [client, server] = self.malformed;
-        for (side, count) in [("client", client), ("server", server)] {
+        for side in Side::BOTH {
+            let count = self.malformed[side];
             if count > 1 {
-                self.line(LogLevel::Debug, "malformed cancels", |line| line.word("from", side).word("count", count));
+                self.line(LogLevel::Debug, "malformed cancels", |line| {
+                    line.word("from", side.as_str()).word("count", count)
+                });
             }
         }
         for side in Side::BOTH {
@@ -130,22 +132,15 @@ impl Log {
         self.line(LogLevel::Warn, "no admin socket", |line| line.words("why", &why.to_string()));
     }
 
-    pub(super) fn event(&mut self, event: &RelayEvent, names: &RequestNames, in_flight: Sides<usize>) {
+    pub(super) fn event(&mut self, event: &RelayEvent, in_flight: Sides<usize>) {
         match event {
             RelayEvent::Cancel(notice) => self.cancel(notice),
             RelayEvent::Receipt { request, id, method, receipt, .. } => {
-                let text = match receipt.outcome {
-                    // The cancel was logged when it was received; nothing has been sent.
-                    Outcome::Asked => return,
-                    Outcome::Sent => "cancel sent",
-                    Outcome::NeverSent
-                    | Outcome::NotSendable
-                    | Outcome::Confirmed { .. }
-                    | Outcome::CompletedFirst
-                    | Outcome::AnsweredAfter { .. }
-                    | Outcome::Unknown => "receipt",
-                    _ => "receipt",
-                };
+                // The cancel was logged when it was received; nothing has been sent.
+                if receipt.outcome == Outcome::Asked {
+                    return;
+                }
+                let text = if receipt.outcome == Outcome::Sent { "cancel sent" } else { "receipt" };
                 self.line(LogLevel::Info, text, |line| {
                     line.request(request.from, Some(id), Some(method))
                         .word("initiator", initiator(receipt.cause.code, request.from))
@@ -169,10 +164,9 @@ impl Log {
                     }
                 });
             }
-            RelayEvent::TimedOut { request, clock, after } => {
-                let (id, method) = names.of(*request);
+            RelayEvent::TimedOut { request, id, method, clock, after } => {
                 self.line(LogLevel::Warn, "timed out", |line| {
-                    line.request(request.from, id, method)
+                    line.request(request.from, Some(id), Some(method))
                         .word("clock", clock.as_str())
                         .word("after", format!("{after:?}"))
                 });
@@ -190,25 +184,15 @@ impl Log {
                 self.line(LogLevel::Warn, "not passed on", |line| {
                     let line = line.word("from", from.as_str()).word("why", why.as_str());
                     let text = String::from_utf8_lossy(excerpt);
-                    match why {
-                        Rejected::DuplicateId | Rejected::Overloaded => line.words("method", &text),
-                        Rejected::TooLarge => line.words("says", &text),
+                    if let Rejected::DuplicateId | Rejected::Overloaded = why {
+                        line.words("method", &text)
+                    } else if *why == Rejected::TooLarge {
+                        line.words("says", &text)
+                    } else if is_trace {
                         // Bytes of a message, perhaps of its params.
-                        Rejected::NotJson
-                        | Rejected::Invalid(_)
-                        | Rejected::NullId
-                        | Rejected::Batch
-                        | Rejected::Broken
-                        | Rejected::LongId
-                        | Rejected::ShuttingDown
-                        | Rejected::Vetoed
-                        | Rejected::UnknownResponse
-                        | Rejected::StrayError
-                        | Rejected::Unfinished => match is_trace {
-                            true => line.words("excerpt", text.trim_end()),
-                            false => line,
-                        },
-                        _ => line,
+                        line.words("excerpt", text.trim_end())
+                    } else {
+                        line
                     }
                 });
             }
@@ -223,10 +207,9 @@ impl Log {
             RelayEvent::Opened { request, id, method, .. } => {
                 self.line(LogLevel::Debug, "request", |line| line.request(request.from, Some(id), Some(method)));
             }
-            RelayEvent::Settled { request, how, .. } => {
-                let (id, method) = names.of(*request);
+            RelayEvent::Settled { request, id, method, how } => {
                 self.line(LogLevel::Debug, "settled", |line| {
-                    let line = line.request(request.from, id, method).word("how", how.as_str());
+                    let line = line.request(request.from, Some(id), Some(method)).word("how", how.as_str());
                     if let Settled::AnsweredHere { code: Some(code) } = how { line.word("code", code) } else { line }
                 });
             }
@@ -243,7 +226,7 @@ impl Log {
             Verdict::Repeated | Verdict::Completed | Verdict::Shielded => LogLevel::Debug,
             Verdict::Unknown | Verdict::Forbidden(_) => LogLevel::Warn,
             Verdict::Malformed => {
-                let seen = &mut self.malformed[usize::from(*from == Side::Server)];
+                let seen = &mut self.malformed[*from];
                 *seen += 1;
                 if *seen > 1 {
                     return;
@@ -282,17 +265,8 @@ impl Log {
 }
 
 /// The origin of a cancel: the side that sent it, or what decided it here.
-const fn initiator(cause: CauseCode, from: Side) -> &'static str {
-    match cause {
-        CauseCode::Caller => from.as_str(),
-        CauseCode::Timeout
-        | CauseCode::Parent
-        | CauseCode::Disconnect
-        | CauseCode::Shutdown
-        | CauseCode::Operator
-        | CauseCode::Policy
-        | _ => cause.as_str(),
-    }
+fn initiator(cause: CauseCode, from: Side) -> &'static str {
+    if cause == CauseCode::Caller { from.as_str() } else { cause.as_str() }
 }
 
 /// A line being written: `time LEVEL text name=value name="words"`.

@@ -17,7 +17,6 @@ use rescind_proto::{
 
 use super::{
     log::{Log, LogLevel},
-    names::RequestNames,
     record::Recorder,
     stderr::Stderr,
 };
@@ -39,7 +38,6 @@ pub(super) struct Observer {
     pub(super) log: Option<Log>,
     pub(super) recorder: Option<Recorder>,
     on_stuck: Option<OnStuck>,
-    names: RequestNames,
     stderr: Stderr,
 }
 
@@ -67,12 +65,11 @@ impl Observer {
 
     /// `in_flight` are the requests of each side after the event.
     pub(super) fn handle_event(&mut self, now: Instant, event: &RelayEvent, in_flight: Sides<usize>) {
-        self.names.insert(event);
         if let Some(recorder) = &mut self.recorder {
-            recorder.event(now, event, &self.names);
+            recorder.event(now, event);
         }
         if let Some(log) = &mut self.log {
-            log.event(event, &self.names, in_flight);
+            log.event(event, in_flight);
         }
         if let (RelayEvent::Stuck { request, id, method, sign, .. }, Some(on_stuck)) = (event, self.on_stuck) {
             let end = match (on_stuck, request.from) {
@@ -92,7 +89,6 @@ impl Observer {
                  hint: read rescind's stdout to the end, or close it\n"
             ));
         }
-        self.names.forget(event);
     }
 
     /// The server has ended. `by` says who asked it to, if anybody did.

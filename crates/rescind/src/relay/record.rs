@@ -17,13 +17,13 @@ use rescind_proto::{
     dialect::Dialect,
     id::RequestId,
     link::{CancelNotice, Verdict},
-    receipt::{Answer, Outcome, Receipt},
+    receipt::{Outcome, Receipt},
     relay::{End, RelayEvent, Settled, TaskNews},
     side::{Side, Sides},
     time::Instant,
 };
 
-use super::{names::RequestNames, object::Object, recording_file::RecordingFile, sink::Sink};
+use super::{object::Object, recording_file::RecordingFile, sink::Sink};
 use crate::process::ended_by::EndedBy;
 
 /// The version of the schema.
@@ -103,7 +103,7 @@ impl Recorder {
         self.sink.remove_failure().map(|error| (self.path.clone(), error))
     }
 
-    pub(super) fn event(&mut self, now: Instant, event: &RelayEvent, names: &RequestNames) {
+    pub(super) fn event(&mut self, now: Instant, event: &RelayEvent) {
         // It is settled, which is recorded.
         if let RelayEvent::Silenced { .. } = event {
             return;
@@ -121,9 +121,9 @@ impl Recorder {
                 write_request(&mut line, request.from, Some(id), Some(method));
                 line.id("upstream", upstream);
             }
-            RelayEvent::Settled { request, how } => {
+            RelayEvent::Settled { request, id, method, how } => {
                 let mut line = Object::event(out, now, "settled");
-                names.write(&mut line, *request);
+                write_request(&mut line, request.from, Some(id), Some(method));
                 line.text("how", how.as_str());
                 if let Settled::AnsweredHere { code: Some(code) } = how {
                     line.number("code", (*code).into());
@@ -144,9 +144,9 @@ impl Recorder {
                     line.text("outcome", outcome.as_str());
                 }
             }
-            RelayEvent::TimedOut { request, clock, after } => {
+            RelayEvent::TimedOut { request, id, method, clock, after } => {
                 let mut line = Object::event(out, now, "timed_out");
-                names.write(&mut line, *request);
+                write_request(&mut line, request.from, Some(id), Some(method));
                 line.text("clock", clock.as_str());
                 line.millis("afterMs", *after);
             }
@@ -196,7 +196,7 @@ fn write_cancel(out: &mut Vec<u8>, now: Instant, notice: &CancelNotice) {
     line.number("inFlight", i64::try_from(*in_flight).unwrap_or(i64::MAX));
 }
 
-pub(super) fn write_request(line: &mut Object<'_>, from: Side, id: Option<&RequestId>, method: Option<&str>) {
+fn write_request(line: &mut Object<'_>, from: Side, id: Option<&RequestId>, method: Option<&str>) {
     line.text("from", from.as_str());
     if let Some(id) = id {
         line.id("id", id);
@@ -211,25 +211,11 @@ fn write_receipt(line: &mut Object<'_>, receipt: &Receipt) {
     line.time("asked", Some(*asked));
     line.time("written", *written);
     line.text("outcome", outcome.as_str());
-    match outcome {
-        Outcome::Confirmed { after } => line.millis("afterMs", *after),
-        Outcome::AnsweredAfter { after, answer } => {
-            line.millis("afterMs", *after);
-            line.text(
-                "answer",
-                match answer {
-                    Answer::Result => "result",
-                    Answer::Error => "error",
-                },
-            );
-        }
-        Outcome::Asked
-        | Outcome::NeverSent
-        | Outcome::NotSendable
-        | Outcome::Sent
-        | Outcome::CompletedFirst
-        | Outcome::Unknown => {}
-        _ => {}
+    if let Outcome::Confirmed { after } | Outcome::AnsweredAfter { after, .. } = outcome {
+        line.millis("afterMs", *after);
+    }
+    if let Outcome::AnsweredAfter { answer, .. } = outcome {
+        line.text("answer", answer.as_str());
     }
 }
 
