@@ -44,8 +44,7 @@ use crate::process::{
 };
 #[cfg(feature = "admin")]
 use admin::Admin;
-use drive::{Drive, Port};
-use ends::MessageEnd;
+use drive::{Drive, Port, Process};
 #[cfg(feature = "admin")]
 use ends::StreamFacts;
 use log::Log;
@@ -174,7 +173,6 @@ pub async fn drive(link: Link) -> Result<LinkEnd, LinkError> {
     if let Some((file, level)) = log {
         observer.log = Some(Log::new(file, level).map_err(LinkError::Setup)?);
     }
-    let mut messages = Sides { client: None, server: None };
     #[cfg(feature = "admin")]
     let told = StreamFacts::of(&client, &server);
     #[cfg(feature = "admin")]
@@ -184,26 +182,24 @@ pub async fn drive(link: Link) -> Result<LinkEnd, LinkError> {
     #[cfg(not(feature = "admin"))]
     let environment = Vec::new();
     let mut asked = ShutdownLimits::default().asked;
-    // What is in a container is ended by the mark that the next one would have, too.
-    let mut starter = None;
-    let (group, server) = match server {
+    let (process, server) = match server {
         LinkServer::Command { launcher, .. } => {
             let container = Container::of(&command, &environment);
             let words = container.as_ref().map_or(&command, Container::words);
-            let (mut group, pipes) = Group::start(&launcher, words, &environment).map_err(LinkError::Start)?;
-            if let Some(container) = container {
+            let (group, pipes) = Group::start(&launcher, words, &environment).map_err(LinkError::Start)?;
+            let mut starter = None;
+            if container.is_some() {
                 asked = container::ASKED;
-                group.keep(container);
             } else {
+                // What is in a container is ended by the mark that the next one would have, too.
                 starter = Some(Starter::new(launcher, command.clone(), environment.clone()));
             }
-            (Some(group), Port::to_server(pipes))
+            (Process { group: Some(group), container, starter }, Port::to_server(pipes))
         }
         LinkServer::Messages { mut stream, .. } => {
             config.framing = Some(Framing::Line);
             config.server_departs = stream.watch_departures();
-            messages.server = Some(MessageEnd::new(stream, config.max_message));
-            (None, Port::default())
+            (Process::default(), Port::to_messages(stream, config.max_message))
         }
     };
     let client = match client {
@@ -212,12 +208,11 @@ pub async fn drive(link: Link) -> Result<LinkEnd, LinkError> {
             config.framing = Some(Framing::Line);
             // Who waits for a request, and who has cancelled it, hear of it.
             (config.emit.silences, config.emit.notices) = (true, true);
-            messages.client = Some(MessageEnd::new(stream, config.max_message));
-            Port::default()
+            Port::to_messages(stream, config.max_message)
         }
     };
     #[cfg(feature = "admin")]
-    let admin = Admin::open(&link.admin, origin, &command, group.as_ref().map(Group::server_id), told, mark)
+    let admin = Admin::open(&link.admin, origin, &command, process.group.as_ref().map(Group::server_id), told, mark)
         .unwrap_or_else(|errors| {
             errors.iter().for_each(|error| observer.handle_unlisted(error));
             Admin::default()
@@ -225,8 +220,8 @@ pub async fn drive(link: Link) -> Result<LinkEnd, LinkError> {
     #[cfg(not(feature = "admin"))]
     let admin = NoAdmin;
     let limits = ShutdownLimits { finish, asked, client_drain: config.stall_limit, ..ShutdownLimits::default() };
-    let drive = Drive::new(origin, config, Sides { client, server }, group, signals, observer, admin);
-    let mut drive = drive.within(limits).with_messages(messages).with_starter(starter);
+    let ports = Sides { client, server };
+    let mut drive = Drive::new(origin, (config, limits), ports, process, signals, observer, admin);
     let ending = poll_fn(|cx| drive.poll(cx)).await;
     drive.finish(&ending.server).await;
     Ok(ending)

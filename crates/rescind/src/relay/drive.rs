@@ -13,6 +13,7 @@ use std::{
 
 use memchr::memchr;
 use rescind_proto::{
+    id::RequestId,
     link::{CancelNotice, RequestKey},
     relay::{End, Relay, RelayConfig, RelayEvent},
     side::{Side, Sides},
@@ -24,16 +25,13 @@ use tokio::task::JoinHandle;
 use super::admin::Admin;
 #[cfg(not(feature = "admin"))]
 use super::no_admin::NoAdmin as Admin;
-use super::{
-    LinkEnd,
-    ends::{MessageEnd, MessageInput},
-    observer::Observer,
-};
+use super::{LinkEnd, observer::Observer};
 use crate::{
     alarm::Alarm,
-    message_stream::{CancelFate, Credentials},
+    message_stream::{Arrival, CancelFate, Credentials, MessageStream},
     process::{
         Pipes,
+        container::Container,
         ended_by::EndReason,
         group::Group,
         presence::Presence,
@@ -55,7 +53,6 @@ const LARGE_BUFFER: usize = 256 * 1024;
 const MAX_LEFT_BEHIND: usize = 1024 * 1024;
 
 /// A running link.
-#[derive(Debug)]
 pub(crate) struct Drive {
     origin: std::time::Instant,
     relay: Relay,
@@ -64,6 +61,8 @@ pub(crate) struct Drive {
     limits: ShutdownLimits,
     /// The server's process, if it is one.
     group: Option<Group>,
+    /// What the server has started that is no process of its group. Dropped after that.
+    container: Option<Container>,
     /// How another one is started in its place, if that can be.
     starter: Option<Starter>,
     /// How the server ended, where that is not told before it is known whether another takes its place.
@@ -79,8 +78,6 @@ pub(crate) struct Drive {
     buffer: Vec<u8>,
     /// The client was given up, and the rest of its output is lost.
     is_output_lost: bool,
-    /// The sides that have no descriptors.
-    messages: Sides<Option<MessageEnd>>,
     /// When the server's stream is to be closed.
     closing: Closing,
     /// To whom what the client says next belongs. It is not read before the server's stream has taken what belongs to
@@ -97,11 +94,20 @@ enum Closing {
     Now,
 }
 
-/// The descriptors of one side, each `None` once it has ended.
-#[derive(Debug, Default)]
+/// The server's process.
+#[derive(Default)]
+pub(crate) struct Process {
+    pub(crate) group: Option<Group>,
+    pub(crate) container: Option<Container>,
+    pub(crate) starter: Option<Starter>,
+}
+
+/// The descriptors of one side, or the stream that it has in their place: each `None` once it has ended.
+#[derive(Default)]
 pub(crate) struct Port {
     input: Option<Input>,
     output: Option<Output>,
+    messages: Option<Box<dyn MessageStream>>,
     /// Detects that the client is gone.
     presence: Option<Presence>,
     /// Its pipe, and the one its bytes go to, were made larger.
@@ -120,17 +126,23 @@ impl Port {
         Ok(Self { presence: Some(presence), ..Self::new(Input::inherited(input)?, Output::inherited(output)?) })
     }
 
-    const fn new(input: Input, output: Output) -> Self {
-        Self { input: Some(input), output: Some(output), presence: None, widened: false }
+    /// A stream of messages.
+    pub(crate) fn to_messages(mut stream: Box<dyn MessageStream>, max_message: usize) -> Self {
+        stream.limit(max_message);
+        Self { messages: Some(stream), ..Self::default() }
+    }
+
+    fn new(input: Input, output: Output) -> Self {
+        Self { input: Some(input), output: Some(output), ..Self::default() }
     }
 }
 
 impl Drive {
     pub(crate) fn new(
         origin: std::time::Instant,
-        config: RelayConfig,
+        (config, limits): (RelayConfig, ShutdownLimits),
         ports: Sides<Port>,
-        group: Option<Group>,
+        Process { group, container, starter }: Process,
         signals: Signals,
         observer: Observer,
         admin: Admin,
@@ -139,10 +151,11 @@ impl Drive {
             origin,
             relay: super::relay(config, origin),
             ports,
-            shutdown: Shutdown::new(ShutdownLimits::default()),
-            limits: ShutdownLimits::default(),
+            shutdown: Shutdown::new(limits),
+            limits,
             group,
-            starter: None,
+            container,
+            starter,
             untold: None,
             signals,
             look: None,
@@ -152,25 +165,9 @@ impl Drive {
             admin,
             buffer: vec![0; BUFFER],
             is_output_lost: false,
-            messages: Sides { client: None, server: None },
             closing: Closing::No,
             barrier: None,
         }
-    }
-
-    /// Has streams of messages in place of descriptors.
-    pub(crate) fn with_messages(self, messages: Sides<Option<MessageEnd>>) -> Self {
-        Self { messages, ..self }
-    }
-
-    /// Replaces the limits of the shutdown.
-    pub(crate) fn within(self, limits: ShutdownLimits) -> Self {
-        Self { shutdown: Shutdown::new(limits), limits, ..self }
-    }
-
-    /// Has the server started again by this, should it end of a question of ours.
-    pub(crate) fn with_starter(self, starter: Option<Starter>) -> Self {
-        Self { starter, ..self }
     }
 
     /// Runs until both sides have ended, and returns how.
@@ -250,12 +247,12 @@ impl Drive {
 
     /// Closes the admin socket and the observers. Called once, at the end.
     pub(crate) async fn finish(self, how: &End) {
-        let Self { mut relay, group, ports, mut observer, mut admin, origin, .. } = self;
+        let Self { mut relay, group, container, ports, mut observer, mut admin, origin, .. } = self;
         admin.handle_eof(Instant::after_origin(origin.elapsed()), &mut relay, how);
         // Closed before the wait for a container.
-        drop(ports);
-        if let Some(group) = group
-            && let Some(why) = group.finish().await
+        drop((ports, group));
+        if let Some(container) = container
+            && let Some(why) = container.finish().await
         {
             observer.handle_container_left(&why);
         }
@@ -277,10 +274,10 @@ impl Drive {
                     // First notice a server that has already exited: this signal did not end it.
                     self.check_server(now);
                     let asks = self.shutdown.handle_signal(now, signal);
-                    match &mut self.group {
-                        Some(group) => group.signal(signal),
-                        None if asks => self.signal_server(now, Signal::TERM),
-                        None => {}
+                    if self.group.is_some() {
+                        self.signal_server(now, signal);
+                    } else if asks {
+                        self.signal_server(now, Signal::TERM);
                     }
                 }
                 SignalEvent::PassedOn(signal) => {
@@ -315,8 +312,11 @@ impl Drive {
     fn check_server(&mut self, now: Instant) {
         let ended = match &mut self.group {
             Some(group) => group.ended(),
-            None => self.messages.server.is_none().then_some(End::Closed),
+            None => self.ports.server.messages.is_none().then_some(End::Closed),
         };
+        if let (Some(how), Some(container)) = (&ended, &mut self.container) {
+            container.begin(how);
+        }
         if !self.shutdown.has_exited()
             && let Some(how) = ended
         {
@@ -391,25 +391,37 @@ impl Drive {
         let mut moved = false;
         while self.relay.wants_input(side)
             && (side == Side::Server || self.pass_barrier())
-            && let Some(messages) = &mut self.messages[side]
-            && let Poll::Ready(input) = messages.poll_input(cx)
+            && let Some(messages) = &mut self.ports[side].messages
+            && let Poll::Ready(arrival) = messages.poll_next(cx)
         {
             moved = true;
-            match (input, side) {
-                (MessageInput::Line(line), _) => {
+            match (arrival, side) {
+                (
+                    Ok(Some(
+                        Arrival::Message(bytes)
+                        | Arrival::Garbage(bytes)
+                        | Arrival::Attached { message: bytes, .. }
+                        | Arrival::Unanswered { answer: bytes, .. },
+                    )),
+                    _,
+                ) => {
+                    let mut line = Vec::from(bytes);
+                    if line.last() != Some(&b'\n') {
+                        line.push(b'\n');
+                    }
                     self.admin.handle_input(now, &self.relay, side, &line);
                     self.relay.handle_input(now, side, &line);
                 }
-                (MessageInput::StreamClosed(id), _) => self.relay.handle_stream_closed(now, side, &id),
-                (MessageInput::Credentials(credentials), Side::Client) => self.barrier = Some(credentials),
+                (Ok(Some(Arrival::StreamClosed(id))), _) => self.relay.handle_stream_closed(now, side, &id),
+                (Ok(Some(Arrival::Credentials(credentials))), Side::Client) => self.barrier = Some(credentials),
                 // Nothing that it says is passed on under its name.
-                (MessageInput::Credentials(_), Side::Server) => {}
-                (MessageInput::End, Side::Client) => {
+                (Ok(Some(Arrival::Credentials(_))), Side::Server) => {}
+                (Ok(None) | Err(_), Side::Client) => {
                     self.relay.handle_disconnect(now, Side::Client);
                     self.handle_client_gone(now, EndReason::ReaderGone);
                 }
-                (MessageInput::End, Side::Server) => {
-                    self.messages.server = None;
+                (Ok(None) | Err(_), Side::Server) => {
+                    self.ports.server.messages = None;
                     self.handle_input_end(now, Side::Server);
                 }
             }
@@ -430,11 +442,11 @@ impl Drive {
         if self.barrier.is_none() {
             return true;
         }
-        if let Some(server) = &mut self.messages.server {
+        if let Some(server) = &mut self.ports.server.messages {
             if !self.relay.pending(Side::Server).is_empty() {
                 return false;
             }
-            self.barrier.take().into_iter().for_each(|credentials| server.set_credentials(credentials));
+            self.barrier.take().into_iter().for_each(|credentials| server.handle_credentials(credentials));
         }
         self.barrier = None;
         true
@@ -442,10 +454,10 @@ impl Drive {
 
     /// Closes the server's stream in order.
     fn poll_close(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
-        let is_closed = self.messages.server.as_mut().is_some_and(|messages| messages.poll_close(cx).is_ready());
+        let is_closed = self.ports.server.messages.as_mut().is_some_and(|messages| messages.poll_close(cx).is_ready());
         if is_closed {
             self.poll_departures(cx, now);
-            self.messages.server = None;
+            self.ports.server.messages = None;
             self.check_server(now);
         }
         is_closed
@@ -454,7 +466,7 @@ impl Drive {
     /// Learns what has become of messages that the server's stream has taken.
     fn poll_departures(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
         let mut moved = false;
-        while let Some(messages) = &mut self.messages.server
+        while let Some(messages) = &mut self.ports.server.messages
             && let Poll::Ready(departure) = messages.poll_departure(cx)
         {
             self.relay.handle_departure(now, Side::Server, &departure);
@@ -466,27 +478,18 @@ impl Drive {
     /// Hands messages to a side that has no descriptors.
     fn poll_send(&mut self, cx: &mut Context<'_>, now: Instant, side: Side) -> bool {
         let mut moved = false;
-        while let Some(messages) = &mut self.messages[side] {
+        while let Some(messages) = &mut self.ports[side].messages {
             let pending = self.relay.pending(side);
             let Some(end) = memchr(b'\n', pending) else {
                 // An error is that of the next message.
                 let _ = messages.poll_flush(cx);
                 break;
             };
-            match messages.poll_send(cx, &pending[..end]) {
-                Poll::Pending => break,
-                Poll::Ready(Ok(())) => {
-                    self.relay.handle_written(now, side, end + 1);
-                    match side {
-                        Side::Client => self.shutdown.handle_client_read(now),
-                        Side::Server => self.shutdown.handle_server_read(now),
-                    }
-                    moved = true;
-                }
-                Poll::Ready(Err(_)) => {
-                    self.handle_write_closed(now, side);
-                    moved = true;
-                }
+            let Poll::Ready(sent) = messages.poll_send(cx, &pending[..end]) else { break };
+            moved = true;
+            match sent {
+                Ok(()) => self.handle_written(now, side, end + 1),
+                Err(_) => self.handle_write_closed(now, side),
             }
         }
         if side == Side::Server {
@@ -497,6 +500,7 @@ impl Drive {
 
     /// Asks the server to end, or ends it.
     fn signal_server(&mut self, now: Instant, signal: Signal) {
+        self.container.iter_mut().for_each(|container| container.handle_signal(signal));
         match &mut self.group {
             Some(group) => group.signal(signal),
             // Nobody else tells it that the client is gone.
@@ -505,7 +509,7 @@ impl Drive {
                 self.closing = Closing::Now;
             }
             None => {
-                self.messages.server = None;
+                self.ports.server.messages = None;
                 self.check_server(now);
             }
         }
@@ -550,30 +554,30 @@ impl Drive {
 
     /// Writes to one side while it accepts bytes.
     fn poll_output(&mut self, cx: &mut Context<'_>, now: Instant, side: Side) -> bool {
-        let Some(output) = &mut self.ports[side].output else {
+        if self.ports[side].output.is_none() {
             return self.poll_send(cx, now, side);
-        };
+        }
         let mut moved = false;
-        loop {
-            let pending = self.relay.pending(side);
-            if pending.is_empty() {
-                return moved;
+        while let Some(output) = &mut self.ports[side].output
+            && let pending = self.relay.pending(side)
+            && !pending.is_empty()
+            && let Poll::Ready(written) = output.poll_write(cx, pending)
+        {
+            moved = true;
+            match written {
+                Ok(written) => self.handle_written(now, side, written),
+                Err(_) => self.handle_write_closed(now, side),
             }
-            match output.poll_write(cx, pending) {
-                Poll::Pending => return moved,
-                Poll::Ready(Ok(written)) => {
-                    self.relay.handle_written(now, side, written);
-                    match side {
-                        Side::Client => self.shutdown.handle_client_read(now),
-                        Side::Server => self.shutdown.handle_server_read(now),
-                    }
-                    moved = true;
-                }
-                Poll::Ready(Err(_)) => {
-                    self.handle_write_closed(now, side);
-                    return true;
-                }
-            }
+        }
+        moved
+    }
+
+    /// Handles a side that has taken so many bytes.
+    fn handle_written(&mut self, now: Instant, side: Side, written: usize) {
+        self.relay.handle_written(now, side, written);
+        match side {
+            Side::Client => self.shutdown.handle_client_read(now),
+            Side::Server => self.shutdown.handle_server_read(now),
         }
     }
 
@@ -583,7 +587,7 @@ impl Drive {
             Side::Client => self.handle_client_gone(now, EndReason::ReaderGone),
             Side::Server => {
                 self.ports.server.output = None;
-                self.messages.server = None;
+                self.ports.server.messages = None;
                 if !self.may_replace_server() {
                     self.relay.handle_write_closed(now, Side::Server);
                 }
@@ -605,7 +609,7 @@ impl Drive {
     fn close_client(&mut self, now: Instant) {
         self.ports.client.presence = None;
         self.ports.client.output = None;
-        self.messages.client = None;
+        self.ports.client.messages = None;
         self.relay.handle_write_closed(now, Side::Client);
     }
 
@@ -670,21 +674,15 @@ impl Drive {
                     self.terminate(now, EndReason::Stuck);
                 }
                 RelayEvent::Silenced { from, id } => {
-                    if let Some(messages) = &mut self.messages[*from] {
-                        messages.silence(id);
+                    if let Some(messages) = &mut self.ports[*from].messages {
+                        messages.handle_silenced(id);
                     }
                 }
                 RelayEvent::Cancel(CancelNotice { from, id: Some(id), verdict, .. }) => {
-                    let fate = CancelFate::of_verdict(*verdict);
-                    if let (Some(messages), Some(fate)) = (&mut self.messages[*from], fate) {
-                        messages.tell_fate(id, fate);
-                    }
+                    self.tell_fate(*from, id, CancelFate::of_verdict(*verdict));
                 }
                 RelayEvent::Receipt { request, id, receipt, .. } => {
-                    let fate = CancelFate::of_outcome(receipt.outcome);
-                    if let (Some(messages), Some(fate)) = (&mut self.messages[request.from], fate) {
-                        messages.tell_fate(id, fate);
-                    }
+                    self.tell_fate(request.from, id, CancelFate::of_outcome(receipt.outcome));
                 }
                 RelayEvent::Stuck { .. }
                 | RelayEvent::Opened { .. }
@@ -702,17 +700,24 @@ impl Drive {
         }
     }
 
+    /// Has a stream of messages know what is known of a cancel that came on it.
+    fn tell_fate(&mut self, side: Side, id: &RequestId, fate: Option<CancelFate>) {
+        if let (Some(messages), Some(fate)) = (&mut self.ports[side].messages, fate) {
+            messages.handle_cancel_fate(id, fate);
+        }
+    }
+
     fn open(&mut self, cx: &mut Context<'_>) -> Remaining {
         let mut owed = |side: Side| {
             let Some(output) = &mut self.ports[side].output else {
-                return self.messages[side].is_some() && !self.relay.pending(side).is_empty();
+                return self.ports[side].messages.is_some() && !self.relay.pending(side).is_empty();
             };
             !self.relay.pending(side).is_empty() || output.poll_flush(cx).is_pending()
         };
         Remaining {
             owed_server: owed(Side::Server),
             owed_client: owed(Side::Client),
-            server_output: self.ports.server.input.is_some() || self.messages.server.is_some(),
+            server_output: self.ports.server.input.is_some() || self.ports.server.messages.is_some(),
             in_flight: self.relay.in_flight(Side::Client) > 0,
         }
     }

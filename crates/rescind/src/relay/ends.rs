@@ -1,15 +1,8 @@
 //! The ends of a link: descriptors of this process, a process of its own, or a stream of messages.
 
-use std::{
-    ffi::OsString,
-    io,
-    path::PathBuf,
-    task::{Context, Poll},
-};
+use std::{ffi::OsString, path::PathBuf};
 
-use rescind_proto::id::RequestId;
-
-use crate::message_stream::{Arrival, CancelFate, Credentials, Departure, MessageStream};
+use crate::message_stream::MessageStream;
 #[cfg(feature = "admin")]
 use crate::message_stream::{Census, SigningIn};
 pub use crate::stdio::Descriptor;
@@ -73,87 +66,6 @@ pub enum LinkServer {
         /// How it is listed, in place of a command: a URL, say.
         name: Vec<OsString>,
     },
-}
-
-/// A stream of messages as an end of a link.
-pub(super) struct MessageEnd {
-    stream: Box<dyn MessageStream>,
-}
-
-/// What came of a stream of messages.
-pub(super) enum MessageInput {
-    /// A message, as a line.
-    Line(Vec<u8>),
-    /// The other end closed the stream of its request.
-    StreamClosed(RequestId),
-    /// What follows belongs to these.
-    Credentials(Credentials),
-    /// The other end is gone.
-    End,
-}
-
-impl MessageEnd {
-    pub(super) fn new(mut stream: Box<dyn MessageStream>, max_message: usize) -> Self {
-        stream.limit(max_message);
-        Self { stream }
-    }
-
-    pub(super) fn poll_input(&mut self, cx: &mut Context<'_>) -> Poll<MessageInput> {
-        self.stream.poll_next(cx).map(|arrival| match arrival {
-            Ok(Some(
-                Arrival::Message(bytes)
-                | Arrival::Garbage(bytes)
-                | Arrival::Attached { message: bytes, .. }
-                | Arrival::Unanswered { answer: bytes, .. },
-            )) => {
-                let mut line = Vec::from(bytes);
-                if line.last() != Some(&b'\n') {
-                    line.push(b'\n');
-                }
-                MessageInput::Line(line)
-            }
-            Ok(Some(Arrival::StreamClosed(id))) => MessageInput::StreamClosed(id),
-            Ok(Some(Arrival::Credentials(credentials))) => MessageInput::Credentials(credentials),
-            Ok(None) | Err(_) => MessageInput::End,
-        })
-    }
-
-    pub(super) fn poll_departure(&mut self, cx: &mut Context<'_>) -> Poll<Departure> {
-        self.stream.poll_departure(cx)
-    }
-
-    /// Takes one message, without its line break; an error if nothing can be sent any more.
-    pub(super) fn poll_send(&mut self, cx: &mut Context<'_>, message: &[u8]) -> Poll<io::Result<()>> {
-        self.stream.poll_send(cx, message)
-    }
-
-    pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.stream.poll_flush(cx)
-    }
-
-    /// Closes the stream in order.
-    pub(super) fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.stream.poll_close(cx)
-    }
-
-    pub(super) fn tell_fate(&mut self, id: &RequestId, fate: CancelFate) {
-        self.stream.handle_cancel_fate(id, fate);
-    }
-
-    /// Has what is taken from now on belong to these.
-    pub(super) fn set_credentials(&mut self, credentials: Credentials) {
-        self.stream.handle_credentials(credentials);
-    }
-
-    pub(super) fn silence(&mut self, id: &RequestId) {
-        self.stream.handle_silenced(id);
-    }
-}
-
-impl std::fmt::Debug for MessageEnd {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("MessageEnd")
-    }
 }
 
 impl std::fmt::Debug for LinkClient {

@@ -17,7 +17,7 @@ use rustix::{
 
 use super::terminal;
 use crate::{
-    process::{Pipes, Suspended, container::Container},
+    process::{Pipes, Suspended},
     stdio::{Input, Output},
 };
 
@@ -35,8 +35,6 @@ pub(crate) struct Group {
     has_terminal: bool,
     /// The server was stopped, and this process has not continued it since.
     is_stopped: bool,
-    /// What the server has started that is no process of this group.
-    container: Option<Container>,
 }
 
 impl Group {
@@ -93,25 +91,9 @@ impl Group {
             }
         };
         let pipes = server.stdin.take().zip(server.stdout.take());
-        let group = Self { guard, lifeline, replies, server, has_terminal: false, is_stopped: false, container: None };
+        let group = Self { guard, lifeline, replies, server, has_terminal: false, is_stopped: false };
         let (stdin, stdout) = pipes.ok_or(io::ErrorKind::BrokenPipe)?;
         Ok((group, Pipes { stdin: Output::own(stdin.into())?, stdout: Input::own(stdout.into())? }))
-    }
-
-    /// What runs in this container ends with the server.
-    pub(crate) fn keep(&mut self, container: Container) {
-        self.container = Some(container);
-    }
-
-    /// Kills the group and reaps its processes, and waits until its container has ended, too. Returns why that may still
-    /// run, if it may.
-    pub(crate) async fn finish(mut self) -> Option<String> {
-        let container = self.container.take();
-        drop(self);
-        match container {
-            Some(container) => container.finish().await,
-            None => None,
-        }
     }
 
     /// The server's process id.
@@ -127,7 +109,6 @@ impl Group {
             // It kills the guard too, which must give the terminal back first.
             self.reclaim_terminal();
         }
-        self.container.iter_mut().for_each(|container| container.handle_signal(signal));
         self.send(signal);
         if std::mem::take(&mut self.is_stopped) && signal != Signal::CONT {
             self.send(Signal::CONT);
@@ -209,7 +190,7 @@ impl Group {
     /// reused.
     pub(crate) fn ended(&mut self) -> Option<End> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
-        let ended = match rustix::process::waitid(WaitId::Pid(pid(&self.server)), options) {
+        match rustix::process::waitid(WaitId::Pid(pid(&self.server)), options) {
             Ok(None) | Err(Errno::INTR) => None,
             Ok(Some(status)) => Some(match (status.exit_status(), status.terminating_signal()) {
                 (Some(code), _) => End::Exited(code),
@@ -218,11 +199,7 @@ impl Group {
             }),
             // Something else has reaped it. All that is known is that it is gone.
             Err(_) => Some(End::Closed),
-        };
-        if let (Some(how), Some(container)) = (&ended, &mut self.container) {
-            container.begin(how);
         }
-        ended
     }
 }
 

@@ -14,14 +14,12 @@ use rescind_proto::relay::End;
 use tokio::process::Command;
 
 use super::{owned_process::OwnedProcess, program};
-use crate::process::{Pipes, Suspended, container::Container, signals::Signal};
+use crate::process::{Pipes, Suspended, signals::Signal};
 
 /// A running server. Dropping it ends its job.
 #[derive(Debug)]
 pub(crate) struct Group {
     server: OwnedProcess,
-    /// What the server has started that is no process of this job.
-    container: Option<Container>,
 }
 
 impl Group {
@@ -39,22 +37,7 @@ impl Group {
         let mut command = Command::new(program::find(program));
         command.args(arguments).envs(environment.iter().map(|(name, value)| (name, value)));
         let (server, pipes) = OwnedProcess::start_piped(command)?;
-        Ok((Self { server, container: None }, pipes))
-    }
-
-    /// What runs in this container ends with the server.
-    pub(crate) fn keep(&mut self, container: Container) {
-        self.container = Some(container);
-    }
-
-    /// Ends the job, and waits until its container has ended, too. Returns why that may still run, if it may.
-    pub(crate) async fn finish(mut self) -> Option<String> {
-        let container = self.container.take();
-        drop(self);
-        match container {
-            Some(container) => container.finish().await,
-            None => None,
-        }
+        Ok((Self { server }, pipes))
     }
 
     /// The server's process id.
@@ -65,7 +48,6 @@ impl Group {
 
     /// Asks the server's group to end, whichever event the client has sent. Or ends its job.
     pub(crate) fn signal(&mut self, signal: Signal) {
-        self.container.iter_mut().for_each(|container| container.handle_signal(signal));
         if signal == Signal::KILL {
             self.server.leader().kill();
         } else {
@@ -92,14 +74,10 @@ impl Group {
 
     /// How the server ended, if it has.
     pub(crate) fn ended(&mut self) -> Option<End> {
-        let ended = match self.server.try_status() {
+        match self.server.try_status() {
             Ok(None) => None,
             Ok(Some(status)) => Some(status.code().map_or(End::Closed, End::Exited)),
             Err(_) => Some(End::Closed),
-        };
-        if let (Some(how), Some(container)) = (&ended, &mut self.container) {
-            container.begin(how);
         }
-        ended
     }
 }
