@@ -189,7 +189,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Wrap<R, W> {
         let Self { ends: Ends { reader, writer }, program, config, drain_on_eof, on_event } = self;
         let shared = Arc::new(SharedLink::new(WrappedLink::new(config, program, drain_on_eof)));
         let driver = WrapDriver::new(Arc::clone(&shared), reader, writer, on_event);
-        (Reader::new(Arc::clone(&shared)), Writer::new(shared), driver)
+        (Reader(Arc::clone(&shared)), Writer(shared), driver)
     }
 }
 

@@ -49,7 +49,7 @@ impl<R, W> WrapDriver<R, W> {
     /// A handle on the connection.
     #[must_use]
     pub fn handle(&self) -> Handle {
-        Handle::new(Arc::clone(&self.shared))
+        Handle(Arc::clone(&self.shared))
     }
 
     /// Handles expired timers and emits events; `true` if there were any.

@@ -16,9 +16,7 @@ use super::shared::SharedLink;
 /// It ends after the peer or the driver has ended and everything owed was read. After it is dropped, the peer's requests
 /// are answered on the program's behalf, and answers are discarded.
 #[derive(Debug)]
-pub struct Reader {
-    shared: Arc<SharedLink>,
-}
+pub struct Reader(pub(super) Arc<SharedLink>);
 
 /// The messages to the peer.
 ///
@@ -27,25 +25,11 @@ pub struct Reader {
 /// frame. Shutting it down or dropping it ends the program's output (D27, D35). To know that everything has left, wait
 /// for [`Handle::closed`](super::Handle::closed).
 #[derive(Debug)]
-pub struct Writer {
-    shared: Arc<SharedLink>,
-}
-
-impl Reader {
-    pub(super) const fn new(shared: Arc<SharedLink>) -> Self {
-        Self { shared }
-    }
-}
-
-impl Writer {
-    pub(super) const fn new(shared: Arc<SharedLink>) -> Self {
-        Self { shared }
-    }
-}
+pub struct Writer(pub(super) Arc<SharedLink>);
 
 impl AsyncRead for Reader {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        match self.shared.with(|link, now| link.read(now, cx, buf)) {
+        match self.0.with(|link, now| link.read(now, cx, buf)) {
             Some(()) => Poll::Ready(Ok(())),
             None => Poll::Pending,
         }
@@ -54,7 +38,7 @@ impl AsyncRead for Reader {
 
 impl AsyncWrite for Writer {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        self.shared.with(|link, now| link.write(now, cx, buf)).map_or(Poll::Pending, Poll::Ready)
+        self.0.with(|link, now| link.write(now, cx, buf)).map_or(Poll::Pending, Poll::Ready)
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -62,19 +46,19 @@ impl AsyncWrite for Writer {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.shared.with(|link, now| link.handle_writer_closed(now));
+        self.0.with(|link, now| link.handle_writer_closed(now));
         Poll::Ready(Ok(()))
     }
 }
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        self.shared.with(|link, now| link.handle_reader_dropped(now));
+        self.0.with(|link, now| link.handle_reader_dropped(now));
     }
 }
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        self.shared.with(|link, now| link.handle_writer_closed(now));
+        self.0.with(|link, now| link.handle_writer_closed(now));
     }
 }

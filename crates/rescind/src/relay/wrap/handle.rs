@@ -11,9 +11,7 @@ use super::shared::SharedLink;
 
 /// Lists and stops what is in flight on a wrapped connection. It can be cloned; dropping it changes nothing.
 #[derive(Clone, Debug)]
-pub struct Handle {
-    shared: Arc<SharedLink>,
-}
+pub struct Handle(pub(super) Arc<SharedLink>);
 
 /// One request in flight, as it was when [`Handle::in_flight`] was called.
 #[derive(Clone, Debug)]
@@ -36,14 +34,10 @@ pub struct WrappedRequest {
 }
 
 impl Handle {
-    pub(super) const fn new(shared: Arc<SharedLink>) -> Self {
-        Self { shared }
-    }
-
     /// Everything in flight in both directions, oldest first.
     #[must_use]
     pub fn in_flight(&self) -> Vec<WrappedRequest> {
-        let mut found = self.shared.with(|link, now| {
+        let mut found = self.0.with(|link, now| {
             let views = Side::BOTH.into_iter().flat_map(|side| link.relay.requests(side));
             let owned = views.map(|view| WrappedRequest {
                 key: view.key,
@@ -65,25 +59,25 @@ impl Handle {
     ///
     /// `false` if the request is already over or being answered.
     pub fn stop(&self, request: RequestKey, reason: Option<&str>) -> bool {
-        self.shared.with(|link, now| link.relay.stop(now, request, reason))
+        self.0.with(|link, now| link.relay.stop(now, request, reason))
     }
 
     /// The rules that `side` has broken so far, by number.
     #[must_use]
     pub fn violations(&self, side: Side) -> Violations {
-        self.shared.with(|link, _| link.relay.tally().violations[side].clone())
+        self.0.with(|link, _| link.relay.tally().violations[side].clone())
     }
 
     /// The dialect spoken with `side`: a guess until a message has decided it (D2).
     #[must_use]
     pub fn dialect(&self, side: Side) -> &'static Dialect {
-        self.shared.with(|link, _| link.relay.dialect(side))
+        self.0.with(|link, _| link.relay.dialect(side))
     }
 
     /// Waits until the driver has ended: everything owed to the peer is written, or never can be.
     pub async fn closed(&self) {
-        let closed = self.shared.closed.notified();
-        if self.shared.with(|link, _| link.is_driven()) {
+        let closed = self.0.closed.notified();
+        if self.0.with(|link, _| link.driven) {
             closed.await;
         }
     }

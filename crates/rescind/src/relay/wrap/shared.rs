@@ -51,7 +51,7 @@ pub(super) struct WrappedLink {
     /// The latest time at which the driver's alarm wakes it.
     alarm: Option<Instant>,
     /// The driver has not been dropped.
-    driven: bool,
+    pub(super) driven: bool,
     /// A change that only the driver can act on.
     needs_driver: bool,
     wakers: Wakers,
@@ -318,10 +318,6 @@ impl WrappedLink {
         self.peer.reads = false;
         self.relay.handle_write_closed(now, self.program.other());
         self.handle_peer_disconnect(now);
-    }
-
-    pub(super) const fn is_driven(&self) -> bool {
-        self.driven
     }
 
     /// When the driver must run next if nothing else happens.
