@@ -3,6 +3,10 @@
 use std::{
     io::{self, ErrorKind},
     pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     task::{Context, Poll},
 };
 
@@ -227,6 +231,56 @@ async fn a_writer_that_closes_only_by_being_dropped_is_dropped() {
     reader.read_to_string(&mut heard).await.unwrap();
     assert_eq!(heard, format!("{}\n", note("reply")));
     link.closed().await;
+}
+
+/// It takes the first write, and of each later one nothing, without an error.
+struct TakesOne {
+    first: Option<DuplexStream>,
+    refused: Arc<AtomicUsize>,
+}
+
+impl AsyncWrite for TakesOne {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        if let Some(mut first) = self.first.take() {
+            return Pin::new(&mut first).poll_write(cx, buf);
+        }
+        let before = self.refused.fetch_add(1, Ordering::Relaxed);
+        assert!(before < 10, "it is asked again and again");
+        Poll::Ready(Ok(0))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[tokio::test]
+async fn a_writer_that_takes_no_bytes_is_asked_once_and_what_still_comes_is_read() {
+    let (reading, mut to_program) = tokio::io::duplex(SMALL_PIPE);
+    let (writing, mut from_program) = tokio::io::duplex(SMALL_PIPE);
+    let refused = Arc::new(AtomicUsize::new(0));
+    let writing = TakesOne { first: Some(writing), refused: Arc::clone(&refused) };
+    let (reader, writer, link) =
+        rescind::relay::wrap(reading, writing).as_client().dialect(&mcp::LATEST_LEGACY).spawn();
+    let mut program = super::rig::Lines { reader: tokio::io::BufReader::new(reader), writer };
+    program.send(call(1, "sent")).await;
+    let mut heard = String::new();
+    from_program.read_to_string(&mut heard).await.unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&heard).unwrap(), call(1, "sent"));
+    program.send(call(2, "not sent")).await;
+    to_program.write_all(format!("{}\n", answer(1, "done")).as_bytes()).await.unwrap();
+    assert_eq!(program.receive().await, answer(1, "done"));
+    drop(to_program);
+    let failed = program.receive().await;
+    assert_eq!(failed["id"], 2);
+    assert!(failed["error"].is_object(), "{failed}");
+    assert_eq!(program.receive().await, Value::Null);
+    link.closed().await;
+    assert_eq!(refused.load(Ordering::Relaxed), 1);
 }
 
 #[tokio::test]
