@@ -21,6 +21,7 @@ mod messages;
 #[cfg(windows)]
 mod pipe;
 mod record;
+mod session_facts;
 #[cfg(unix)]
 mod socket;
 mod tally;
@@ -44,11 +45,12 @@ use tokio::{task::JoinHandle, time::timeout};
 use super::ends::StreamFacts;
 use crate::process::group::Group;
 use event_buffer::EventBuffer;
-use link_view::{AdminState, EndOrdered, LinkView, SessionFacts};
+use link_view::{AdminState, EndOrdered, LinkView};
 use mailbox::Mailbox;
 #[cfg(windows)]
 use pipe as platform;
 use platform::AdminSocket;
+use session_facts::SessionFacts;
 #[cfg(unix)]
 use socket as platform;
 

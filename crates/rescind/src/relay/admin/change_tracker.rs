@@ -5,7 +5,6 @@
 
 use std::{cmp::Reverse, collections::HashSet};
 
-use bytes::Bytes;
 use rescind_feed::{Changes, Connected, Ended, Event, Implementation, Request, Session, Snapshot};
 use rescind_proto::{
     link::RequestKey,
@@ -15,11 +14,11 @@ use rescind_proto::{
 };
 
 use super::{
-    event_buffer::EventBuffer,
+    event_buffer::{EventBuffer, encode},
     filter::MAX_LISTED,
     frame_log::FrameLog,
-    link_view::SessionFacts,
     record::{self, micros},
+    session_facts::{SessionFacts, implementations},
 };
 
 /// The most records in one event.
@@ -166,18 +165,6 @@ pub(super) fn report_end(now: Instant, events: &EventBuffer, how: rescind_feed::
     events.push_last(encode(seq, &Event::Ended(Ended { seq, now: micros(now), how })));
 }
 
-/// What the two sides are, as far as they have introduced themselves.
-pub(super) fn implementations(relay: &Relay) -> Sides<Implementation> {
-    Sides::from_fn(|side| {
-        let implementation = relay.implementation(side);
-        Implementation {
-            protocol: relay.dialect(side).name.to_owned(),
-            name: implementation.map(|implementation| record::text(&implementation.name)),
-            version: implementation.and_then(|implementation| implementation.version.as_deref()).map(record::text),
-        }
-    })
-}
-
 fn in_flight(relay: &Relay) -> u64 {
     Side::BOTH.into_iter().map(|side| relay.in_flight(side) as u64).sum()
 }
@@ -190,16 +177,6 @@ pub(super) fn first<T: Ord>(most: usize, mut found: Vec<T>) -> impl Iterator<Ite
     }
     found.sort_unstable();
     found.into_iter()
-}
-
-/// Encodes an event as a server-sent event.
-pub(super) fn encode(number: u64, event: &Event) -> Bytes {
-    let kind = event.kind();
-    let mut text = format!("event: {kind}\nid: {number}\ndata: ").into_bytes();
-    // Cannot fail: every key is a string and every number finite.
-    let _ = serde_json::to_writer(&mut text, event);
-    text.extend_from_slice(b"\n\n");
-    text.into()
 }
 
 #[cfg(test)]

@@ -12,12 +12,9 @@ use std::{
 use bytes::Bytes;
 use rescind_feed::Event;
 use tokio::{
-    sync::{Notify, mpsc, watch},
-    task::spawn_blocking,
+    sync::{Notify, watch},
     time::timeout,
 };
-
-use super::{change_tracker::encode, mailbox::Mailbox};
 
 /// Bytes of events that are kept.
 const MAX_BYTES: usize = 1024 * 1024;
@@ -28,15 +25,12 @@ const MAX_SUBSCRIBERS: usize = 16;
 /// How long changes are tracked after the last subscriber left.
 const LINGER: Duration = Duration::from_secs(10);
 
-/// A subscriber gets a comment line after this much silence.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
-
 /// The events of a session, shared by its subscribers.
 #[derive(Debug)]
 pub(super) struct EventBuffer {
     backlog: Mutex<Backlog>,
     /// The number of the last event.
-    last: watch::Sender<u64>,
+    pub(super) last: watch::Sender<u64>,
     /// How many subscribers there are.
     subscribers: watch::Sender<usize>,
     /// Notified when there are changes to report.
@@ -64,7 +58,7 @@ pub(super) enum Next {
 
 /// A subscription. Dropping it ends it.
 #[derive(Debug)]
-pub(super) struct Subscriber(Arc<EventBuffer>);
+pub(super) struct Subscriber(pub(super) Arc<EventBuffer>);
 
 impl Drop for Subscriber {
     fn drop(&mut self) {
@@ -152,7 +146,7 @@ impl EventBuffer {
         }
     }
 
-    fn last_event(&self) -> Option<Bytes> {
+    pub(super) fn last_event(&self) -> Option<Bytes> {
         self.backlog().queue.back().cloned()
     }
 
@@ -175,53 +169,14 @@ impl Backlog {
     }
 }
 
-/// Sends one subscriber every event after number `after`, as fast as it reads, until the session ends or the subscriber
-/// disconnects.
-pub(super) async fn serve_subscriber(
-    subscription: Subscriber,
-    mailbox: Arc<Mailbox>,
-    mut after: Option<u64>,
-    output: mpsc::Sender<Bytes>,
-) {
-    let events = Arc::clone(&subscription.0);
-    let mut last = events.last.subscribe();
-    loop {
-        last.mark_unchanged();
-        let event = match after.map_or(Next::Snapshot, |after| events.next(after)) {
-            Next::Event(number, event) => {
-                after = Some(number);
-                event
-            }
-            Next::Snapshot => match mailbox.ask(|link| link.snapshot()).await {
-                Some(snapshot) => {
-                    let number = snapshot.seq;
-                    after = Some(number);
-                    // It may be megabytes, so another thread encodes it and the link goes on.
-                    let written = spawn_blocking(move || encode(number, &Event::Snapshot(snapshot)));
-                    let Ok(event) = written.await else { return };
-                    event
-                }
-                // The link is over: its last event still says how it ended.
-                None => {
-                    if let Some(event) = events.last_event() {
-                        let _ = output.send(event).await;
-                    }
-                    return;
-                }
-            },
-            Next::Nothing => tokio::select! {
-                () = output.closed() => return,
-                changed = timeout(KEEP_ALIVE, last.changed()) => match changed {
-                    Ok(_) => continue,
-                    Err(_) => Bytes::from_static(b":\n\n"),
-                },
-            },
-            Next::Over => return,
-        };
-        if output.send(event).await.is_err() {
-            return;
-        }
-    }
+/// Encodes an event as a server-sent event.
+pub(super) fn encode(number: u64, event: &Event) -> Bytes {
+    let kind = event.kind();
+    let mut text = format!("event: {kind}\nid: {number}\ndata: ").into_bytes();
+    // Cannot fail: every key is a string and every number finite.
+    let _ = serde_json::to_writer(&mut text, event);
+    text.extend_from_slice(b"\n\n");
+    text.into()
 }
 
 #[cfg(test)]

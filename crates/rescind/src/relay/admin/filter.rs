@@ -17,7 +17,7 @@ use super::record::micros;
 pub(super) const MAX_LISTED: usize = 1000;
 
 /// Which requests to list.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct RequestFilter {
     which: Which,
     from: Option<Side>,
@@ -30,29 +30,15 @@ pub(super) struct RequestFilter {
     cancelled: Option<bool>,
     /// The last request of the previous page: its arrival in microseconds, and its key.
     after: Option<(u64, RequestKey)>,
-    pub(super) limit: usize,
+    limit: Option<usize>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Which {
+    #[default]
     Open,
     Recent,
     All,
-}
-
-impl Default for RequestFilter {
-    fn default() -> Self {
-        Self {
-            which: Which::Open,
-            from: None,
-            ids: None,
-            method: None,
-            older_than: Duration::ZERO,
-            cancelled: None,
-            after: None,
-            limit: MAX_LISTED,
-        }
-    }
 }
 
 impl RequestFilter {
@@ -84,11 +70,16 @@ impl RequestFilter {
                     }
                 }
                 "after" => filter.after = Some(place(&value).ok_or_else(bad)?),
-                "limit" => filter.limit = value.parse::<usize>().map_err(|_| bad())?.min(MAX_LISTED),
+                "limit" => filter.limit = Some(value.parse().map_err(|_| bad())?),
                 _ => return Err(format!("unknown parameter: {name}")),
             }
         }
         Ok(filter)
+    }
+
+    /// The most requests to list.
+    pub(super) fn limit(&self) -> usize {
+        self.limit.unwrap_or(MAX_LISTED).min(MAX_LISTED)
     }
 
     pub(super) fn sides(&self) -> impl Iterator<Item = Side> {
@@ -160,12 +151,12 @@ mod tests {
                 from: Some(Side::Server),
                 method,
                 older_than,
-                limit: 7,
+                limit: Some(7),
                 ..RequestFilter::default()
             }
         );
         assert_eq!(RequestFilter::parse("").unwrap(), RequestFilter::default());
-        assert_eq!(RequestFilter::parse("limit=5000").unwrap().limit, MAX_LISTED);
+        assert_eq!(RequestFilter::parse("limit=5000").unwrap().limit(), MAX_LISTED);
         for bad in [
             "state=closed",
             "from=me",

@@ -20,7 +20,7 @@ use hyper::{
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
 use percent_encoding::percent_decode_str;
-use rescind_feed::{CancelOrder, EndOrder, Problem};
+use rescind_feed::{CancelOrder, EndOrder, Event, Problem};
 use rescind_proto::link::RequestKey;
 use serde::de::DeserializeOwned;
 use tokio::{
@@ -31,7 +31,7 @@ use tokio::{
 
 use super::{
     connections::{Activity, Connections},
-    event_buffer::{self, EventBuffer, Subscriber},
+    event_buffer::{EventBuffer, Next, Subscriber, encode},
     filter::{RequestFilter, members},
     link_view::LinkView,
     mailbox::Mailbox,
@@ -59,6 +59,9 @@ const REPORT_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The time between two counts of who is connected, while somebody subscribes and nothing else is reported.
 const CENSUS_INTERVAL: Duration = Duration::from_secs(2);
+
+/// A subscriber gets a comment line after this much silence.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// The wait after a failed accept: the process has no descriptor left.
 const ACCEPT_BACKOFF: Duration = Duration::from_secs(1);
@@ -165,92 +168,78 @@ impl ApiConnection {
             return wrong_method(&path.method());
         }
         let answered = match path {
-            ApiPath::Session => self.mailbox.ask(|link| link.session()).await.map(|session| json(&session)),
-            ApiPath::Counters => self.mailbox.ask(|link| link.counters()).await.map(|counters| json(&counters)),
+            ApiPath::Session => self.ask(|link| link.session()).await.map(|session| json(&session)),
+            ApiPath::Counters => self.ask(|link| link.counters()).await.map(|counters| json(&counters)),
             ApiPath::Requests => self.list(address.query().unwrap_or_default()).await,
             ApiPath::Request(key) => self.show(key).await,
             ApiPath::Events => self.follow(&request).await,
             ApiPath::Cancel => self.cancel(request).await,
             ApiPath::End => self.end(request).await,
         };
-        answered.unwrap_or_else(|| problem(StatusCode::GONE, "the session is over", None))
+        answered.unwrap_or_else(|refused| refused)
     }
 
-    async fn list(&self, query: &str) -> Option<ApiResponse> {
-        match RequestFilter::parse(query) {
-            Ok(query) => Some(long_json(self.mailbox.ask(move |link| link.listing(&query)).await?).await),
-            Err(wrong) => Some(problem(StatusCode::BAD_REQUEST, &wrong, None)),
-        }
+    /// Asks the link; a refusal if it is over.
+    async fn ask<T: Send + 'static>(
+        &self,
+        query: impl FnOnce(&mut LinkView<'_>) -> T + Send + 'static,
+    ) -> Result<T, ApiResponse> {
+        self.mailbox.ask(query).await.ok_or_else(|| problem(StatusCode::GONE, "the session is over", None))
     }
 
-    async fn show(&self, key: &str) -> Option<ApiResponse> {
+    async fn list(&self, query: &str) -> Result<ApiResponse, ApiResponse> {
+        let filter = RequestFilter::parse(query).map_err(|wrong| problem(StatusCode::BAD_REQUEST, &wrong, None))?;
+        Ok(long_json(self.ask(move |link| link.listing(&filter)).await?).await)
+    }
+
+    async fn show(&self, key: &str) -> Result<ApiResponse, ApiResponse> {
         let unknown = || problem(StatusCode::NOT_FOUND, "no such request, or it is no longer remembered", None);
         // A client may percent-encode any character.
         let key = percent_decode_str(key).decode_utf8();
-        let Some(key) = key.ok().and_then(|key| key.parse::<RequestKey>().ok()) else { return Some(unknown()) };
-        let details = self.mailbox.ask(move |link| link.details(key)).await?;
-        match details {
-            Some(details) => Some(long_json(details).await),
-            None => Some(unknown()),
-        }
+        let key = key.ok().and_then(|key| key.parse::<RequestKey>().ok()).ok_or_else(unknown)?;
+        let details = self.ask(move |link| link.details(key)).await?;
+        Ok(long_json(details.ok_or_else(unknown)?).await)
     }
 
-    async fn cancel(&self, request: Request<Incoming>) -> Option<ApiResponse> {
+    async fn cancel(&self, request: Request<Incoming>) -> Result<ApiResponse, ApiResponse> {
         let is_followed = asks_for_events(&request);
-        let order: CancelOrder = match order(request, r#"{"requests":["c12.3"],"reason":"why"}"#).await {
-            Ok(order) => order,
-            Err(reply) => return Some(reply),
-        };
+        let order: CancelOrder = order(request, r#"{"requests":["c12.3"],"reason":"why"}"#).await?;
         if order.requests.len() > MAX_ORDER {
-            return Some(problem(StatusCode::BAD_REQUEST, "more than 1000 requests in one order", None));
+            return Err(problem(StatusCode::BAD_REQUEST, "more than 1000 requests in one order", None));
         }
         let cancel = move |link: &mut LinkView<'_>| link.cancel(&order);
         if !is_followed {
-            return Some(long_json(self.mailbox.ask(cancel).await?).await);
+            return Ok(long_json(self.ask(cancel).await?).await);
         }
-        Some(match self.subscribe(cancel).await? {
-            Ok((subscriber, reply)) => self.stream(subscriber, None, Some(&reply)),
-            Err(refused) => refused,
-        })
+        let (subscriber, reply) = self.subscribe(cancel).await?;
+        Ok(self.stream(subscriber, None, Some(&reply)))
     }
 
-    async fn end(&self, request: Request<Incoming>) -> Option<ApiResponse> {
+    async fn end(&self, request: Request<Incoming>) -> Result<ApiResponse, ApiResponse> {
         let is_followed = asks_for_events(&request);
-        let order: EndOrder = match order(request, r#"{"started":1790000000000000}"#).await {
-            Ok(order) => order,
-            Err(reply) => return Some(reply),
-        };
+        let order: EndOrder = order(request, r#"{"started":1790000000000000}"#).await?;
         let another = || problem(StatusCode::CONFLICT, "this session is another one", Some("list the sessions again"));
         let end = move |link: &mut LinkView<'_>| link.end(order);
         if !is_followed {
-            return Some(self.mailbox.ask(end).await?.map_or_else(another, |reply| json(&reply)));
+            return Ok(json(&self.ask(end).await?.ok_or_else(another)?));
         }
-        Some(match self.subscribe(end).await? {
-            Ok((subscriber, Some(reply))) => self.stream(subscriber, None, Some(&reply)),
-            Ok((_, None)) => another(),
-            Err(refused) => refused,
-        })
+        let (subscriber, reply) = self.subscribe(end).await?;
+        Ok(self.stream(subscriber, None, Some(&reply.ok_or_else(another)?)))
     }
 
-    async fn follow(&self, request: &Request<Incoming>) -> Option<ApiResponse> {
-        let since = match since(request) {
-            Ok(since) => since,
-            Err(wrong) => return Some(problem(StatusCode::BAD_REQUEST, &wrong, None)),
-        };
-        Some(match self.subscribe(|_| ()).await? {
-            Ok((subscriber, ())) => self.stream(subscriber, since, None::<&()>),
-            Err(refused) => refused,
-        })
+    async fn follow(&self, request: &Request<Incoming>) -> Result<ApiResponse, ApiResponse> {
+        let since = since(request).map_err(|wrong| problem(StatusCode::BAD_REQUEST, &wrong, None))?;
+        let (subscriber, ()) = self.subscribe(|_| ()).await?;
+        Ok(self.stream(subscriber, since, None::<&()>))
     }
 
     /// Subscribes, and in the same step does `order`, so that nothing that comes of it is missed.
     async fn subscribe<T: Send + 'static>(
         &self,
         order: impl FnOnce(&mut LinkView<'_>) -> T + Send + 'static,
-    ) -> Option<Result<(Subscriber, T), ApiResponse>> {
-        let Some(subscriber) = self.events.subscribe() else {
-            return Some(Err(problem(StatusCode::TOO_MANY_REQUESTS, "too many subscribers", None)));
-        };
+    ) -> Result<(Subscriber, T), ApiResponse> {
+        let too_many = || problem(StatusCode::TOO_MANY_REQUESTS, "too many subscribers", None);
+        let subscriber = self.events.subscribe().ok_or_else(too_many)?;
         let (mailbox, events) = (Arc::clone(&self.mailbox), Arc::clone(&self.events));
         // Spawned by the drive, which decides: the client may disconnect before the answer.
         let begin = move |link: &mut LinkView<'_>| {
@@ -259,8 +248,7 @@ impl ApiConnection {
             }
             order(link)
         };
-        let ordered = self.mailbox.ask(begin).await?;
-        Some(Ok((subscriber, ordered)))
+        Ok((subscriber, self.ask(begin).await?))
     }
 
     /// A subscriber's stream. The reply to its order comes first.
@@ -270,7 +258,7 @@ impl ApiConnection {
         if let Some(reply) = reply.and_then(|reply| serde_json::to_string(reply).ok()) {
             let _ = sender.try_send(format!("event: ordered\ndata: {reply}\n\n").into());
         }
-        tokio::spawn(event_buffer::serve_subscriber(subscriber, Arc::clone(&self.mailbox), since, sender));
+        tokio::spawn(serve_subscriber(subscriber, Arc::clone(&self.mailbox), since, sender));
         let mut reply = Response::new(Either::Right(EventBody(events)));
         let headers = reply.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
@@ -305,6 +293,55 @@ async fn report_periodically(mailbox: Arc<Mailbox>, events: Arc<EventBuffer>, co
                 Some(false) => abandoned.set(events.abandoned()),
                 Some(true) | None => return,
             }
+        }
+    }
+}
+
+/// Sends one subscriber every event after number `after`, as fast as it reads, until the session ends or the subscriber
+/// disconnects.
+async fn serve_subscriber(
+    subscription: Subscriber,
+    mailbox: Arc<Mailbox>,
+    mut after: Option<u64>,
+    output: mpsc::Sender<Bytes>,
+) {
+    let events = Arc::clone(&subscription.0);
+    let mut last = events.last.subscribe();
+    loop {
+        last.mark_unchanged();
+        let event = match after.map_or(Next::Snapshot, |after| events.next(after)) {
+            Next::Event(number, event) => {
+                after = Some(number);
+                event
+            }
+            Next::Snapshot => match mailbox.ask(|link| link.snapshot()).await {
+                Some(snapshot) => {
+                    let number = snapshot.seq;
+                    after = Some(number);
+                    // It may be megabytes, so another thread encodes it and the link goes on.
+                    let written = spawn_blocking(move || encode(number, &Event::Snapshot(snapshot)));
+                    let Ok(event) = written.await else { return };
+                    event
+                }
+                // The link is over: its last event still says how it ended.
+                None => {
+                    if let Some(event) = events.last_event() {
+                        let _ = output.send(event).await;
+                    }
+                    return;
+                }
+            },
+            Next::Nothing => tokio::select! {
+                () = output.closed() => return,
+                changed = timeout(KEEP_ALIVE, last.changed()) => match changed {
+                    Ok(_) => continue,
+                    Err(_) => Bytes::from_static(b":\n\n"),
+                },
+            },
+            Next::Over => return,
+        };
+        if output.send(event).await.is_err() {
+            return;
         }
     }
 }

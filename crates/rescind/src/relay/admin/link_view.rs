@@ -1,18 +1,17 @@
 //! The link as the socket's clients see it.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use rescind_feed as feed;
-use rescind_proto::{link::RequestKey, relay::Relay, side::Side, time::Instant};
-
-use crate::{message_stream::Connected, relay::ends::StreamFacts};
+use rescind_proto::{link::RequestKey, relay::Relay, time::Instant};
 
 use super::{
-    change_tracker::{self, ChangeTracker, first},
+    change_tracker::{ChangeTracker, first},
     event_buffer::EventBuffer,
     filter::RequestFilter,
     messages,
     record::{self, micros},
+    session_facts::SessionFacts,
     tally,
 };
 
@@ -35,23 +34,6 @@ pub(super) enum EndOrdered {
     Before,
 }
 
-/// The constant part of a session's description, and who knows the part that changes.
-pub(super) struct SessionFacts {
-    pub(super) name: String,
-    pub(super) ancestors: Vec<u32>,
-    pub(super) server_pid: Option<u32>,
-    pub(super) command: Vec<String>,
-    /// When the session's clock began, in microseconds since 1970.
-    pub(super) started: u64,
-    pub(super) told: StreamFacts,
-}
-
-impl fmt::Debug for SessionFacts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SessionFacts").field("name", &self.name).finish_non_exhaustive()
-    }
-}
-
 /// The link at one moment.
 #[derive(Debug)]
 pub(super) struct LinkView<'a> {
@@ -72,8 +54,8 @@ impl LinkView<'_> {
     pub(super) fn listing(&self, filter: &RequestFilter) -> feed::Listing {
         let summaries = filter.sides().flat_map(|side| self.relay.summaries(side));
         let found: Vec<_> = summaries.filter_map(|summary| filter.rank(self.now, self.relay, &summary)).collect();
-        let more = found.len().saturating_sub(filter.limit) as u64;
-        let views = first(filter.limit, found).filter_map(|(_, key)| self.relay.view(key));
+        let more = found.len().saturating_sub(filter.limit()) as u64;
+        let views = first(filter.limit(), found).filter_map(|(_, key)| self.relay.view(key));
         feed::Listing { now: micros(self.now), requests: views.map(|view| record::request(&view)).collect(), more }
     }
 
@@ -146,42 +128,5 @@ impl LinkView<'_> {
         let AdminState { events, tracker, .. } = &mut *self.state;
         let tracker = tracker.get_or_insert_with(|| ChangeTracker::begin(self.relay));
         tracker.snapshot(self.now, self.relay, events, session)
-    }
-}
-
-impl SessionFacts {
-    pub(super) fn session(&self, relay: &Relay) -> feed::Session {
-        let implementations = change_tracker::implementations(relay);
-        feed::Session {
-            version: feed::VERSION,
-            name: self.name.clone(),
-            program: concat!("rescind ", env!("CARGO_PKG_VERSION")).to_owned(),
-            pid: std::process::id(),
-            ancestors: self.ancestors.clone(),
-            server_pid: self.server_pid,
-            command: self.command.clone(),
-            started: self.started,
-            client: implementations[Side::Client].clone(),
-            server: implementations[Side::Server].clone(),
-            connected: self.connected(),
-            owner: self.told.owner.clone(),
-            signing_in: self.is_signing_in(),
-        }
-    }
-
-    pub(super) fn connected(&self) -> Option<feed::Connected> {
-        let Connected { sessions, responses, kept, kept_bytes, restarts } = self.told.census.as_ref()?();
-        let [sessions, responses, kept, kept_bytes, restarts] =
-            [sessions, responses, kept, kept_bytes, restarts].map(|count| u64::try_from(count).unwrap_or(u64::MAX));
-        Some(feed::Connected { sessions, responses, kept, kept_bytes, restarts })
-    }
-
-    pub(super) fn is_signing_in(&self) -> bool {
-        self.told.signing_in.as_ref().is_some_and(|is_signing_in| is_signing_in())
-    }
-
-    /// Whether anything changes without a message.
-    pub(super) const fn changes_by_itself(&self) -> bool {
-        self.told.census.is_some() || self.told.signing_in.is_some()
     }
 }
