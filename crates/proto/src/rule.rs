@@ -6,7 +6,7 @@
 
 mod revisions;
 
-use core::{error, fmt, str::FromStr};
+use core::fmt;
 use std::collections::BTreeMap;
 
 words! {
@@ -34,7 +34,7 @@ macro_rules! catalogue {
     ($($rule:ident $number:literal $level:ident ($($revisions:ident)+) $text:literal)+) => {
         /// A rule about cancellation, by the number that stands for it everywhere.
         ///
-        /// `Display` and `FromStr` use the number: `MCP-C06`.
+        /// `Display` uses the number: `MCP-C06`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
         #[non_exhaustive]
@@ -279,26 +279,6 @@ impl fmt::Display for Rule {
     }
 }
 
-impl FromStr for Rule {
-    type Err = UnknownRule;
-
-    fn from_str(number: &str) -> Result<Self, UnknownRule> {
-        Self::ALL.iter().copied().find(|rule| rule.number() == number).ok_or(UnknownRule)
-    }
-}
-
-/// The text is not the number of a rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UnknownRule;
-
-impl fmt::Display for UnknownRule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("not the number of a rule, such as MCP-C06")
-    }
-}
-
-impl error::Error for UnknownRule {}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -307,9 +287,8 @@ mod tests {
     use crate::dialect::Dialect;
 
     #[test]
-    fn every_number_leads_back_to_its_rule() {
+    fn a_rule_is_written_as_its_number() {
         for rule in Rule::ALL {
-            assert_eq!(rule.number().parse(), Ok(*rule));
             assert_eq!(rule.to_string(), rule.number());
         }
     }
@@ -329,13 +308,6 @@ mod tests {
         let levels = [Level::Must, Level::MustNot, Level::Should, Level::ShouldNot, Level::May, Level::Fact];
         assert_eq!(levels.map(Level::as_str), ["MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY", "fact"]);
         assert_eq!(Rule::McpC06.level().as_str(), "SHOULD NOT");
-    }
-
-    #[test]
-    fn a_number_is_taken_only_as_it_is_written() {
-        for text in ["", "mcp-c06", "MCP-C6", "MCP-C06 ", "MCP-C99", "C06"] {
-            assert_eq!(text.parse::<Rule>(), Err(UnknownRule), "{text:?}");
-        }
     }
 
     #[test]
