@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 
-use rescind_feed::{self as feed, Cancel, Late, Outcome, Progress, Request, Settled, SettledHow, State};
+use rescind_feed::{self as feed, Cancel, Late, Progress, Request, Settled, SettledHow, State};
 use rescind_proto::{
     cause::cut, dialect::Dialect, id::RequestId, link::RequestKey, monitor::ObservedAnswer, receipt, side::Side,
 };
+use serde::de::DeserializeOwned;
 
 use super::line::RecordedLine;
 
@@ -93,7 +94,7 @@ impl RequestEntry {
 
     /// Handles a receipt. `dialect` is that of the side that works on the request.
     pub(super) fn receive_receipt(&mut self, line: &RecordedLine<'_>, dialect: &Dialect) {
-        let Some(outcome) = line.outcome.as_deref().and_then(outcome) else { return };
+        let Some(outcome) = line.outcome.as_deref().and_then(value) else { return };
         self.cancel = Some(Cancel {
             cause: line.cause.as_deref().unwrap_or_default().to_owned(),
             reason: line.reason.as_deref().map(text),
@@ -101,11 +102,7 @@ impl RequestEntry {
             written: line.written,
             outcome,
             after: line.after_ms.map(|millis| (millis * 1000.0).round() as u64),
-            answer: match line.answer.as_deref() {
-                Some("result") => Some(feed::Answer::Result),
-                Some("error") => Some(feed::Answer::Error),
-                Some(_) | None => None,
-            },
+            answer: line.answer.as_deref().and_then(value),
             confirms: !dialect.is_silent(),
             protocol: dialect.protocol().to_owned(),
             works_on: false,
@@ -177,16 +174,7 @@ pub(super) fn text(text: &str) -> String {
     if text.len() <= MAX_TEXT { text.to_owned() } else { format!("{}…", cut(text, MAX_TEXT)) }
 }
 
-fn outcome(word: &str) -> Option<Outcome> {
-    Some(match word {
-        "asked" => Outcome::Asked,
-        "never_sent" => Outcome::NeverSent,
-        "not_sendable" => Outcome::NotSendable,
-        "sent" => Outcome::Sent,
-        "confirmed" => Outcome::Confirmed,
-        "completed_first" => Outcome::CompletedFirst,
-        "answered_after" => Outcome::AnsweredAfter,
-        "unknown" => Outcome::Unknown,
-        _ => return None,
-    })
+/// The value that has this word in the feed, if there is one.
+fn value<T: DeserializeOwned>(word: &str) -> Option<T> {
+    serde_json::from_value(word.into()).ok()
 }

@@ -82,10 +82,7 @@ impl Requests {
             return None;
         }
         let open = |id| self.by_id(&id).filter(|key| self.table.get(*key).is_some_and(Observed::is_live));
-        match (open(RequestId::integer(value)), open(RequestId::string(&value.to_string()))) {
-            (Some(key), None) | (None, Some(key)) => Some(key),
-            (Some(_), Some(_)) | (None, None) => None,
-        }
+        open(RequestId::integer(value)).xor(open(RequestId::string(&value.to_string())))
     }
 
     /// The newest turn of this session in flight.

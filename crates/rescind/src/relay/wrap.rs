@@ -101,10 +101,7 @@ type OnEvent = Box<dyn FnMut(RelayEvent) + Send>;
 
 impl<R, W> Wrap<R, W> {
     fn new(ends: Ends<R, W>, program: Side) -> Self {
-        // Seeded by the process's own random state, so that a peer cannot choose ids that collide.
-        let seed = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0);
-        let mut config =
-            RelayConfig { emit: Emit { notices: false, ..Emit::default() }, seed, ..RelayConfig::default() };
+        let mut config = RelayConfig { emit: Emit { notices: false, ..Emit::default() }, ..RelayConfig::default() };
         config.early_cancels[program] = EarlyCancelLimits { most: config.max_in_flight, hold: OWN_LIBRARY_HOLD };
         Self { ends, program, config, drain_on_eof: Duration::ZERO, on_event: None }
     }
