@@ -22,8 +22,6 @@ const CIRCLES: &[(&str, &str, usize)] = &[
     ("demo", "", 6),
     ("rescind", "peer", 2),
     ("rescind", "peer", 6),
-    ("rescind", "relay", 2),
-    ("rescind", "relay::admin", 4),
     ("sign-in", "", 3),
     ("tasks", "", 2),
 ];
