@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use http::{Request, StatusCode};
+use http::{Method, Request, StatusCode};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioTimer;
 use rescind_proto::error_code;
@@ -171,7 +171,11 @@ impl Connection {
                 request.extensions_mut().insert(local);
             }
             let request = request.map(|body| Question::new(body, Arc::clone(place)));
+            let is_get = request.method() == Method::GET;
             let response = seat.in_turn(pool.respond(request)).await;
+            if is_get && response.as_ref().is_ok_and(|response| response.status() == StatusCode::OK) {
+                seat.listen();
+            }
             response.map(|response| response.map(|body| Answer::new(body, Arc::clone(place))))
         });
         let mut server = http1::Builder::new();

@@ -28,8 +28,12 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-/// A request that comes so soon after the last one of its connection follows it.
+/// A request that comes so soon after the last answer on its connection follows it. While a client waits for an answer it
+/// does not rest: behind a flood each of its own calls takes longer than this.
 const SOON: Duration = Duration::from_millis(10);
+
+/// Whoever has waited so long for an answer floods nothing, however soon the next request comes.
+const PATIENT: Duration = Duration::from_millis(100);
 
 /// So many requests that follow each other make a connection a busy one. It should be soon: until then a flood is none.
 const MANY: u32 = 2;
@@ -56,12 +60,14 @@ pub(super) struct Turns {
 #[derive(Debug)]
 pub(super) struct Seat {
     turns: Arc<Turns>,
-    /// When its last request came, in microseconds since the origin.
-    last: AtomicU64,
+    /// Its last answer, in microseconds since the origin; the origin itself if it took longer than [`PATIENT`].
+    answered: AtomicU64,
     /// Requests that followed each other, up to [`MANY`].
     streak: AtomicU32,
     /// Its last request in turn took less than [`QUICK`].
     is_quick: AtomicBool,
+    /// It only listens: no cancel can come on it, and it counts neither as quiet nor as busy.
+    is_listening: AtomicBool,
 }
 
 impl Turns {
@@ -75,14 +81,20 @@ impl Turns {
         }
     }
 
+    /// Microseconds since the origin.
+    fn now(&self) -> u64 {
+        u64::try_from(self.origin.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
     /// A place for a new connection, which counts as a quiet one.
     pub(super) fn seat(self: &Arc<Self>) -> Seat {
         self.quiet.fetch_add(1, Ordering::Relaxed);
         Seat {
             turns: Arc::clone(self),
-            last: AtomicU64::new(0),
+            answered: AtomicU64::new(0),
             streak: AtomicU32::new(0),
             is_quick: AtomicBool::new(true),
+            is_listening: AtomicBool::new(false),
         }
     }
 }
@@ -90,8 +102,29 @@ impl Turns {
 impl Seat {
     /// Handles a request that has come on this connection, when it is its turn.
     pub(super) async fn in_turn<T>(&self, handled: impl Future<Output = T>) -> T {
+        if self.is_listening.swap(false, Ordering::Relaxed) {
+            self.turns.quiet.fetch_add(1, Ordering::Relaxed);
+        }
+        let come = self.turns.now();
+        let done = if self.is_busy_with_another(come) { self.when_it_may(handled).await } else { handled.await };
+        let answered = self.turns.now();
+        let is_soon = Duration::from_micros(answered - come) < PATIENT;
+        self.answered.store(if is_soon { answered } else { 0 }, Ordering::Relaxed);
+        done
+    }
+
+    /// Records that the answer is a stream of what nobody has asked for: until the next request nothing comes here.
+    pub(super) fn listen(&self) {
+        let is_busy = self.streak.swap(0, Ordering::Relaxed) == MANY;
+        if !self.is_listening.swap(true, Ordering::Relaxed) && !is_busy {
+            self.turns.quiet.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Handles a request of a busy connection: in its turn, while another connection is quiet.
+    async fn when_it_may<T>(&self, handled: impl Future<Output = T>) -> T {
         let turns = &self.turns;
-        if !self.is_busy_with_another() || !turns.is_one_thread || turns.quiet.load(Ordering::Relaxed) == 0 {
+        if !turns.is_one_thread || turns.quiet.load(Ordering::Relaxed) == 0 {
             return handled.await;
         }
         let turn = turns.turn.acquire().await;
@@ -111,9 +144,8 @@ impl Seat {
     }
 
     /// Notes one more request, and whether the connection is busy with it.
-    fn is_busy_with_another(&self) -> bool {
-        let now = u64::try_from(self.turns.origin.elapsed().as_micros()).unwrap_or(u64::MAX);
-        let since = Duration::from_micros(now.saturating_sub(self.last.swap(now, Ordering::Relaxed)));
+    fn is_busy_with_another(&self, now: u64) -> bool {
+        let since = Duration::from_micros(now.saturating_sub(self.answered.load(Ordering::Relaxed)));
         let before = self.streak.load(Ordering::Relaxed);
         let streak = if since < SOON { (before + 1).min(MANY) } else { 0 };
         self.streak.store(streak, Ordering::Relaxed);
@@ -128,7 +160,7 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        if self.streak.load(Ordering::Relaxed) < MANY {
+        if self.streak.load(Ordering::Relaxed) < MANY && !self.is_listening.load(Ordering::Relaxed) {
             self.turns.quiet.fetch_sub(1, Ordering::Relaxed);
         }
     }
@@ -261,6 +293,36 @@ mod tests {
         assert_eq!(turns.quiet.load(Ordering::Relaxed), 1, "it has rested");
         drop((first, second));
         assert_eq!(turns.quiet.load(Ordering::Relaxed), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_waits_for_its_answer_does_not_rest_unless_it_waits_long() {
+        let turns = Arc::new(Turns::new());
+        let seat = busy(&turns).await;
+        let is_quiet = |turns: &Turns| turns.quiet.load(Ordering::Relaxed) == 1;
+        seat.in_turn(tokio::time::sleep(2 * SOON)).await;
+        seat.in_turn(async { assert!(!is_quiet(&turns), "it asks as soon as it is answered") }).await;
+        seat.in_turn(tokio::time::sleep(PATIENT)).await;
+        seat.in_turn(async { assert!(is_quiet(&turns), "its calls take long") }).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_only_listens_makes_nobody_wait() {
+        let turns = Arc::new(Turns::new());
+        let (busy, other) = (busy(&turns).await, turns.seat());
+        let quiet = || turns.quiet.load(Ordering::Relaxed);
+        for _ in 0..2 {
+            other.listen();
+            assert_eq!(quiet(), 0);
+        }
+        other.in_turn(ready(())).await;
+        assert_eq!(quiet(), 1, "it asks again");
+        other.listen();
+        busy.listen();
+        assert_eq!(quiet(), 0);
+        drop(busy);
+        drop(other);
+        assert_eq!(quiet(), 0);
     }
 
     #[tokio::test(flavor = "multi_thread")]
