@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::{LISTEN, kind::Kinds, level::Level, task::Step};
+use super::{LISTEN, kind::Kinds, level::Level, rewrite::Style, task::Step};
 use crate::{
     frame::Request,
     hash::Seed,
@@ -19,24 +19,24 @@ pub(super) struct Calls {
     table: Table<Call>,
     /// The id of the next one.
     next: i64,
-    /// How many in flight want log messages of each level.
-    wanted: [usize; Level::ALL.len()],
-    /// How many in flight the server may ask something for, and their ids, combined by exclusive or: the id of the only
-    /// one, if there is one.
-    askers: (usize, i64),
-    /// Bytes of params, and of what is known of tasks, that are kept.
-    kept_bytes: usize,
-    /// Cancelled calls whose cancel is held back until the server names their task (MCP-C13).
-    unheard: usize,
+    counts: Counts,
+    /// When the last cancel has left of a call that the server may ask something for.
+    cancelled_at: Option<Instant>,
 }
 
-/// Which era a request is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Style {
-    /// It begins with `initialize`.
-    InSession,
-    /// Every request describes itself in `_meta`.
-    Enveloped,
+/// What is counted of all calls.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Counts {
+    /// How many in flight want log messages of each level.
+    wanted: [usize; Level::ALL.len()],
+    /// How many in flight the server may ask something for.
+    askers: usize,
+    /// Their ids, combined by exclusive or: the id of the only one, if there is one.
+    asker: i64,
+    /// Bytes of params, and of what is known of tasks, that are kept.
+    kept_bytes: usize,
+    /// Cancelled calls that the server may ask something for, since their cancel has not left.
+    unheard: usize,
 }
 
 /// What we ask the server ourselves.
@@ -52,7 +52,7 @@ pub(super) enum Asked {
     TaskResult,
 }
 
-/// What becomes of the answer to a client's request.
+/// What becomes of the answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Form {
     Plain,
@@ -64,6 +64,19 @@ pub(super) enum Form {
     Listening,
     /// It is about a task.
     Task(Step),
+    /// It is for us.
+    Own(Asked),
+}
+
+/// How far a call's cancel has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Cancel {
+    /// There is none.
+    No,
+    /// The server may ask something for the call until it has received it, and it has not left.
+    Unheard,
+    /// It has left, or the server asks nothing for such a call.
+    Heard,
 }
 
 /// A request that the server has.
@@ -74,14 +87,14 @@ pub(super) struct Call {
     /// The one that the client knows, if it is a client's.
     pub(super) client_id: Option<RequestId>,
     pub(super) style: Style,
-    /// What it is, if it is ours.
-    pub(super) asked: Option<Asked>,
     pub(super) form: Form,
     /// The least level of log messages that it wants.
     pub(super) level: Option<Level>,
     /// What is kept of a call that the server may ask something for.
     pub(super) asks: Option<Box<Asks>>,
-    pub(super) is_cancelled: bool,
+    /// It has left, so that the server can have read it.
+    pub(super) has_left: bool,
+    pub(super) cancel: Cancel,
     /// Its line for the server, or that of its cancel, as long as it waits.
     pub(super) line: Option<Ticket>,
 }
@@ -108,20 +121,30 @@ pub(super) struct Cancelled {
     pub(super) own: i64,
     /// Its line, which may still wait.
     pub(super) line: Option<Ticket>,
-    /// The server may have asked something for it.
-    pub(super) may_ask: bool,
 }
 
 /// Methods whose results may ask for input (2026-07-28).
 const ASKERS: [&str; 3] = ["tools/call", "prompts/get", "resources/read"];
 
-impl Asks {
-    /// Bytes of memory that it holds.
-    fn held(&self) -> usize {
-        let params = self.params.as_ref().map_or(0, |params| params.len());
-        size_of::<Self>() + params + self.token.as_ref().map_or(0, RequestId::heap_bytes)
-    }
+/// The one of [`ASKERS`] with this name.
+pub(super) fn asker(method: &str) -> Option<&'static str> {
+    ASKERS.into_iter().find(|asker| *asker == method)
 }
+
+/// Our ids count down from here, as a relay's do (D32): few clients count so far.
+const FIRST: i64 = (1 << 31) - 1;
+
+/// Of calls that were cancelled, and may still be answered, these are remembered (D8).
+const BOUNDS: Bounds =
+    Bounds { most: 4096, hard: 16 * 4096, least: Duration::from_secs(5), longest: Duration::from_secs(600) };
+
+/// After this time a server that has received a cancel asks nothing more for its request.
+const HEARD_WITHIN: Duration = Duration::from_secs(60);
+
+/// Methods whose results can be kept (2026-07-28).
+const CACHEABLE: [&str; 4] = ["prompts/list", "resources/list", "resources/templates/list", "resources/read"];
+
+const TOOLS: &str = "tools/list";
 
 impl Form {
     fn of(method: &str) -> Self {
@@ -137,7 +160,7 @@ impl Form {
     fn held(&self) -> usize {
         match self {
             Self::Task(step) => step.held(),
-            Self::Plain | Self::Kept | Self::Tools | Self::Listening => 0,
+            Self::Plain | Self::Kept | Self::Tools | Self::Listening | Self::Own(_) => 0,
         }
     }
 }
@@ -155,44 +178,82 @@ impl Entry for Call {
 }
 
 impl Call {
-    /// Whether its cancel is held back until the server names its task.
-    fn is_unheard(&self) -> bool {
-        self.is_cancelled && self.form == Form::Task(Step::Make)
+    /// A client's request, which has no id at the server so far.
+    pub(super) fn of(request: &Request<'_>, style: Style) -> Self {
+        let client_id = Some(request.id.clone());
+        Self { client_id, style, form: Form::of(&request.method), ..Self::own(Asked::Nothing) }
+    }
+
+    /// The same, about a task.
+    pub(super) fn about_task(request: &Request<'_>, style: Style, step: Step) -> Self {
+        Self { form: Form::Task(step), ..Self::of(request, style) }
+    }
+
+    /// A request of our own.
+    pub(super) const fn own(asked: Asked) -> Self {
+        Self {
+            own: 0,
+            client_id: None,
+            style: Style::Enveloped,
+            form: Form::Own(asked),
+            level: None,
+            asks: None,
+            has_left: false,
+            cancel: Cancel::No,
+            line: None,
+        }
+    }
+
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.cancel != Cancel::No
+    }
+
+    /// Whether the server makes a task of it that it has not named.
+    pub(super) fn is_to_be_task(&self) -> bool {
+        self.form == Form::Task(Step::Make)
     }
 
     /// The token under which the server reports its progress, if it may be asked something for it.
     pub(super) fn token(&self) -> Option<&RequestId> {
         self.asks.as_ref()?.token.as_ref()
     }
+
+    /// Bytes that are kept for it.
+    fn kept(&self) -> usize {
+        let of_asks = |asks: &Asks| {
+            let params = asks.params.as_ref().map_or(0, |params| params.len());
+            size_of::<Asks>() + params + asks.token.as_ref().map_or(0, RequestId::heap_bytes)
+        };
+        self.form.held() + self.asks.as_deref().map_or(0, of_asks)
+    }
 }
 
-/// The one of [`ASKERS`] with this name.
-pub(super) fn asker(method: &str) -> Option<&'static str> {
-    ASKERS.into_iter().find(|asker| *asker == method)
+impl Counts {
+    /// Adds a call to them, or takes it off.
+    fn count(&mut self, call: &Call, change: impl Fn(&mut usize, usize)) {
+        if let Some(level) = call.level {
+            change(&mut self.wanted[level as usize], 1);
+        }
+        if call.asks.is_some() {
+            change(&mut self.askers, 1);
+            self.asker ^= call.own;
+        }
+        change(&mut self.kept_bytes, call.kept());
+        change(&mut self.unheard, usize::from(call.cancel == Cancel::Unheard));
+    }
+
+    fn add(&mut self, call: &Call) {
+        self.count(call, |count, by| *count += by);
+    }
+
+    fn remove(&mut self, call: &Call) {
+        self.count(call, |count, by| *count -= by);
+    }
 }
-
-/// Our ids count down from here, as a relay's do (D32): few clients count so far.
-const FIRST: i64 = (1 << 31) - 1;
-
-/// Of calls that were cancelled, and may still be answered, these are remembered (D8).
-const BOUNDS: Bounds =
-    Bounds { most: 4096, hard: 16 * 4096, least: Duration::from_secs(5), longest: Duration::from_secs(600) };
-
-/// Methods whose results can be kept (2026-07-28).
-const CACHEABLE: [&str; 4] = ["prompts/list", "resources/list", "resources/templates/list", "resources/read"];
-
-const TOOLS: &str = "tools/list";
 
 impl Calls {
-    pub(super) const fn new(seed: Seed) -> Self {
-        Self {
-            table: Table::new(seed),
-            next: FIRST,
-            wanted: [0; Level::ALL.len()],
-            askers: (0, 0),
-            kept_bytes: 0,
-            unheard: 0,
-        }
+    pub(super) fn new(seed: Seed) -> Self {
+        Self { table: Table::new(seed), next: FIRST, counts: Counts::default(), cancelled_at: None }
     }
 
     /// A number that no message of ours has had as its id.
@@ -206,44 +267,12 @@ impl Calls {
         self.next < own && own <= FIRST
     }
 
-    /// Notes a client's request, and returns the id under which the server is to know it.
-    pub(super) fn open(
-        &mut self,
-        request: &Request<'_>,
-        style: Style,
-        level: Option<Level>,
-        asks: Option<Box<Asks>>,
-    ) -> i64 {
-        self.open_as(Form::of(&request.method), request, style, level, asks)
-    }
-
-    /// The same, of a request that is about a task.
-    pub(super) fn open_task(
-        &mut self,
-        request: &Request<'_>,
-        style: Style,
-        level: Option<Level>,
-        asks: Option<Box<Asks>>,
-        step: Step,
-    ) -> i64 {
-        self.open_as(Form::Task(step), request, style, level, asks)
-    }
-
-    fn open_as(
-        &mut self,
-        form: Form,
-        request: &Request<'_>,
-        style: Style,
-        level: Option<Level>,
-        asks: Option<Box<Asks>>,
-    ) -> i64 {
-        let client_id = Some(request.id.clone());
-        self.insert(Call { own: 0, client_id, style, asked: None, form, level, asks, is_cancelled: false, line: None })
-    }
-
-    /// Notes another round of a call that the server has answered, and returns the id that it is to have.
-    pub(super) fn reopen(&mut self, call: Call) -> i64 {
-        self.insert(call)
+    /// Notes a request that the server is to have, or another part of one that it has answered. Returns the id under which
+    /// it is to know it.
+    pub(super) fn open(&mut self, call: Call) -> i64 {
+        let own = self.number();
+        self.put(Call { own, ..call });
+        own
     }
 
     /// The call goes on at the server, and its client has been answered: returns the id that the client knew.
@@ -275,8 +304,17 @@ impl Calls {
 
     /// The call in flight that the server may ask something for, if it is the only one.
     pub(super) fn only_asker(&self) -> Option<&Call> {
-        let (1, own) = self.askers else { return None };
-        self.get(own)
+        self.get(self.counts.asker).filter(|_| self.counts.askers == 1)
+    }
+
+    /// How many in flight the server may ask something for.
+    pub(super) const fn askers(&self) -> usize {
+        self.counts.askers
+    }
+
+    /// Whether the server may still ask something for a call that was cancelled.
+    pub(super) fn may_ask_for_cancelled(&self, now: Instant) -> bool {
+        self.counts.unheard > 0 || self.cancelled_at.is_some_and(|at| now.since(at) < HEARD_WITHIN)
     }
 
     /// A request by the id that the server knows.
@@ -284,101 +322,41 @@ impl Calls {
         self.table.get(self.table.by_id(&own)?)
     }
 
-    /// Whether the server may still ask something for a cancelled call, since the cancel is held back.
-    pub(super) const fn has_unheard(&self) -> bool {
-        self.unheard > 0
-    }
-
-    /// How many in flight the server may ask something for.
-    pub(super) const fn askers(&self) -> usize {
-        self.askers.0
-    }
-
     /// Bytes of params, and of what is known of tasks, that are kept for calls in flight.
     pub(super) const fn kept_bytes(&self) -> usize {
-        self.kept_bytes
-    }
-
-    /// Notes a request of our own.
-    pub(super) fn ask(&mut self, asked: Asked) -> i64 {
-        self.insert(Call {
-            own: 0,
-            client_id: None,
-            style: Style::Enveloped,
-            form: if asked == Asked::Listen { Form::Listening } else { Form::Plain },
-            asked: Some(asked),
-            level: None,
-            asks: None,
-            is_cancelled: false,
-            line: None,
-        })
-    }
-
-    fn insert(&mut self, call: Call) -> i64 {
-        let own = self.number();
-        self.put(Call { own, ..call });
-        own
+        self.counts.kept_bytes
     }
 
     fn put(&mut self, call: Call) {
-        self.count(&call);
+        self.counts.add(&call);
         self.table.insert(self.table.hash(&call.own), call);
     }
 
     /// Takes a call in flight out.
     fn take(&mut self, own: i64) -> Option<Call> {
-        let key = self.table.by_id(&own)?;
-        self.table.get(key).filter(|call| !call.is_cancelled)?;
-        let call = self.table.remove(key, None)?;
-        self.uncount(own, call.level, call.asks.as_deref(), call.form.held());
-        Some(call)
-    }
-
-    fn count(&mut self, call: &Call) {
-        if let Some(level) = call.level {
-            self.wanted[level as usize] += 1;
-        }
-        self.kept_bytes += call.form.held();
-        if let Some(asks) = &call.asks {
-            self.askers = (self.askers.0 + 1, self.askers.1 ^ call.own);
-            self.kept_bytes += asks.held();
-        }
-    }
-
-    fn uncount(&mut self, own: i64, level: Option<Level>, asks: Option<&Asks>, of_form: usize) {
-        self.kept_bytes -= of_form;
-        if let Some(level) = level {
-            self.wanted[level as usize] -= 1;
-        }
-        if let Some(asks) = asks {
-            self.askers = (self.askers.0 - 1, self.askers.1 ^ own);
-            self.kept_bytes -= asks.held();
-        }
+        let is_live = self.get(own).is_some_and(|call| !call.is_cancelled());
+        is_live.then(|| self.answered(own)).flatten()
     }
 
     /// The request that the server has answered, which is over by that.
     pub(super) fn answered(&mut self, own: i64) -> Option<Call> {
         let key = self.table.by_id(&own)?;
-        let ring = self.table.get(key)?.is_cancelled.then_some(Ring::Abandoned);
+        let ring = self.table.get(key)?.is_cancelled().then_some(Ring::Abandoned);
         let call = self.table.remove(key, ring)?;
-        self.unheard -= usize::from(call.is_unheard());
-        if ring.is_none() {
-            self.uncount(own, call.level, call.asks.as_deref(), call.form.held());
-        }
+        self.counts.remove(&call);
         Some(call)
     }
 
     /// Forgets our own request of this kind.
     pub(super) fn remove_asked(&mut self, asked: Asked) {
-        let found = self.table.iter().find(|(_, call)| call.asked == Some(asked) && !call.is_cancelled);
-        if let Some((key, _)) = found {
-            self.table.remove(key, None);
-        }
+        let is_it = |call: &Call| call.form == Form::Own(asked) && !call.is_cancelled();
+        let found = self.table.iter().find(|(_, call)| is_it(call)).map(|(_, call)| call.own);
+        found.into_iter().for_each(|own| _ = self.answered(own));
     }
 
     /// Notes that a client cancelled its request; `None` if there is none, or it was cancelled before.
     pub(super) fn cancel(&mut self, now: Instant, client_id: &RequestId) -> Option<Cancelled> {
-        let key = self.table.by_token(client_id, |call| !call.is_cancelled)?;
+        let key = self.table.by_token(client_id, |call| !call.is_cancelled())?;
         self.cancel_entry(now, key)
     }
 
@@ -388,29 +366,51 @@ impl Calls {
     }
 
     fn cancel_entry(&mut self, now: Instant, key: Key) -> Option<Cancelled> {
-        let call = self.table.get_mut(key).filter(|call| !call.is_cancelled)?;
-        call.is_cancelled = true;
-        self.unheard += usize::from(call.is_unheard());
-        let (own, line, level, asks, of_form) = (call.own, call.line, call.level, call.asks.take(), call.form.held());
-        if of_form > 0 {
+        let call = self.table.get_mut(key).filter(|call| !call.is_cancelled())?;
+        self.counts.remove(call);
+        let may_ask = call.asks.take().is_some();
+        call.cancel = if may_ask { Cancel::Unheard } else { Cancel::Heard };
+        call.level = None;
+        if call.form.held() > 0 {
             // It goes no further.
             call.form = Form::Plain;
         }
-        self.uncount(own, level, asks.as_deref(), of_form);
+        self.counts.add(call);
+        let cancelled = Cancelled { own: call.own, line: call.line };
         self.table.retire(key, now, Ring::Abandoned);
-        Some(Cancelled { own, line, may_ask: asks.is_some() })
+        Some(cancelled)
     }
 
     /// Notes that a line of the call waits to be written.
     pub(super) fn put_line(&mut self, own: i64, line: Option<Ticket>) {
-        if let Some(call) = self.table.by_id(&own).and_then(|key| self.table.get_mut(key)) {
+        if let Some(call) = self.get_mut(own) {
             call.line = line;
         }
     }
 
+    /// Notes that the request has left, or was given back.
+    pub(super) fn request_left(&mut self, own: i64, has_left: bool) {
+        if let Some(call) = self.get_mut(own) {
+            call.has_left = has_left;
+        }
+    }
+
+    /// Notes that the cancel of a call has left.
+    pub(super) fn cancel_left(&mut self, now: Instant, own: i64) {
+        let Some(call) = self.get_mut(own).filter(|call| call.cancel == Cancel::Unheard) else { return };
+        call.cancel = Cancel::Heard;
+        self.counts.unheard -= 1;
+        self.cancelled_at = Some(now);
+    }
+
+    /// An entry of which nothing is changed that is counted, or that it is found by.
+    fn get_mut(&mut self, own: i64) -> Option<&mut Call> {
+        self.table.get_mut(self.table.by_id(&own)?)
+    }
+
     /// Whether this is a `subscriptions/listen`.
     pub(super) fn listens(&self, own: i64) -> bool {
-        self.get(own).is_some_and(|call| call.form == Form::Listening)
+        self.get(own).is_some_and(|call| matches!(call.form, Form::Listening | Form::Own(Asked::Listen)))
     }
 
     /// The id under which a client knows its request.
@@ -420,7 +420,7 @@ impl Calls {
 
     /// The least level of log messages that any request wants.
     pub(super) fn level(&self) -> Option<Level> {
-        Level::ALL.into_iter().find(|level| self.wanted[*level as usize] > 0)
+        Level::ALL.into_iter().find(|level| self.counts.wanted[*level as usize] > 0)
     }
 
     /// When a cancelled call may be forgotten.
@@ -430,8 +430,7 @@ impl Calls {
 
     /// Forgets cancelled calls that are too old, or too many.
     pub(super) fn prune(&mut self, now: Instant) {
-        let unheard = &mut self.unheard;
-        self.table.prune(Ring::Abandoned, now, &BOUNDS, |_, call| *unheard -= usize::from(call.is_unheard()));
+        self.table.prune(Ring::Abandoned, now, &BOUNDS, |_, call| self.counts.remove(call));
     }
 
     /// Entries in flight, and those that were cancelled.
@@ -447,37 +446,24 @@ impl Calls {
     /// Bytes of memory that it holds.
     pub(super) fn held(&self) -> usize {
         let of = |call: &Call| call.client_id.as_ref().map_or(0, RequestId::heap_bytes);
-        self.table.held() + self.table.iter().map(|(_, call)| of(call)).sum::<usize>() + self.kept_bytes
+        self.table.held() + self.table.iter().map(|(_, call)| of(call)).sum::<usize>() + self.kept_bytes()
     }
 
     /// Panics if the table does not agree with itself.
     pub(super) fn check(&self) {
-        self.table.check(|call| !call.is_cancelled);
-        let askers = self.table.iter().filter(|(_, call)| call.asks.is_some());
-        let counted = askers.fold((0, 0), |(count, ids), (_, call)| (count + 1, ids ^ call.own));
-        assert_eq!(counted, self.askers, "invariant 8: the count of calls that may ask is off");
-        let unheard = self.table.iter().filter(|(_, call)| call.is_unheard()).count();
-        assert_eq!(unheard, self.unheard, "invariant 8: the count of calls whose cancel is not heard is off");
-        let kept = |call: &Call| call.asks.as_ref().map_or(0, |asks| asks.held()) + call.form.held();
-        let kept: usize = self.table.iter().map(|(_, call)| kept(call)).sum();
-        assert_eq!(kept, self.kept_bytes, "invariant 8: the count of what is kept for calls is off");
+        self.table.check(|call| !call.is_cancelled());
+        let mut counts = Counts::default();
+        self.table.iter().for_each(|(_, call)| counts.add(call));
+        assert_eq!(counts, self.counts, "invariant 8: what is counted of calls is off");
     }
 
     /// Feeds what decides its future into a hasher.
-    pub(super) fn hash_state(&self, state: &mut impl core::hash::Hasher) {
+    pub(super) fn hash_state(&self, now: Instant, state: &mut impl core::hash::Hasher) {
         use core::hash::Hash;
         for (_, call) in self.table.iter() {
-            (
-                self.next - call.own,
-                &call.client_id,
-                call.style,
-                call.asked,
-                &call.form,
-                call.level,
-                &call.asks,
-                call.is_cancelled,
-            )
-                .hash(state);
+            let Call { own, client_id, style, form, level, asks, has_left, cancel, line: _ } = call;
+            (self.next - own, client_id, style, form, level, asks, has_left, cancel).hash(state);
         }
+        self.cancelled_at.map(|at| now.since(at).min(HEARD_WITHIN)).hash(state);
     }
 }

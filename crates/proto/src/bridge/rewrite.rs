@@ -1,6 +1,15 @@
 //! JSON text written anew, with members added and left out; every other member keeps its bytes.
 
-use crate::{error_code, id::RequestId, json};
+use crate::{error_code, frame::Notification, id::RequestId, json, message};
+
+/// Which era a request is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Style {
+    /// It begins with `initialize`.
+    InSession,
+    /// Every request describes itself in `_meta`.
+    Enveloped,
+}
 
 pub(super) const META: &str = "_meta";
 
@@ -123,7 +132,7 @@ pub(super) fn to_modern(result: &[u8], is_cacheable: bool, out: &mut Vec<u8>) {
 }
 
 /// The member of every result of 2026-07-28, and those of a result that may be kept: for how long, and for whom.
-const COMPLETE: &[u8] = br#""resultType":"complete""#;
+pub(super) const COMPLETE: &[u8] = br#""resultType":"complete""#;
 pub(super) const CACHEABLE: &[u8] = br#""resultType":"complete","ttlMs":0,"cacheScope":"private""#;
 
 /// Writes a result of 2026-07-28 as one of the older revisions.
@@ -145,6 +154,14 @@ pub(super) fn renamed(result: &[u8], id: &RequestId, out: &mut Vec<u8>) {
 
 /// Where a message names its subscription, in `_meta`.
 pub(super) const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+
+/// Writes a report on a subscription, with these members of `_meta` in place of the one that names it.
+pub(super) fn report(notification: &Notification<'_>, first: &[u8], out: &mut Vec<u8>) {
+    let Notification { method, params: named, .. } = notification;
+    let mut written = Vec::new();
+    params(named.raw, |out| object(first, named.meta, &[SUBSCRIPTION], out), &mut written);
+    message::raw_notification(method, &written, out);
+}
 
 /// Whether a result of 2026-07-28 is none yet.
 pub(super) fn asks_for_input(result: &[u8]) -> bool {

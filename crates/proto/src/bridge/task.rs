@@ -1,6 +1,9 @@
 //! Tasks as the two eras write them: as a part of 2025-11-25, and as an extension of 2026-07-28 (D38).
 
-use super::{Style, kind::Kinds, rewrite};
+use super::{
+    kind::Kinds,
+    rewrite::{self, Style},
+};
 use crate::json;
 
 /// Which part of a request about a task the server has.
@@ -18,8 +21,8 @@ pub(super) enum Step {
     AfterCancel(TaskId),
     /// `tasks/get`, after a `tasks/cancel` was refused with this error.
     AfterRefusal(Box<[u8]>),
-    /// `tasks/get`, again and again, for the `tasks/result` with this number.
-    Wait(u64),
+    /// `tasks/get`, again and again, for a `tasks/result`.
+    Wait,
 }
 
 /// The id of a task, as JSON.
@@ -60,6 +63,8 @@ pub(super) const TASK: &str = "task";
 /// In `_meta`, whose task a message is about (TASK-10).
 pub(super) const RELATED: &str = "io.modelcontextprotocol/related-task";
 
+pub(super) const NOT_NAMED: &str = "`taskId` is missing, or no task's";
+
 const ID: &str = "taskId";
 const STATUS: &str = "status";
 
@@ -79,7 +84,7 @@ impl Step {
             Self::Fetch(bytes) | Self::Cancel(bytes) | Self::AfterCancel(bytes) | Self::AfterRefusal(bytes) => {
                 bytes.len()
             }
-            Self::Make | Self::Get(_) | Self::Wait(_) => 0,
+            Self::Make | Self::Get(_) | Self::Wait => 0,
         }
     }
 }
@@ -121,14 +126,29 @@ pub(super) fn related(meta: Option<&[u8]>) -> Option<TaskId> {
     named(json::member(meta?, RELATED))
 }
 
-/// The params of a request about a task, with these members of `_meta`.
-pub(super) fn write_params(task: &[u8], meta: Option<&[u8]>, out: &mut Vec<u8>) {
+/// Whether a server with sessions that greets so runs calls of tools as tasks.
+pub(super) fn are_offered_in_session(greeting: &[u8]) -> bool {
+    json::lookup(greeting, &["capabilities", "tasks", "requests", "tools", "call"]).is_some()
+}
+
+/// Whether a server without, by this description of itself, makes tasks.
+pub(super) fn are_offered(discovered: &[u8]) -> bool {
+    json::lookup(discovered, &["capabilities", "extensions", EXTENSION]).is_some()
+}
+
+/// The capability of 2025-11-25 for such a server.
+pub(super) const CAPABILITY: &[u8] = br#""tasks":{"cancel":{},"requests":{"tools":{"call":{}}}}"#;
+
+/// Writes the params of a request about a task, with these members of `_meta`, and more of their own.
+pub(super) fn write_params(task: &[u8], meta: Option<&[u8]>, more: &[u8], out: &mut Vec<u8>) {
+    let mut members = Vec::new();
     if let Some(meta) = meta {
-        rewrite::meta(meta, None, &[], out);
-        out.push(b',');
+        rewrite::meta(meta, None, &[], &mut members);
     }
-    rewrite::member(ID, out);
-    out.extend_from_slice(task);
+    rewrite::next_member(ID, &mut members);
+    members.extend_from_slice(task);
+    members.extend_from_slice(more);
+    rewrite::object(&members, None, &[], out);
 }
 
 /// The members of a task, but for its status, as this style has them.
@@ -182,9 +202,7 @@ pub(super) fn write_status(status: Status, out: &mut Vec<u8>) {
 pub(super) fn write_related(result: &[u8], task: &[u8], out: &mut Vec<u8>) {
     let mut named = Vec::new();
     rewrite::member(RELATED, &mut named);
-    named.push(b'{');
-    write_params(task, None, &mut named);
-    named.push(b'}');
+    write_params(task, None, b"", &mut named);
     let meta = json::member(result, "_meta");
     rewrite::params(Some(result), |out| rewrite::object(&named, meta, &[RELATED], out), out);
 }

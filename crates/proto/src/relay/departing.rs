@@ -17,7 +17,7 @@ impl Relay {
     /// came to be, and before the answer that followed. One of a request that is not known, or has left, changes nothing.
     pub fn handle_departure(&mut self, now: Instant, side: Side, departure: &Departure) {
         match &mut self.bridge {
-            Some(bridge) if side == Side::Server => bridge.handle_departure(departure),
+            Some(bridge) if side == Side::Server => bridge.handle_departure(now, departure),
             Some(_) | None => self.departed(now, side, departure),
         }
         self.finish(now);

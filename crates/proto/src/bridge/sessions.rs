@@ -1,0 +1,238 @@
+//! A bridge before a server with sessions. Its clients are of 2026-07-28; where several share it, some have sessions, too.
+
+mod asking;
+mod questions;
+mod subscriptions;
+mod tasks;
+
+use super::{
+    INITIALIZE, INITIALIZED, LISTEN, PING, SET_LEVEL, SUBSCRIBE, UNSUBSCRIBE,
+    calls::{Asked, Call, Cancelled, Form},
+    date,
+    envelope::{self, Envelope},
+    handshake::{self, MODERN},
+    rewrite::{self, Style},
+    task::{self, TASK},
+    traffic::{Departs, Traffic},
+};
+use crate::{
+    dialect::{DISCOVER, mcp, negotiation::Negotiation},
+    error_code,
+    frame::{Notification, Request, ResponseBody},
+    hash::Seed,
+    id::RequestId,
+    json,
+    link::Departure,
+    time::Instant,
+};
+use asking::Asking;
+use subscriptions::Subscriptions;
+use tasks::Tasks;
+
+/// What is known of a server with sessions, and kept for its clients.
+#[derive(Clone, Debug)]
+pub(super) struct Sessions {
+    /// Its answer to `initialize`.
+    greeting: Box<[u8]>,
+    subscriptions: Subscriptions,
+    asking: Asking,
+    tasks: Tasks,
+}
+
+const UNKNOWN_STATE: &str =
+    "this requestState is unknown, used up or expired, or of another process: send the call again without it";
+
+impl Sessions {
+    pub(super) fn new(greeting: Box<[u8]>, seed: Seed) -> Self {
+        Self { greeting, subscriptions: Subscriptions::default(), asking: Asking::new(seed), tasks: Tasks::default() }
+    }
+
+    /// A request of a client.
+    pub(super) fn handle_request(&mut self, traffic: &mut Traffic, now: Instant, request: &Request<'_>) {
+        self.asking.id_is_taken(&request.id);
+        match Envelope::of(&request.params) {
+            Some(envelope) => self.carry(traffic, now, request, &envelope),
+            None => self.pass(traffic, request),
+        }
+    }
+
+    /// Passes on a request of a client with a session.
+    fn pass(&mut self, traffic: &mut Traffic, request: &Request<'_>) {
+        let result = match &*request.method {
+            INITIALIZE => &self.greeting,
+            SUBSCRIBE | UNSUBSCRIBE if !self.subscribes(traffic.config.max_listening, request) => &b"{}"[..],
+            method => {
+                // Its client cannot be asked here, but it may be the one for which the server asks.
+                let asks = asking::asks(traffic, request, None);
+                let params = request.params.raw.unwrap_or(b"{}");
+                let call = Call { asks, ..Call::of(request, Style::InSession) };
+                traffic.request(call, method, |out| out.extend_from_slice(params));
+                return;
+            }
+        };
+        traffic.pass_answer(&request.id, &ResponseBody::Result(result));
+    }
+
+    /// Carries a request of 2026-07-28 over.
+    fn carry(&mut self, traffic: &mut Traffic, now: Instant, request: &Request<'_>, envelope: &Envelope<'_>) {
+        let (id, params) = (&request.id, &request.params);
+        match &*request.method {
+            DISCOVER => traffic.say_result(id, |out| handshake::to_discovered(&self.greeting, out)),
+            LISTEN => self.listen(traffic, request),
+            INITIALIZE | PING | SET_LEVEL | SUBSCRIBE | UNSUBSCRIBE => refuse_method(traffic, request),
+            method if method.starts_with("tasks/") => self.carry_task(traffic, now, request, envelope),
+            _ if params.raw.is_some_and(|params| json::member(params, "requestState").is_some()) => {
+                if !self.retry(traffic, now, request, envelope) {
+                    traffic.refuse(id, error_code::INVALID_PARAMS, UNKNOWN_STATE);
+                }
+            }
+            method => {
+                self.set_level(traffic, envelope.level);
+                let asks = asking::asks(traffic, request, Some(envelope));
+                let call = Call { asks, level: envelope.level, ..Call::of(request, Style::Enveloped) };
+                if self.becomes_task(request, envelope) {
+                    return tasks::make(traffic, request, call);
+                }
+                // Nothing asks for a task in 2026-07-28 (TASK-27).
+                let but: &[&str] = if method == task::CALL { &[rewrite::META, TASK] } else { &[rewrite::META] };
+                traffic.request(call, method, |out| {
+                    let write_meta = |out: &mut Vec<u8>| rewrite::object(b"", params.meta, envelope::RESERVED, out);
+                    rewrite::params_with(b"", params.raw, but, write_meta, out);
+                });
+            }
+        }
+    }
+
+    /// A notification of a client that is not a cancel.
+    pub(super) fn handle_notification(
+        &mut self,
+        traffic: &mut Traffic,
+        now: Instant,
+        body: &[u8],
+        notification: &Notification<'_>,
+    ) {
+        match &*notification.method {
+            // Said already.
+            INITIALIZED => {}
+            mcp::ABANDONED if traffic.config.may_ask => self.handle_abandoned(traffic, now, notification.params.raw),
+            _ => traffic.pass_to_server(Departs::default(), body),
+        }
+    }
+
+    /// A client cancels its request: that goes on under the server's id.
+    pub(super) fn cancel(&mut self, traffic: &mut Traffic, now: Instant, id: &RequestId, params: &[u8]) {
+        let Some(Cancelled { own, line }) = traffic.calls.cancel(now, id) else { return };
+        if self.close_listener(traffic, own) {
+            traffic.end_cancelled(own, Departure::Cancel(id.clone()));
+        } else if traffic.withdraw(line) {
+            traffic.end_cancelled(own, Departure::Withdrawn(id.clone()));
+        } else {
+            write_cancel(traffic, own, json::member(params, "reason"));
+            self.end_asker(own);
+        }
+    }
+
+    /// The server's answer to a request.
+    pub(super) fn handle_answer(&mut self, traffic: &mut Traffic, now: Instant, call: Call, body: &ResponseBody<'_>) {
+        match call.form {
+            Form::Own(Asked::TaskResult) => self.task_result_came(call.own),
+            Form::Own(_) => {}
+            _ if call.client_id.is_none() => self.keep_answer(traffic, now, call, body),
+            _ => {
+                self.end_asker(call.own);
+                self.take_answer(traffic, now, call, body);
+            }
+        }
+    }
+
+    /// The answer to a client's request, which the client waits for.
+    fn take_answer(&mut self, traffic: &mut Traffic, now: Instant, call: Call, body: &ResponseBody<'_>) {
+        match (&call.form, body) {
+            (Form::Task(step), _) if *step == task::Step::Make || !call.is_cancelled() => {
+                let step = step.clone();
+                return self.take_task_answer(traffic, now, call, step, body);
+            }
+            (Form::Tools, ResponseBody::Result(result)) => self.learn_tools(result),
+            _ => {}
+        }
+        answer(traffic, &call, body);
+    }
+
+    /// When something is to be done next.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.asking.due().into_iter().chain(self.tasks.due()).min()
+    }
+
+    /// Does what is due by `now`.
+    pub(super) fn handle_timeout(&mut self, traffic: &mut Traffic, now: Instant) {
+        self.stop_asking(traffic, now);
+        self.stop_asking_for_tasks(traffic, now, usize::MAX);
+    }
+
+    /// Open subscriptions of clients without a session.
+    pub(super) fn listeners(&self) -> usize {
+        self.subscriptions.len()
+    }
+
+    /// Entries of every collection.
+    pub(super) fn residue(&self) -> usize {
+        self.subscriptions.len() + self.asking.len() + self.tasks.len()
+    }
+
+    /// Bytes of memory that it holds, nearly.
+    pub(super) fn held(&self) -> usize {
+        self.subscriptions.held() + self.asking.held() + self.tasks.held()
+    }
+
+    /// Bytes that questions, answers, and calls that may be asked something can still take.
+    fn room(&self, traffic: &Traffic) -> usize {
+        traffic.config.max_held.saturating_sub(self.asked_bytes(traffic))
+    }
+
+    fn asked_bytes(&self, traffic: &Traffic) -> usize {
+        traffic.calls.kept_bytes() + self.asking.bytes() + self.tasks.bytes()
+    }
+
+    /// Panics if it does not agree with itself.
+    pub(super) fn check(&self, is_in_flight: impl Fn(i64) -> bool) {
+        self.asking.check(&is_in_flight);
+        self.tasks.check(&is_in_flight);
+    }
+
+    /// Feeds what decides its future into a hasher.
+    pub(super) fn hash_state(&self, now: Instant, state: &mut impl core::hash::Hasher) {
+        use core::hash::Hash;
+        (&self.greeting, &self.subscriptions).hash(state);
+        self.asking.hash_state(now, state);
+        self.tasks.hash_state(now, state);
+    }
+}
+
+/// Gives a client the answer to its request, as its era has it.
+fn answer(traffic: &mut Traffic, call: &Call, body: &ResponseBody<'_>) {
+    let Some(id) = &call.client_id else { return };
+    match (body, call.style) {
+        (_, Style::InSession) => traffic.pass_answer(id, body),
+        (ResponseBody::Result(result), Style::Enveloped) => {
+            let is_cacheable = matches!(call.form, Form::Kept | Form::Tools);
+            traffic.say_result(id, |out| rewrite::to_modern(result, is_cacheable, out));
+        }
+        (ResponseBody::Error(error), Style::Enveloped) => {
+            traffic.say(|out| rewrite::error(id, out, |out| rewrite::error_to_modern(error, out)));
+        }
+    }
+}
+
+/// Sends the cancel of a call, unless it becomes a task: once the server says which, that is cancelled by the one that
+/// passes it on (MCP-C13, D38).
+fn write_cancel(traffic: &mut Traffic, own: i64, reason: Option<&[u8]>) {
+    if !traffic.calls.get(own).is_some_and(Call::is_to_be_task) {
+        traffic.write_cancel(own, reason);
+    }
+}
+
+/// Refuses a method that the revision of its request does not have.
+fn refuse_method(traffic: &mut Traffic, request: &Request<'_>) {
+    let named = Negotiation::named(request.params.meta).filter(|named| named.stateless).unwrap_or(MODERN);
+    traffic.refuse(&request.id, error_code::METHOD_NOT_FOUND, &format!("{} has no such method", date(named)));
+}

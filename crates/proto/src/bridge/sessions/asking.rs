@@ -1,0 +1,386 @@
+//! Questions of a server with sessions to a client without: the result of the call that may ask has them, and the client's
+//! retry has the answers (D42).
+//!
+//! To the server it is one call, and it waits for its answers. To the client it is several, one after the other, and
+//! between them it has nothing in flight. A question belongs to the only call in flight that may ask; where there are
+//! several, or one was cancelled a moment ago, its call is not known, and it is refused. A call may ask from when it has
+//! left, and a cancelled one may have asked until a minute after its cancel has left.
+
+use super::{
+    Sessions,
+    questions::{MOST, Questions},
+    write_cancel,
+};
+use crate::{
+    bridge::{
+        NO_QUESTIONS,
+        calls::{self, Asks, Call},
+        envelope::Envelope,
+        kept::{Held, Kept},
+        kind::{Kind, Kinds},
+        rewrite, task,
+        traffic::Traffic,
+    },
+    dialect::mcp,
+    frame::{self, Notification, Request, ResponseBody},
+    hash::Seed,
+    id::RequestId,
+    json,
+    link::Departure,
+    message,
+    time::Instant,
+};
+
+/// What is asked, and what was answered between rounds.
+#[derive(Clone, Debug)]
+pub(super) struct Asking {
+    seed: Seed,
+    /// The call that the server asks questions for.
+    asker: Option<Asker>,
+    /// Calls that the server answered while their client had nothing in flight.
+    ended: Kept<Ended>,
+    /// How many rounds there were.
+    rounds: u64,
+}
+
+/// A call that the server asks questions for.
+#[derive(Clone, Debug, Hash)]
+struct Asker {
+    own: i64,
+    questions: Questions,
+    /// The token under which the client receives progress now.
+    token: Option<RequestId>,
+    /// Its client has been answered, and is to call again.
+    pause: Option<Pause>,
+}
+
+/// Time in which the client is to call again.
+#[derive(Clone, Debug, Hash)]
+struct Pause {
+    /// The request that was answered last, unless its id names another by now.
+    client_id: Option<RequestId>,
+    state: Box<str>,
+    due: Instant,
+}
+
+/// A call that the server has answered, whose client is to call again.
+#[derive(Clone, Debug)]
+struct Ended {
+    call: Call,
+    pause: Pause,
+    answer: Answer,
+}
+
+/// An answer that is kept.
+#[derive(Clone, Debug, Hash)]
+enum Answer {
+    Result(Box<[u8]>),
+    Error(Box<[u8]>),
+}
+
+const NOBODY: &str = "no call is in flight that may ask something of this client";
+const AMBIGUOUS: &str = "several calls are in flight, and which of them asks is not known";
+const CANCELLED_LATELY: &str = "a call was cancelled a moment ago, and may be the one that asks";
+pub(super) const UNDECLARED: &str = "the client has not declared that it answers this";
+pub(super) const TOO_MUCH: &str = "too much is asked at once";
+pub(super) const GIVEN_UP: &str = "the call was cancelled, and nobody answers";
+
+impl Asking {
+    pub(super) fn new(seed: Seed) -> Self {
+        Self { seed, asker: None, ended: Kept::default(), rounds: 0 }
+    }
+
+    /// Bytes of memory that it holds, nearly.
+    pub(super) fn held(&self) -> usize {
+        self.of_asker() + self.ended.held()
+    }
+
+    /// Bytes that messages take in it.
+    pub(super) fn bytes(&self) -> usize {
+        self.of_asker() + self.ended.bytes()
+    }
+
+    fn of_asker(&self) -> usize {
+        self.asker.as_ref().map_or(0, |asker| asker.questions.held())
+    }
+
+    /// What waits for the client.
+    pub(super) fn len(&self) -> usize {
+        self.ended.len() + usize::from(self.asker.is_some())
+    }
+
+    /// When a client counts as one that does not call again.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.paused(|_| true).map(|(_, pause)| pause.due).into_iter().chain(self.ended.due()).min()
+    }
+
+    /// The call whose client is to call again, if its pause is such.
+    fn paused(&self, is_it: impl Fn(&Pause) -> bool) -> Option<(i64, &Pause)> {
+        let asker = self.asker.as_ref()?;
+        Some((asker.own, asker.pause.as_ref().filter(|pause| is_it(pause))?))
+    }
+
+    /// The state of the next round. It reveals nothing, is good once, and cannot be guessed.
+    fn state(&mut self) -> Box<str> {
+        self.rounds += 1;
+        format!("{}.{:016x}", self.rounds, self.seed.hash(&self.rounds)).into()
+    }
+
+    /// A client uses an id for another request: a cancel of that is none of a call that was answered.
+    pub(super) fn id_is_taken(&mut self, client_id: &RequestId) {
+        let is_it = |pause: &Pause| pause.client_id.as_ref() == Some(client_id);
+        if let Some(pause) = self.asker.as_mut().and_then(|asker| asker.pause.as_mut()).filter(|pause| is_it(pause)) {
+            pause.client_id = None;
+        }
+        while self.ended.edit(|ended| is_it(&ended.pause), |ended| ended.pause.client_id = None).is_some() {}
+    }
+
+    /// Panics if it does not agree with itself.
+    pub(super) fn check(&self, is_in_flight: impl Fn(i64) -> bool) {
+        self.ended.check();
+        let Some(asker) = &self.asker else { return };
+        assert!(is_in_flight(asker.own), "invariant 6: a question outlives its call");
+        assert!(asker.pause.is_some() || asker.questions.is_empty(), "invariant 6: a question is not asked");
+    }
+
+    /// Feeds what decides its future into a hasher.
+    pub(super) fn hash_state(&self, now: Instant, state: &mut impl core::hash::Hasher) {
+        use core::hash::Hash;
+        if let Some(Asker { own: _, questions, token, pause }) = &self.asker {
+            let pause = pause.as_ref().map(|pause| (&pause.client_id, pause.due.since(now)));
+            (questions, token, pause).hash(state);
+        }
+        for (due, ended) in self.ended.iter() {
+            (&ended.answer, &ended.pause.client_id, due.since(now)).hash(state);
+        }
+    }
+}
+
+impl Held for Ended {
+    fn held(&self) -> usize {
+        match &self.answer {
+            Answer::Result(bytes) | Answer::Error(bytes) => bytes.len(),
+        }
+    }
+}
+
+impl Answer {
+    fn of(body: &ResponseBody<'_>) -> Self {
+        match body {
+            ResponseBody::Result(result) => Self::Result((*result).into()),
+            ResponseBody::Error(error) => Self::Error((*error).into()),
+        }
+    }
+
+    const fn body(&self) -> ResponseBody<'_> {
+        match self {
+            Self::Result(result) => ResponseBody::Result(result),
+            Self::Error(error) => ResponseBody::Error(error),
+        }
+    }
+}
+
+impl Sessions {
+    /// Takes in a question of the server.
+    pub(in crate::bridge) fn ask(&mut self, traffic: &mut Traffic, now: Instant, request: &Request<'_>) {
+        let kind = Kind::of(&request.method, request.params.raw);
+        if let (Some(_), Some(task)) = (kind, task::related(request.params.meta)) {
+            return self.ask_for_task(traffic, now, &task, request);
+        }
+        match asker_of(traffic, now, kind) {
+            Err(words) => traffic.refuse_question(&request.id, words),
+            Ok(own) => self.ask_for(traffic, now, own, request),
+        }
+    }
+
+    fn ask_for(&mut self, traffic: &mut Traffic, now: Instant, own: i64, request: &Request<'_>) {
+        let room = self.room(traffic);
+        let fresh = || Asker { own, questions: Questions::default(), token: None, pause: None };
+        let mut asker = self.asking.asker.take().unwrap_or_else(fresh);
+        let fits = asker.questions.push(room, request);
+        let is_new = fits && asker.pause.is_none();
+        self.asking.asker = Some(asker).filter(|asker| !asker.questions.is_fresh());
+        if !fits {
+            traffic.refuse_question(&request.id, TOO_MUCH);
+        } else if is_new {
+            self.pause(traffic, now);
+        }
+    }
+
+    /// Answers the client's call with what the server asks.
+    fn pause(&mut self, traffic: &mut Traffic, now: Instant) {
+        let state = self.asking.state();
+        let Some(asker) = &mut self.asking.asker else { return };
+        let Some(client_id) = traffic.calls.pause(asker.own) else { return };
+        let mut members = br#""resultType":"input_required""#.to_vec();
+        asker.questions.write(&mut members);
+        rewrite::next_member("requestState", &mut members);
+        json::write_string(&mut members, &state);
+        let mut abandonable = Vec::new();
+        rewrite::member(mcp::ABANDONABLE, &mut abandonable);
+        abandonable.extend_from_slice(b"true");
+        members.push(b',');
+        rewrite::meta(&abandonable, None, &[], &mut members);
+        traffic.say_result(&client_id, |out| rewrite::object(&members, None, &[], out));
+        asker.pause = Some(Pause { client_id: Some(client_id), state, due: now + traffic.config.answer_within });
+    }
+
+    /// The client calls again, with answers: `false` if it is not known to what.
+    pub(super) fn retry(
+        &mut self,
+        traffic: &mut Traffic,
+        now: Instant,
+        request: &Request<'_>,
+        envelope: &Envelope<'_>,
+    ) -> bool {
+        let params = request.params.raw.unwrap_or_default();
+        let state = json::member(params, "requestState").and_then(json::text).unwrap_or_default();
+        let is_its = |pause: &Pause, call: &Call| {
+            *pause.state == *state && call.asks.as_ref().is_some_and(|asks| asks.method == request.method)
+        };
+        if let Some(Ended { call, answer, .. }) = self.asking.ended.take(|ended| is_its(&ended.pause, &ended.call)) {
+            let call = Call { client_id: Some(request.id.clone()), ..call };
+            self.take_answer(traffic, now, call, &answer.body());
+            return true;
+        }
+        let Some(asker) = &mut self.asking.asker else { return false };
+        let call = traffic.calls.get(asker.own);
+        if !asker.pause.as_ref().zip(call).is_some_and(|(pause, call)| is_its(pause, call)) {
+            return false;
+        }
+        let own = asker.own;
+        (asker.pause, asker.token) = (None, token_of(request));
+        traffic.calls.resume(own, request.id.clone(), envelope.level, Kinds::of(envelope.capabilities));
+        // The server has the call, and a cancel of it goes there.
+        traffic.departs(Departure::Request(request.id.clone()));
+        // What came meanwhile, or was not answered, is asked again.
+        let answered = asker.questions.take_answered(json::member(params, "inputResponses").unwrap_or(b"{}"));
+        let is_over = asker.questions.is_empty();
+        self.set_level(traffic, envelope.level);
+        for (id, answer) in answered {
+            traffic.write_line(|out| message::result(&id, answer, out));
+        }
+        if !is_over {
+            self.pause(traffic, now);
+        }
+        true
+    }
+
+    /// The server has answered a call while its client has nothing in flight for it.
+    pub(super) fn keep_answer(&mut self, traffic: &mut Traffic, now: Instant, call: Call, body: &ResponseBody<'_>) {
+        let asker = self.asking.asker.take_if(|asker| asker.own == call.own);
+        let Some(Asker { pause: Some(pause), .. }) = asker else {
+            return self.cancel_unknown_task(traffic, &call, body);
+        };
+        self.asking.ended.push(pause.due, Ended { call, pause, answer: Answer::of(body) });
+        loop {
+            let is_overfull = self.asked_bytes(traffic) > traffic.config.max_held;
+            let Some(ended) = self.asking.ended.pop(now, if is_overfull { 0 } else { MOST }) else { return };
+            self.drop_ended(traffic, ended);
+        }
+    }
+
+    /// No client comes for this answer.
+    fn drop_ended(&self, traffic: &mut Traffic, ended: Ended) {
+        self.cancel_unknown_task(traffic, &ended.call, &ended.answer.body());
+    }
+
+    /// Nothing is asked for this call any more.
+    pub(in crate::bridge) fn end_asker(&mut self, own: i64) {
+        self.asking.asker.take_if(|asker| asker.own == own);
+    }
+
+    /// The client has cancelled a request that was answered already. If that answer asked for input, no other comes: the
+    /// call ends.
+    pub(in crate::bridge) fn handle_late_cancel(&mut self, traffic: &mut Traffic, now: Instant, client_id: &RequestId) {
+        self.give_up(traffic, now, |pause| pause.client_id.as_ref() == Some(client_id));
+    }
+
+    /// The client reports that it does not call again ([`ABANDONED`](mcp::ABANDONED)).
+    pub(super) fn handle_abandoned(&mut self, traffic: &mut Traffic, now: Instant, params: Option<&[u8]>) {
+        let state = params.and_then(|params| json::member(params, "requestState")).and_then(json::text);
+        let state = state.unwrap_or_default();
+        self.give_up(traffic, now, |pause| *pause.state == *state);
+    }
+
+    /// Clients that have not called again in time do so no more.
+    pub(super) fn stop_asking(&mut self, traffic: &mut Traffic, now: Instant) {
+        while self.asking.due().is_some_and(|due| due <= now) {
+            self.give_up(traffic, now, |pause| pause.due <= now);
+        }
+    }
+
+    /// The client does not call again after such a pause: its call is cancelled, or its answer dropped.
+    fn give_up(&mut self, traffic: &mut Traffic, now: Instant, is_it: impl Fn(&Pause) -> bool) {
+        if let Some((own, _)) = self.asking.paused(&is_it) {
+            self.give_up_asker(traffic, now, own);
+        }
+        if let Some(ended) = self.asking.ended.take(|ended| is_it(&ended.pause)) {
+            self.drop_ended(traffic, ended);
+        }
+    }
+
+    /// Cancels a call whose client does not call again.
+    fn give_up_asker(&mut self, traffic: &mut Traffic, now: Instant, own: i64) {
+        let asker = self.asking.asker.take_if(|asker| asker.own == own);
+        if traffic.calls.cancel_own(now, own).is_none() {
+            return;
+        }
+        write_cancel(traffic, own, None);
+        // For a server that waits for them all the same.
+        for id in asker.into_iter().flat_map(|mut asker| asker.questions.take()) {
+            traffic.refuse_question(&id, GIVEN_UP);
+        }
+    }
+
+    /// The server wants no answer to a question any more.
+    pub(super) fn question_cancelled(&mut self, params: Option<&[u8]>) {
+        let id = params.and_then(|params| json::member(params, "requestId")).and_then(RequestId::from_json);
+        let Some(id) = id else { return };
+        self.task_question_cancelled(&id);
+        self.asking.asker.iter_mut().for_each(|asker| asker.questions.withdraw(&id));
+    }
+
+    /// Progress of a call that has asked something is for the request that stands for it now.
+    pub(super) fn pass_progress(&self, traffic: &mut Traffic, body: &[u8], notification: &Notification<'_>) {
+        let named = notification.params.raw.and_then(|params| json::member(params, "progressToken"));
+        let token = named.and_then(RequestId::from_json);
+        let asker = self.asking.asker.as_ref();
+        let is_its =
+            |asker: &&Asker| token.is_some() && traffic.calls.get(asker.own).and_then(Call::token) == token.as_ref();
+        let Some(asker) = asker.filter(is_its) else { return traffic.pass_to_client(body) };
+        // The client has nothing in flight now, or did not ask for progress this time.
+        let Some(now) = asker.token.as_ref().filter(|_| asker.pause.is_none()) else { return };
+        let Some(span) = named.and_then(|named| frame::span_of(body, named)) else { return };
+        traffic.say(|out| frame::splice(body, span, now, out));
+    }
+}
+
+/// The call that a question of this kind belongs to.
+fn asker_of(traffic: &Traffic, now: Instant, kind: Option<Kind>) -> Result<i64, &'static str> {
+    let (kind, calls) = (kind.ok_or(NO_QUESTIONS)?, &traffic.calls);
+    if calls.askers() == 0 {
+        return Err(NOBODY);
+    }
+    let call = calls.only_asker().ok_or(AMBIGUOUS)?;
+    if !call.has_left {
+        // The server cannot have read it.
+        return Err(NOBODY);
+    }
+    if calls.may_ask_for_cancelled(now) {
+        return Err(CANCELLED_LATELY);
+    }
+    let is_declared = call.asks.as_ref().is_some_and(|asks| asks.kinds.contain(kind));
+    if is_declared { Ok(call.own) } else { Err(UNDECLARED) }
+}
+
+/// What is kept of a client's request, if the server may ask something for it.
+pub(super) fn asks(traffic: &Traffic, request: &Request<'_>, envelope: Option<&Envelope<'_>>) -> Option<Box<Asks>> {
+    let method = calls::asker(&request.method).filter(|_| traffic.config.may_ask)?;
+    let (kinds, token) = (Kinds::of(envelope.and_then(|envelope| envelope.capabilities)), token_of(request));
+    Some(Box::new(Asks { method, kinds, token, params: None, rounds: 0 }))
+}
+
+fn token_of(request: &Request<'_>) -> Option<RequestId> {
+    RequestId::from_json(json::member(request.params.meta?, "progressToken")?)
+}

@@ -1,0 +1,200 @@
+//! A bridge before a server without sessions. Its clients have sessions; where several share it, some are of 2026-07-28, too.
+
+mod rounds;
+mod subscriptions;
+mod tasks;
+
+use super::{
+    INITIALIZE, INITIALIZED, PING, ROOTS_CHANGED, SET_LEVEL, SUBSCRIBE, UNSUBSCRIBE,
+    calls::{Asked, Call, Cancelled, Form},
+    envelope::{self, Envelope},
+    handshake::{self, Discovery},
+    kind::Kinds,
+    rewrite::{self, Style},
+    task::{self, Step, TASK},
+    traffic::{Departs, Traffic},
+};
+use crate::{
+    frame::{Notification, Request, ResponseBody},
+    hash::Seed,
+    id::RequestId,
+    json,
+    link::Departure,
+    time::Instant,
+};
+use rounds::Rounds;
+use subscriptions::Subscriptions;
+use tasks::Tasks;
+
+/// What is known of a server without sessions, and kept for its clients.
+#[derive(Clone, Debug)]
+pub(super) struct Stateless {
+    /// Its answer to `server/discover`.
+    discovered: Box<[u8]>,
+    /// What requests with a session say of their client.
+    envelope: Box<[u8]>,
+    /// The same for what is about tasks.
+    envelope_of_tasks: Box<[u8]>,
+    /// What the client can be asked.
+    kinds: Kinds,
+    subscriptions: Subscriptions,
+    rounds: Rounds,
+    tasks: Tasks,
+}
+
+impl Stateless {
+    pub(super) fn new(discovery: Discovery, may_ask: bool, seed: Seed) -> Self {
+        let Discovery { revision, discovered, hello } = discovery;
+        let hello = hello.as_deref().unwrap_or(b"{}");
+        let capabilities = json::member(hello, "capabilities").filter(|_| may_ask);
+        let envelope = |takes_tasks| envelope::of_hello(revision, hello, capabilities, takes_tasks).into();
+        Self {
+            discovered,
+            envelope: envelope(false),
+            envelope_of_tasks: envelope(true),
+            kinds: Kinds::of(capabilities),
+            subscriptions: Subscriptions::default(),
+            rounds: Rounds::default(),
+            tasks: Tasks::new(seed),
+        }
+    }
+
+    /// A request of a client.
+    pub(super) fn handle_request(&mut self, traffic: &mut Traffic, now: Instant, request: &Request<'_>) {
+        if Envelope::of(&request.params).is_none() {
+            return self.carry(traffic, now, request);
+        }
+        let call = Call::of(request, Style::Enveloped);
+        let params = request.params.raw.unwrap_or(b"{}");
+        traffic.request(call, &request.method, |out| out.extend_from_slice(params));
+    }
+
+    /// Carries a request of a client with a session over.
+    fn carry(&mut self, traffic: &mut Traffic, now: Instant, request: &Request<'_>) {
+        let (id, params) = (&request.id, &request.params);
+        match &*request.method {
+            INITIALIZE => {
+                let params = params.raw.unwrap_or(b"{}");
+                traffic.say_result(id, |out| handshake::from_discovered(&self.discovered, params, out));
+            }
+            PING => traffic.pass_answer(id, &ResponseBody::Result(b"{}")),
+            SET_LEVEL => self.keep_level(traffic, request),
+            SUBSCRIBE | UNSUBSCRIBE => self.subscribe(traffic, request),
+            method if method.starts_with("tasks/") => self.carry_task(traffic, now, request),
+            method => {
+                let makes_task = self.asks_for_task(request);
+                let envelope = if makes_task { &self.envelope_of_tasks } else { &self.envelope };
+                let mut members = envelope.to_vec();
+                if let Some(level) = self.subscriptions.level {
+                    envelope::write_level(level, &mut members);
+                }
+                let mut written = Vec::new();
+                let but: &[&str] = if makes_task { &[rewrite::META, TASK] } else { &[rewrite::META] };
+                let write_meta = |out: &mut Vec<u8>| rewrite::object(&members, params.meta, envelope::RESERVED, out);
+                rewrite::params_with(b"", params.raw, but, write_meta, &mut written);
+                let mut call =
+                    Call { asks: self.asks(traffic, request, &written), ..Call::of(request, Style::InSession) };
+                if makes_task {
+                    call.form = Form::Task(Step::Make);
+                }
+                traffic.request(call, method, |out| out.extend_from_slice(&written));
+            }
+        }
+    }
+
+    /// A notification of a client that is not a cancel.
+    pub(super) fn handle_notification(&mut self, traffic: &mut Traffic, body: &[u8], notification: &Notification<'_>) {
+        match &*notification.method {
+            INITIALIZED => self.follow_lists(traffic),
+            // Only one era reports that.
+            ROOTS_CHANGED => {}
+            _ => traffic.pass_to_server(Departs::default(), body),
+        }
+    }
+
+    /// A client cancels its request: that goes on under the server's id.
+    pub(super) fn cancel(&mut self, traffic: &mut Traffic, now: Instant, id: &RequestId, params: &[u8]) {
+        let Some(Cancelled { own, line }) = traffic.calls.cancel(now, id) else { return };
+        // The server has never seen it, or sees no more of it.
+        if self.end_round(traffic, own) || traffic.withdraw(line) {
+            traffic.end_cancelled(own, Departure::Withdrawn(id.clone()));
+        } else {
+            traffic.write_cancel(own, json::member(params, "reason"));
+        }
+    }
+
+    /// The server's answer to a request.
+    pub(super) fn handle_answer(&mut self, traffic: &mut Traffic, now: Instant, call: Call, body: &ResponseBody<'_>) {
+        match (&call.form, body) {
+            (Form::Own(Asked::Listen), _) => self.listen_ended(traffic, call.own, body),
+            (Form::Own(_), _) => {}
+            (_, ResponseBody::Result(result)) if rounds::asks_for_input(&call, result) => {
+                self.begin_round(traffic, now, call, result);
+            }
+            (Form::Task(step), _) if *step == Step::Make || !call.is_cancelled() => {
+                let step = step.clone();
+                self.take_task_answer(traffic, now, call, step, body);
+            }
+            _ => self.answer(traffic, &call, body),
+        }
+    }
+
+    /// Gives a client the answer to its request, as its era has it.
+    fn answer(&self, traffic: &mut Traffic, call: &Call, body: &ResponseBody<'_>) {
+        let Some(id) = &call.client_id else { return };
+        let makes_tasks = task::are_offered(&self.discovered);
+        match (body, call.style, &call.form) {
+            (ResponseBody::Result(result), Style::InSession, Form::Tools) if makes_tasks => {
+                traffic.say_result(id, |out| tasks::write_tools(result, out));
+            }
+            (ResponseBody::Result(result), Style::InSession, _) => {
+                traffic.say_result(id, |out| rewrite::to_legacy(result, out));
+            }
+            (ResponseBody::Result(result), Style::Enveloped, Form::Listening) => {
+                traffic.say_result(id, |out| rewrite::renamed(result, id, out));
+            }
+            _ => traffic.pass_answer(id, body),
+        }
+    }
+
+    /// When something is to be done next.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.rounds.due().into_iter().chain(self.tasks.due()).min()
+    }
+
+    /// Does what is due by `now`.
+    pub(super) fn handle_timeout(&mut self, traffic: &mut Traffic, now: Instant) {
+        self.send_due_rounds(traffic, now);
+        self.tasks.forget(now);
+    }
+
+    /// Entries of every collection.
+    pub(super) fn residue(&self) -> usize {
+        self.rounds.len() + self.tasks.len()
+    }
+
+    /// Bytes of memory that it holds, nearly.
+    pub(super) fn held(&self) -> usize {
+        self.subscriptions.held() + self.rounds.bytes() + self.tasks.held()
+    }
+
+    /// Bytes that questions, answers, and calls that may be asked something can still take.
+    fn room(&self, traffic: &Traffic) -> usize {
+        let asked = traffic.calls.kept_bytes() + self.rounds.bytes() + self.tasks.bytes();
+        traffic.config.max_held.saturating_sub(asked)
+    }
+
+    /// Panics if it does not agree with itself.
+    pub(super) fn check(&self, is_in_flight: impl Fn(i64) -> bool) {
+        self.rounds.check(is_in_flight);
+        self.tasks.check();
+    }
+
+    /// Feeds what decides its future into a hasher.
+    pub(super) fn hash_state(&self, now: Instant, state: &mut impl core::hash::Hasher) {
+        use core::hash::Hash;
+        (&self.discovered, &self.envelope, &self.envelope_of_tasks, self.kinds, &self.subscriptions).hash(state);
+        self.rounds.hash_state(now, state);
+        self.tasks.hash_state(now, state);
+    }
+}
