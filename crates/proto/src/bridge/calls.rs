@@ -430,7 +430,13 @@ impl Calls {
 
     /// Forgets cancelled calls that are too old, or too many.
     pub(super) fn prune(&mut self, now: Instant) {
-        self.table.prune(Ring::Abandoned, now, &BOUNDS, |_, call| self.counts.remove(call));
+        let Self { table, counts, cancelled_at, .. } = self;
+        table.prune(Ring::Abandoned, now, &BOUNDS, |_, call| {
+            if call.cancel == Cancel::Unheard {
+                *cancelled_at = Some(now);
+            }
+            counts.remove(call);
+        });
     }
 
     /// Entries in flight, and those that were cancelled.

@@ -3,7 +3,13 @@
 
 use core::time::Duration;
 
-use rescind_proto::{bridge::BridgeConfig, relay::End, side::Side};
+use rescind_proto::{
+    bridge::BridgeConfig,
+    id::RequestId,
+    link::Departure,
+    relay::{End, RelayConfig},
+    side::Side,
+};
 use rescind_testkit::relay_rig::RelayRig;
 use serde_json::{Value, json};
 
@@ -199,6 +205,61 @@ fn a_cancel_that_is_not_written_yet_was_not_heard() {
     rig.from_server(&plain(71, "elicitation/create", QUESTION));
     assert!(rig.at_server()[0].contains("was cancelled a moment ago"));
     assert!(rig.at_client().is_empty());
+}
+
+/// A call of a client without a session, request 1, was written as `OWN[2]` for what stands before a server with sessions,
+/// and has not left.
+fn taken() -> RelayRig {
+    let mut rig =
+        RelayRig::new(RelayConfig { bridge: Some(may_ask()), server_departs: true, ..RelayConfig::default() });
+    rig.from_client(&call(1));
+    rig.at_server();
+    rig.from_server(&error(OWN[0], NO_METHOD));
+    rig.at_server();
+    rig.from_server(&result(OWN[1], GREETING));
+    assert_eq!(rig.at_server().len(), 2);
+    rig
+}
+
+fn departs(rig: &mut RelayRig, departure: Departure) {
+    rig.relay.handle_departure(rig.now, Side::Server, &departure);
+}
+
+#[test]
+fn a_call_that_was_taken_and_has_not_left_asks_nothing() {
+    let mut rig = taken();
+    let own = RequestId::integer(OWN[2]);
+    for left in [None, Some(Departure::Returned(own.clone()))] {
+        left.into_iter().for_each(|departure| departs(&mut rig, departure));
+        rig.from_server(&plain(70, "elicitation/create", QUESTION));
+        let said = rig.at_server();
+        assert!(said.len() == 1 && said[0].contains("no call is in flight"), "{said:?}");
+        assert!(rig.at_client().is_empty());
+        departs(&mut rig, Departure::Request(own.clone()));
+    }
+    asked(&mut rig, 1);
+}
+
+#[test]
+fn a_minute_after_a_cancel_begins_when_it_has_left() {
+    let mut rig = taken();
+    departs(&mut rig, Departure::Request(RequestId::integer(OWN[2])));
+    rig.from_client(&cancel(1));
+    rig.from_client(&request(2, "tools/call", r#""name":"other""#));
+    assert_eq!(rig.at_server().len(), 2);
+    departs(&mut rig, Departure::Request(RequestId::integer(OWN[3])));
+    for (passes, leaves) in [(300, true), (59, false)] {
+        rig.pass(Duration::from_secs(passes));
+        rig.from_server(&plain(70, "elicitation/create", QUESTION));
+        let said = rig.at_server();
+        assert!(said.len() == 1 && said[0].contains("was cancelled a moment ago"), "{said:?}");
+        assert!(rig.at_client().is_empty());
+        if leaves {
+            departs(&mut rig, Departure::Cancel(RequestId::integer(OWN[2])));
+        }
+    }
+    rig.pass(Duration::from_secs(2));
+    asked(&mut rig, 2);
 }
 
 #[test]

@@ -91,8 +91,7 @@ impl Meeting {
 
     /// The two sides are of different eras, one client alone is there, and nothing comes in arrays.
     pub(super) const fn asks(&self) -> bool {
-        // The bridge counts a call as heard when it was written, and not when it has left.
-        !self.is_mixed && !self.departs && self.client_has_session == self.server_is_modern && !self.session.batches
+        !self.is_mixed && self.client_has_session == self.server_is_modern && !self.session.batches
     }
 
     pub(super) fn revision(&self) -> &'static str {
