@@ -42,6 +42,7 @@
 
 mod calls;
 mod config;
+mod direction;
 mod envelope;
 mod filter;
 mod handshake;
@@ -60,15 +61,15 @@ pub use config::BridgeConfig;
 
 use crate::{
     dialect::Dialect,
-    frame::{self, Frame, Notification, Request, Response, ResponseBody, ResponseId},
+    frame::{self, Frame, Response, ResponseBody, ResponseId},
     hash::Seed,
     id::RequestId,
     link::Departure,
-    message,
     side::Side,
     time::Instant,
 };
-use calls::{Call, Form};
+use calls::Form;
+use direction::{Alike, Direction};
 use handshake::{Found, Handshake};
 use sessions::Sessions;
 use stateless::Stateless;
@@ -150,7 +151,27 @@ enum Way {
     /// It has none.
     Stateless(Box<Stateless>),
     /// Both sides are of one era.
-    None,
+    Alike(Alike),
+}
+
+impl Way {
+    fn direction(&self) -> &dyn Direction {
+        match self {
+            Self::Unknown(handshake) => handshake,
+            Self::Sessions(sessions) => &**sessions,
+            Self::Stateless(stateless) => &**stateless,
+            Self::Alike(alike) => alike,
+        }
+    }
+
+    fn direction_mut(&mut self) -> &mut dyn Direction {
+        match self {
+            Self::Unknown(handshake) => handshake,
+            Self::Sessions(sessions) => &mut **sessions,
+            Self::Stateless(stateless) => &mut **stateless,
+            Self::Alike(alike) => alike,
+        }
+    }
 }
 
 /// What there is for the relay.
@@ -218,18 +239,14 @@ impl Bridge {
     /// Whether it takes messages of the client now.
     #[must_use]
     pub fn wants_input(&self) -> bool {
-        let has_room = match &self.way {
-            Way::Unknown(handshake) => handshake.held_bytes() < self.traffic.config.max_held,
-            Way::Sessions(_) | Way::Stateless(_) => true,
-            Way::None => false,
-        };
-        has_room && self.traffic.outbox().unsent() < ENOUGH
+        let held = self.handshake().map_or(0, Handshake::held_bytes);
+        self.wants_cancels() && held < self.traffic.config.max_held && self.traffic.outbox().unsent() < ENOUGH
     }
 
     /// Whether it takes cancels all the same: they wait for nothing here.
     #[must_use]
     pub const fn wants_cancels(&self) -> bool {
-        !matches!(self.way, Way::None)
+        !matches!(self.way, Way::Alike(_))
     }
 
     /// The next bytes for the server: whole lines, but for what has left of the first.
@@ -241,23 +258,21 @@ impl Bridge {
     /// Records that so many bytes of [`pending`](Self::pending) have left, or were handed to what
     /// reports their departures later.
     pub fn handle_written(&mut self, now: Instant, bytes: usize) {
-        self.traffic.handle_written(now, bytes);
+        self.traffic.now = now;
+        self.traffic.handle_written(bytes);
     }
 
     /// Records what has become of a message by the id that the server knows.
     pub fn handle_departure(&mut self, now: Instant, departure: &Departure) {
-        self.traffic.handle_departure(now, departure);
+        self.traffic.now = now;
+        self.traffic.handle_departure(departure);
     }
 
     /// Records that nothing can be written to the server any more. It may still answer what it has.
     pub fn handle_write_closed(&mut self) {
         self.traffic.is_write_closed = true;
         self.traffic.drop_unsent();
-        match &mut self.way {
-            Way::Unknown(handshake) => handshake.handle_write_closed(),
-            Way::Stateless(stateless) => stateless.end_rounds(&mut self.traffic),
-            Way::Sessions(_) | Way::None => {}
-        }
+        self.way.direction_mut().handle_write_closed(&mut self.traffic);
     }
 
     /// Whether the server, should it end now, ended because it was asked which era it knows, and not of anything that its
@@ -276,7 +291,7 @@ impl Bridge {
     const fn handshake(&self) -> Option<&Handshake> {
         match &self.way {
             Way::Unknown(handshake) => Some(handshake),
-            Way::Sessions(_) | Way::Stateless(_) | Way::None => None,
+            Way::Sessions(_) | Way::Stateless(_) | Way::Alike(_) => None,
         }
     }
 
@@ -295,172 +310,102 @@ impl Bridge {
     /// When [`handle_timeout`](Self::handle_timeout) is due.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let due = match &self.way {
-            Way::Unknown(handshake) => handshake.due(),
-            Way::Sessions(sessions) => sessions.due(),
-            Way::Stateless(stateless) => stateless.due(),
-            Way::None => None,
-        };
-        due.into_iter().chain(self.traffic.calls.due()).min()
+        self.way.direction().due().into_iter().chain(self.traffic.calls.due()).min()
     }
 
     /// Does what is due by `now`.
     pub fn handle_timeout(&mut self, now: Instant) {
-        let traffic = &mut self.traffic;
-        traffic.calls.prune(now);
-        match &mut self.way {
-            Way::Unknown(handshake) => {
-                let found = handshake.handle_timeout(traffic, now);
-                self.go_on(now, found);
-            }
-            Way::Sessions(sessions) => sessions.handle_timeout(traffic, now),
-            Way::Stateless(stateless) => stateless.handle_timeout(traffic, now),
-            Way::None => {}
-        }
+        self.traffic.now = now;
+        self.traffic.calls.prune(now);
+        self.way.direction_mut().handle_timeout(&mut self.traffic);
+        self.go_on();
     }
 
     /// Takes in a whole message from `side`, without its line break. `false` for what is none.
     pub fn handle_message(&mut self, now: Instant, from: Side, body: &[u8]) -> bool {
+        self.traffic.now = now;
         self.traffic.calls.prune(now);
-        let Ok(message) = frame::parse(body) else { return false };
-        match (from, message) {
-            (Side::Client, Frame::Request(request)) => self.handle_request(now, body, &request),
-            (Side::Client, Frame::Notification(notification)) => self.handle_notification(now, body, &notification),
-            (Side::Client, Frame::Response(response)) => self.handle_given(now, body, &response),
-            (Side::Client, Frame::Batch(batch)) if matches!(self.way, Way::Unknown(_) | Way::None) => {
-                self.traffic.pass_to_server(&batch, body);
-            }
-            (Side::Server, Frame::Response(response)) => self.handle_response(now, body, &response),
-            (Side::Server, Frame::Notification(notification)) => self.handle_said(body, &notification),
-            (Side::Server, Frame::Request(request)) => self.handle_question(now, body, &request),
-            (Side::Client | Side::Server, Frame::Batch(batch)) => {
-                batch.members().for_each(|member| _ = self.handle_message(now, from, member));
-            }
-        }
-        true
+        self.take(from, body)
     }
 
     /// The client has cancelled a request that was answered already. If that answer asked for input, no other comes: the
     /// call ends.
     pub fn handle_late_cancel(&mut self, now: Instant, client_id: &RequestId) {
-        if let Way::Sessions(sessions) = &mut self.way {
-            sessions.handle_late_cancel(&mut self.traffic, now, client_id);
-        }
+        self.traffic.now = now;
+        self.way.direction_mut().handle_late_cancel(&mut self.traffic, client_id);
     }
 
     /// An answer that cannot be read names this request: that is over. Returns the id under which its client knows it.
     pub fn handle_unreadable(&mut self, now: Instant, id: &RequestId) -> Option<RequestId> {
         let traffic = &mut self.traffic;
+        traffic.now = now;
         if let Way::Unknown(handshake) = &mut self.way
-            && let Some(greeted) = handshake.handle_unreadable(traffic, id)
+            && let Some(greeted) = handshake.refuse_unreadable(traffic, id)
         {
             return Some(greeted);
         }
         let Some(own) = id.loose().filter(|own| traffic.calls.is_ours(*own)) else { return Some(id.clone()) };
         let call = traffic.calls.answered(own)?;
+        let direction = self.way.direction_mut();
         if let Form::Own(_) = call.form {
-            self.take_answer(now, call, &ResponseBody::Error(UNREADABLE));
+            direction.handle_answer(traffic, call, &ResponseBody::Error(UNREADABLE));
+            self.go_on();
             return None;
         }
-        match &mut self.way {
-            Way::Sessions(sessions) => sessions.end_asker(own),
-            Way::Stateless(stateless) => _ = stateless.end_round(traffic, own),
-            Way::Unknown(_) | Way::None => {}
-        }
+        direction.handle_unreadable(traffic, &call);
         call.client_id
     }
 
-    /// A request of a client.
-    fn handle_request(&mut self, now: Instant, body: &[u8], request: &Request<'_>) {
-        let traffic = &mut self.traffic;
-        match &mut self.way {
-            Way::Unknown(handshake) => {
-                let found = handshake.handle_request(traffic, now, body, request);
-                self.go_on(now, found);
+    fn take(&mut self, from: Side, body: &[u8]) -> bool {
+        let Ok(message) = frame::parse(body) else { return false };
+        let is_open = matches!(self.way, Way::Sessions(_) | Way::Stateless(_));
+        let (direction, traffic) = (self.way.direction_mut(), &mut self.traffic);
+        match (from, message) {
+            (Side::Client, Frame::Request(request)) => direction.handle_request(traffic, body, &request),
+            (Side::Client, Frame::Notification(notification)) if notification.method == CANCELLED => {
+                let params = notification.params.raw.unwrap_or_default();
+                direction.cancel(traffic, body, cancelled_by(&notification), params);
             }
-            Way::Sessions(sessions) => sessions.handle_request(traffic, now, request),
-            Way::Stateless(stateless) => stateless.handle_request(traffic, now, request),
-            Way::None => traffic.pass_to_server(Departure::Request(request.id.clone()), body),
+            (Side::Client, Frame::Notification(notification)) => {
+                direction.handle_notification(traffic, body, &notification);
+            }
+            (Side::Client, Frame::Response(response)) => {
+                let id = response.id.as_ref().and_then(ResponseId::as_exact);
+                if !id.is_some_and(|id| direction.handle_input(traffic, id, &response.body)) {
+                    traffic.pass_to_server(Departs::default(), body);
+                }
+            }
+            (Side::Client, Frame::Batch(batch)) if !is_open => traffic.pass_to_server(&batch, body),
+            (Side::Server, Frame::Response(response)) => self.handle_response(body, &response),
+            (Side::Server, Frame::Notification(notification)) => direction.handle_report(traffic, body, &notification),
+            (Side::Server, Frame::Request(request)) => direction.handle_question(traffic, body, &request),
+            (Side::Client | Side::Server, Frame::Batch(batch)) => {
+                batch.members().for_each(|member| _ = self.take(from, member));
+            }
         }
-    }
-
-    /// A notification of a client. A cancel of what is held ends it here; one of what the server has goes on under the
-    /// server's id.
-    fn handle_notification(&mut self, now: Instant, body: &[u8], notification: &Notification<'_>) {
-        let traffic = &mut self.traffic;
-        let named = cancelled_by(notification);
-        if notification.method != CANCELLED {
-            return match &mut self.way {
-                Way::Unknown(handshake) => handshake.handle_notification(traffic, body),
-                Way::Sessions(sessions) => sessions.handle_notification(traffic, now, body, notification),
-                Way::Stateless(stateless) => stateless.handle_notification(traffic, body, notification),
-                Way::None => traffic.pass_to_server(Departs::default(), body),
-            };
-        }
-        let params = notification.params.raw.unwrap_or_default();
-        match (&mut self.way, named) {
-            (Way::Unknown(handshake), named) => handshake.cancel(traffic, body, named),
-            (Way::Sessions(sessions), Some(id)) => sessions.cancel(traffic, now, &id, params),
-            (Way::Stateless(stateless), Some(id)) => stateless.cancel(traffic, now, &id, params),
-            (Way::None, Some(id)) => traffic.pass_to_server(Departure::Cancel(id), body),
-            (Way::None, None) => traffic.pass_to_server(Departs::default(), body),
-            (Way::Sessions(_) | Way::Stateless(_), None) => {}
-        }
-    }
-
-    /// An answer of a client to what it was asked.
-    fn handle_given(&mut self, now: Instant, body: &[u8], response: &Response<'_>) {
-        let id = response.id.as_ref().and_then(ResponseId::as_exact);
-        if let (Way::Stateless(stateless), Some(id)) = (&mut self.way, id)
-            && stateless.handle_input(&mut self.traffic, now, id, &response.body)
-        {
-            return;
-        }
-        self.traffic.pass_to_server(Departs::default(), body);
+        self.go_on();
+        true
     }
 
     /// An answer of the server.
-    fn handle_response(&mut self, now: Instant, body: &[u8], response: &Response<'_>) {
-        let traffic = &mut self.traffic;
-        if let Way::Unknown(handshake) = &mut self.way
-            && handshake.is_answered_by(response.id.as_ref())
-        {
-            let found = handshake.greeting_answered(traffic, now, body, &response.body);
-            return self.go_on(now, found);
-        }
-        let Some(own) = traffic.named(response.id.as_ref()) else {
-            if matches!(&self.way, Way::Unknown(handshake) if handshake.is_ours_alone()) {
-                // An error that names no request is ours, too.
-                return traffic.pass_unasked(body);
-            }
-            return traffic.pass_to_client(body);
-        };
+    fn handle_response(&mut self, body: &[u8], response: &Response<'_>) {
+        let (direction, traffic) = (self.way.direction_mut(), &mut self.traffic);
+        let own = traffic.named(response.id.as_ref()).filter(|_| !direction.is_answered_by(response.id.as_ref()));
+        let Some(own) = own else { return direction.handle_response(traffic, body, response) };
         let Some(call) = traffic.calls.answered(own) else {
             // One too many. A client may have a request in flight that it knows by this very id.
             return traffic.pass_unasked(body);
         };
         // An answer that comes before the cancel has left disarms it (D15).
         let disarmed = call.client_id.clone().filter(|_| call.is_cancelled() && traffic.withdraw(call.line));
-        self.take_answer(now, call, &response.body);
-        disarmed.into_iter().for_each(|id| self.traffic.departs(Departure::Withdrawn(id)));
-    }
-
-    fn take_answer(&mut self, now: Instant, call: Call, body: &ResponseBody<'_>) {
-        let traffic = &mut self.traffic;
-        match (&mut self.way, &call.form) {
-            (Way::Unknown(handshake), Form::Own(asked)) => {
-                let found = handshake.own_answered(traffic, now, *asked, body);
-                self.go_on(now, found);
-            }
-            (Way::Sessions(sessions), _) => sessions.handle_answer(traffic, now, call, body),
-            (Way::Stateless(stateless), _) => stateless.handle_answer(traffic, now, call, body),
-            (Way::Unknown(_) | Way::None, _) => {}
-        }
+        direction.handle_answer(traffic, call, &response.body);
+        disarmed.into_iter().for_each(|id| traffic.departs(Departure::Withdrawn(id)));
     }
 
     /// Goes on with what was held, if it was found out what the server is.
-    fn go_on(&mut self, now: Instant, found: Option<Found>) {
-        let (Some(found), Way::Unknown(handshake)) = (found, &mut self.way) else { return };
+    fn go_on(&mut self) {
+        let Way::Unknown(handshake) = &mut self.way else { return };
+        let Some(found) = handshake.take_found() else { return };
         let held = handshake.take_held();
         match found {
             Found::Sessions(greeting) => self.way = Way::Sessions(Box::new(Sessions::new(greeting, self.seed))),
@@ -468,34 +413,10 @@ impl Bridge {
                 let may_ask = self.traffic.config.may_ask;
                 self.way = Way::Stateless(Box::new(Stateless::new(discovery, may_ask, self.seed)));
             }
-            Found::Alike => self.way = Way::None,
+            Found::Alike => self.way = Way::Alike(Alike),
             Found::Neither => {}
         }
-        held.for_each(|body| _ = self.handle_message(now, Side::Client, &body));
-    }
-
-    /// A notification of the server.
-    fn handle_said(&mut self, body: &[u8], notification: &Notification<'_>) {
-        match &mut self.way {
-            Way::Sessions(sessions) => sessions.pass_report(&mut self.traffic, body, notification),
-            Way::Stateless(stateless) => stateless.pass_report(&mut self.traffic, body, notification),
-            Way::Unknown(_) | Way::None => self.traffic.pass_to_client(body),
-        }
-    }
-
-    /// A request of the server, which only one with sessions makes. Whom it would ask is not known where several share it.
-    fn handle_question(&mut self, now: Instant, body: &[u8], request: &Request<'_>) {
-        let traffic = &mut self.traffic;
-        match &mut self.way {
-            Way::Stateless(_) | Way::None => traffic.pass_to_client(body),
-            Way::Unknown(handshake) if !handshake.is_greeting() => traffic.pass_to_client(body),
-            Way::Sessions(_) | Way::Unknown(_) if request.method == PING => {
-                traffic.write_line(|out| message::result(&request.id, b"{}", out));
-            }
-            Way::Sessions(sessions) if traffic.config.may_ask => sessions.ask(traffic, now, request),
-            Way::Sessions(_) | Way::Unknown(_) if traffic.config.is_shared => traffic.pass_to_client(body),
-            Way::Sessions(_) | Way::Unknown(_) => traffic.refuse_question(&request.id, NO_QUESTIONS),
-        }
+        held.for_each(|body| _ = self.take(Side::Client, &body));
     }
 }
 

@@ -4,12 +4,14 @@
 //! It is learnt with the first message that depends on it: from the server's answer to the client's own `initialize`, or to
 //! a `server/discover` of ours. What comes meanwhile is held, and a cancel of what is held ends it here.
 
+use core::hash::{Hash, Hasher};
 use std::collections::VecDeque;
 
 use super::{
     INITIALIZE, INITIALIZED, PING,
-    calls::Asked,
+    calls::{Asked, Call, Form},
     date,
+    direction::{Alike, Direction},
     envelope::{self, Envelope},
     kind, rewrite,
     task::{self, EXTENSION, OFFER},
@@ -18,7 +20,7 @@ use super::{
 use crate::{
     dialect::{DISCOVER, Dialect, Discovered, mcp},
     error_code,
-    frame::{Params, Request, ResponseBody, ResponseId},
+    frame::{Notification, Params, Request, Response, ResponseBody, ResponseId},
     id::RequestId,
     json,
     link::Departure,
@@ -37,6 +39,7 @@ pub(super) struct Handshake {
     probe: Probe,
     /// When a server that says nothing counts as one with sessions.
     due: Option<Instant>,
+    found: Option<Found>,
 }
 
 /// What was sent to the server to learn its era.
@@ -53,7 +56,7 @@ enum Stage {
 }
 
 /// What was found out of a server.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Found {
     /// It has sessions. Its answer to `initialize`.
     Sessions(Box<[u8]>),
@@ -66,7 +69,7 @@ pub(super) enum Found {
 }
 
 /// A server without sessions.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Discovery {
     /// The revision in which it is called.
     pub(super) revision: &'static Dialect,
@@ -112,17 +115,7 @@ const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 
 impl Handshake {
     pub(super) const fn new() -> Self {
-        Self { stage: Stage::Fresh, held: VecDeque::new(), held_bytes: 0, probe: Probe::No, due: None }
-    }
-
-    /// When a server that says nothing counts as one with sessions.
-    pub(super) const fn due(&self) -> Option<Instant> {
-        self.due
-    }
-
-    /// Messages that wait.
-    pub(super) fn len(&self) -> usize {
-        self.held.len()
+        Self { stage: Stage::Fresh, held: VecDeque::new(), held_bytes: 0, probe: Probe::No, due: None, found: None }
     }
 
     /// Bytes of messages that wait.
@@ -135,25 +128,20 @@ impl Handshake {
         self.held.iter().filter(|held| held.id.is_some()).count()
     }
 
+    /// What was found out, once.
+    pub(super) fn take_found(&mut self) -> Option<Found> {
+        self.found.take()
+    }
+
+    /// Takes out what was held, in order.
+    pub(super) fn take_held(&mut self) -> impl Iterator<Item = Box<[u8]>> + use<> {
+        self.held_bytes = 0;
+        core::mem::take(&mut self.held).into_iter().map(|held| held.body)
+    }
+
     /// Whether the server, should it end now, ended because it was asked which era it knows.
     pub(super) const fn ends_of_probe(&self) -> bool {
         matches!((&self.stage, self.probe), (Stage::Discovering(None) | Stage::Greeting, Probe::Asked(_)))
-    }
-
-    /// Whether all that the server has is ours.
-    pub(super) const fn is_ours_alone(&self) -> bool {
-        matches!(self.stage, Stage::Discovering(None) | Stage::Greeting)
-    }
-
-    /// Whether we sent `initialize`, and it is not answered.
-    pub(super) fn is_greeting(&self) -> bool {
-        self.stage == Stage::Greeting
-    }
-
-    /// Nothing can be written to the server any more.
-    pub(super) fn handle_write_closed(&mut self) {
-        self.due = None;
-        _ = self.take_held();
     }
 
     /// Another server has taken the place of one that ended of the probe: it is greeted.
@@ -166,87 +154,9 @@ impl Handshake {
         self.greet(traffic);
     }
 
-    /// Does what is due by `now`.
-    pub(super) fn handle_timeout(&mut self, traffic: &mut Traffic, now: Instant) -> Option<Found> {
-        self.due.take_if(|due| *due <= now)?;
-        if !matches!(self.stage, Stage::Discovering(_)) {
-            return None;
-        }
-        traffic.calls.remove_asked(Asked::Discover);
-        self.is_not_modern(traffic)
-    }
-
-    /// A request of a client, which describes itself or does not.
-    pub(super) fn handle_request(
-        &mut self,
-        traffic: &mut Traffic,
-        now: Instant,
-        body: &[u8],
-        request: &Request<'_>,
-    ) -> Option<Found> {
-        let is_enveloped = Envelope::of(&request.params).is_some();
-        let is_carried = is_enveloped && traffic.config.serves_modern;
-        match &self.stage {
-            Stage::Fresh if is_carried => {
-                self.hold(Some(&request.id), body);
-                match self.probe {
-                    Probe::Deadly => self.greet(traffic),
-                    Probe::No | Probe::Asked(_) => self.discover(traffic, now, None, MODERN),
-                }
-            }
-            Stage::Greeted(..) if is_carried => self.hold(Some(&request.id), body),
-            Stage::Discovering(_) | Stage::Greeting => self.hold(Some(&request.id), body),
-            Stage::Fresh | Stage::Greeted(..) => {
-                traffic.pass_to_server(Departure::Request(request.id.clone()), body);
-                let is_fresh = self.stage == Stage::Fresh;
-                if is_fresh && !is_enveloped && request.method == INITIALIZE && is_of_mcp(&request.params) {
-                    let params = request.params.raw.unwrap_or(b"{}");
-                    self.stage = Stage::Greeted(request.id.clone(), params.into());
-                } else if is_fresh && (is_enveloped || request.method != PING) {
-                    return Some(Found::Alike);
-                }
-            }
-        }
-        None
-    }
-
-    /// A notification of a client that is not a cancel.
-    pub(super) fn handle_notification(&mut self, traffic: &mut Traffic, body: &[u8]) {
-        match self.stage {
-            Stage::Discovering(_) | Stage::Greeting => self.hold(None, body),
-            Stage::Fresh | Stage::Greeted(..) => traffic.pass_to_server(Departs::default(), body),
-        }
-    }
-
-    /// A cancel of a client: of what is held, it ends here.
-    pub(super) fn cancel(&mut self, traffic: &mut Traffic, body: &[u8], id: Option<RequestId>) {
-        let departs = id.clone().map(Departure::Cancel).map_or_else(Departs::default, Into::into);
-        if self.stage == Stage::Fresh {
-            return traffic.pass_to_server(departs, body);
-        }
-        let Some(id) = id else { return };
-        if let Some(at) = self.held.iter().position(|held| held.id.as_ref() == Some(&id)) {
-            self.held_bytes -= self.held.remove(at).map_or(0, |held| held.body.len());
-            traffic.departs(Departure::Withdrawn(id));
-        } else if let Stage::Greeted(..) = self.stage {
-            // What was passed on before the server's era was known has its own id there.
-            traffic.pass_to_server(departs, body);
-        }
-    }
-
-    /// Whether a response with this id is the one to the client's own `initialize`.
-    pub(super) fn is_answered_by(&self, id: Option<&ResponseId>) -> bool {
-        let Stage::Greeted(greeted, _) = &self.stage else { return false };
-        match id {
-            Some(ResponseId::Exact(id)) => is_loosely(id, greeted),
-            Some(ResponseId::Loose(value)) => greeted.loose() == Some(*value),
-            None => false,
-        }
-    }
-
     /// An answer that cannot be read names this request: if it is the client's own `initialize`, that is over. Returns the
     /// id under which the client knows it.
-    pub(super) fn handle_unreadable(&mut self, traffic: &mut Traffic, id: &RequestId) -> Option<RequestId> {
+    pub(super) fn refuse_unreadable(&mut self, traffic: &mut Traffic, id: &RequestId) -> Option<RequestId> {
         let Stage::Greeted(greeted, _) = &self.stage else { return None };
         let greeted = Some(greeted).filter(|greeted| is_loosely(id, greeted)).cloned()?;
         self.refuse_held(traffic, super::UNREADABLE);
@@ -254,105 +164,67 @@ impl Handshake {
     }
 
     /// The server's answer to the client's own `initialize`.
-    pub(super) fn greeting_answered(
-        &mut self,
-        traffic: &mut Traffic,
-        now: Instant,
-        answer: &[u8],
-        body: &ResponseBody<'_>,
-    ) -> Option<Found> {
+    fn greeting_answered(&mut self, traffic: &mut Traffic, answer: &[u8], body: &ResponseBody<'_>) {
         let refuses = matches!(
             body.error_code().and_then(|code| i32::try_from(code).ok()),
             Some(error_code::UNSUPPORTED_PROTOCOL_VERSION | error_code::METHOD_NOT_FOUND)
         );
-        let Stage::Greeted(id, params) = core::mem::replace(&mut self.stage, Stage::Fresh) else { return None };
+        let Stage::Greeted(id, params) = core::mem::replace(&mut self.stage, Stage::Fresh) else { return };
         match body {
             ResponseBody::Error(_) if refuses => {
-                self.discover(traffic, now, Some(Refused { id, params, answer: answer.into() }), MODERN);
-                None
+                self.discover(traffic, Some(Refused { id, params, answer: answer.into() }), MODERN);
             }
             ResponseBody::Result(greeting) => {
                 traffic.pass_to_client(answer);
                 let several = traffic.config.is_shared && traffic.config.serves_modern;
-                Some(if several { opened(traffic, greeting) } else { Found::Alike })
+                self.found = Some(if several { opened(traffic, greeting) } else { Found::Alike });
             }
             ResponseBody::Error(error) => {
                 // First: whoever shares the link may close it with the answer to its handshake.
                 self.refuse_held(traffic, error);
                 traffic.pass_to_client(answer);
-                None
             }
         }
     }
 
-    /// An answer to a request of our own.
-    pub(super) fn own_answered(
-        &mut self,
-        traffic: &mut Traffic,
-        now: Instant,
-        asked: Asked,
-        body: &ResponseBody<'_>,
-    ) -> Option<Found> {
-        match (asked, body) {
-            (Asked::Initialize, ResponseBody::Result(greeting)) => return Some(opened(traffic, greeting)),
-            (Asked::Initialize, ResponseBody::Error(error)) => self.refuse_held(traffic, error),
-            (Asked::Discover, _) => match (Discovered::of_answer(body), body) {
-                (Discovered::Stateless(Some(revision)), ResponseBody::Result(result)) => {
-                    return self.is_modern(traffic, revision, result);
-                }
-                (Discovered::Stateless(Some(revision)), ResponseBody::Error(_)) if self.asked_in_newer(revision) => {
-                    let stage = core::mem::replace(&mut self.stage, Stage::Fresh);
-                    if let Stage::Discovering(refused) = stage {
-                        self.discover(traffic, now, refused, revision);
-                    }
-                }
-                (Discovered::Stateless(_) | Discovered::Sessions, _) => return self.is_not_modern(traffic),
-            },
-            (Asked::Listen | Asked::TaskResult | Asked::Nothing, _) => {}
-        }
-        None
-    }
-
-    /// Whether the server was asked in a newer revision than this.
-    fn asked_in_newer(&self, revision: &Dialect) -> bool {
-        matches!(self.probe, Probe::Asked(asked) if asked.date > revision.date)
-    }
-
     /// Asks the server, in this revision, whether it speaks one without sessions: in the name of the client that waits, or in
     /// our own.
-    fn discover(&mut self, traffic: &mut Traffic, now: Instant, refused: Option<Refused>, revision: &'static Dialect) {
+    fn discover(&mut self, traffic: &mut Traffic, refused: Option<Refused>, revision: &'static Dialect) {
         let client = self.held.front().filter(|_| !traffic.config.is_shared);
         let envelope = match (&refused, client) {
             (Some(refused), _) => envelope::of_hello(revision, &refused.params, None, false),
             (None, client) => envelope::in_name_of(client.map(|held| &*held.body), revision),
         };
         traffic.ask(Asked::Discover, DISCOVER, |out| rewrite::meta(&envelope, None, &[], out));
-        self.due = Some(now + traffic.config.discover_within);
+        self.due = Some(traffic.now + traffic.config.discover_within);
         self.probe = Probe::Asked(revision);
         self.stage = Stage::Discovering(refused);
     }
 
-    /// The server speaks this revision without sessions.
-    fn is_modern(&mut self, traffic: &mut Traffic, revision: &'static Dialect, discovered: &[u8]) -> Option<Found> {
+    /// The answer to our `server/discover`, or that there is none for too long.
+    fn discovered(&mut self, traffic: &mut Traffic, body: Option<&ResponseBody<'_>>) {
+        let Stage::Discovering(refused) = core::mem::replace(&mut self.stage, Stage::Fresh) else { return };
         self.due = None;
-        let Stage::Discovering(refused) = core::mem::replace(&mut self.stage, Stage::Fresh) else { return None };
-        if let Some(Refused { id, params, .. }) = &refused {
-            traffic.say_result(id, |out| from_discovered(discovered, params, out));
+        match (body.map(Discovered::of_answer), body) {
+            (Some(Discovered::Stateless(Some(revision))), Some(ResponseBody::Result(discovered))) => {
+                if let Some(Refused { id, params, .. }) = &refused {
+                    traffic.say_result(id, |out| from_discovered(discovered, params, out));
+                }
+                let (discovered, hello) = ((*discovered).into(), refused.map(|refused| refused.params));
+                self.found = Some(Found::Stateless(Discovery { revision, discovered, hello }));
+            }
+            (Some(Discovered::Stateless(Some(revision))), Some(ResponseBody::Error(_))) if matches!(self.probe, Probe::Asked(asked) if asked.date > revision.date) =>
+            {
+                self.discover(traffic, refused, revision);
+            }
+            _ => match refused {
+                Some(Refused { answer, .. }) => {
+                    traffic.pass_to_client(&answer);
+                    self.found = Some(Found::Neither);
+                }
+                None => self.greet(traffic),
+            },
         }
-        let hello = refused.map(|refused| refused.params);
-        Some(Found::Stateless(Discovery { revision, discovered: discovered.into(), hello }))
-    }
-
-    /// It does not, or has said nothing for too long.
-    fn is_not_modern(&mut self, traffic: &mut Traffic) -> Option<Found> {
-        self.due = None;
-        let Stage::Discovering(refused) = core::mem::replace(&mut self.stage, Stage::Fresh) else { return None };
-        let Some(Refused { answer, .. }) = refused else {
-            self.greet(traffic);
-            return None;
-        };
-        traffic.pass_to_client(&answer);
-        Some(Found::Neither)
     }
 
     /// Sends `initialize` in the name of the client that waits, or in our own.
@@ -377,24 +249,127 @@ impl Handshake {
         self.held_bytes += body.len();
         self.held.push_back(Held { id: id.cloned(), body: body.into() });
     }
+}
 
-    /// Takes out what was held, in order.
-    pub(super) fn take_held(&mut self) -> impl Iterator<Item = Box<[u8]>> + use<> {
-        self.held_bytes = 0;
-        core::mem::take(&mut self.held).into_iter().map(|held| held.body)
+impl Direction for Handshake {
+    fn handle_request(&mut self, traffic: &mut Traffic, body: &[u8], request: &Request<'_>) {
+        let is_enveloped = Envelope::of(&request.params).is_some();
+        let is_carried = is_enveloped && traffic.config.serves_modern;
+        match &self.stage {
+            Stage::Fresh if is_carried => {
+                self.hold(Some(&request.id), body);
+                match self.probe {
+                    Probe::Deadly => self.greet(traffic),
+                    Probe::No | Probe::Asked(_) => self.discover(traffic, None, MODERN),
+                }
+            }
+            Stage::Greeted(..) if is_carried => self.hold(Some(&request.id), body),
+            Stage::Discovering(_) | Stage::Greeting => self.hold(Some(&request.id), body),
+            Stage::Fresh | Stage::Greeted(..) => {
+                traffic.pass_to_server(Departure::Request(request.id.clone()), body);
+                let is_fresh = self.stage == Stage::Fresh;
+                if is_fresh && !is_enveloped && request.method == INITIALIZE && is_of_mcp(&request.params) {
+                    let params = request.params.raw.unwrap_or(b"{}");
+                    self.stage = Stage::Greeted(request.id.clone(), params.into());
+                } else if is_fresh && (is_enveloped || request.method != PING) {
+                    self.found = Some(Found::Alike);
+                }
+            }
+        }
     }
 
-    /// Feeds what decides its future into a hasher.
-    pub(super) fn hash_state(&self, now: Instant, state: &mut impl core::hash::Hasher) {
-        use core::hash::Hash;
-        (&self.stage, self.probe, &self.held, self.due.map(|due| due.since(now))).hash(state);
+    fn handle_notification(&mut self, traffic: &mut Traffic, body: &[u8], _notification: &Notification<'_>) {
+        match self.stage {
+            Stage::Discovering(_) | Stage::Greeting => self.hold(None, body),
+            Stage::Fresh | Stage::Greeted(..) => traffic.pass_to_server(Departs::default(), body),
+        }
     }
 
-    /// Panics if it does not agree with itself.
-    pub(super) fn check(&self) {
+    /// Ends here what is held.
+    fn cancel(&mut self, traffic: &mut Traffic, body: &[u8], id: Option<RequestId>, params: &[u8]) {
+        let at = self.held.iter().position(|held| held.id.is_some() && held.id == id);
+        match (at, &self.stage, id) {
+            (Some(at), _, Some(id)) => {
+                self.held_bytes -= self.held.remove(at).map_or(0, |held| held.body.len());
+                traffic.departs(Departure::Withdrawn(id));
+            }
+            // What was passed on before the server's era was known has its own id there.
+            (_, Stage::Fresh, id) => Alike.cancel(traffic, body, id, params),
+            (_, Stage::Greeted(..), Some(id)) => Alike.cancel(traffic, body, Some(id), params),
+            (_, Stage::Greeted(..) | Stage::Discovering(_) | Stage::Greeting, _) => {}
+        }
+    }
+
+    fn is_answered_by(&self, id: Option<&ResponseId>) -> bool {
+        let Stage::Greeted(greeted, _) = &self.stage else { return false };
+        match id {
+            Some(ResponseId::Exact(id)) => is_loosely(id, greeted),
+            Some(ResponseId::Loose(value)) => greeted.loose() == Some(*value),
+            None => false,
+        }
+    }
+
+    fn handle_response(&mut self, traffic: &mut Traffic, body: &[u8], response: &Response<'_>) {
+        if self.is_answered_by(response.id.as_ref()) {
+            self.greeting_answered(traffic, body, &response.body);
+        } else if let Stage::Discovering(None) | Stage::Greeting = self.stage {
+            // All that the server has is ours, and so is an error that names no request.
+            traffic.pass_unasked(body);
+        } else {
+            traffic.pass_to_client(body);
+        }
+    }
+
+    fn handle_answer(&mut self, traffic: &mut Traffic, call: Call, body: &ResponseBody<'_>) {
+        match (call.form, body) {
+            (Form::Own(Asked::Initialize), ResponseBody::Result(greeting)) => {
+                self.found = Some(opened(traffic, greeting));
+            }
+            (Form::Own(Asked::Initialize), ResponseBody::Error(error)) => self.refuse_held(traffic, error),
+            (Form::Own(Asked::Discover), _) => self.discovered(traffic, Some(body)),
+            _ => {}
+        }
+    }
+
+    fn handle_question(&mut self, traffic: &mut Traffic, body: &[u8], request: &Request<'_>) {
+        match self.stage {
+            Stage::Greeting => traffic.answer_server(body, request),
+            Stage::Fresh | Stage::Greeted(..) | Stage::Discovering(_) => traffic.pass_to_client(body),
+        }
+    }
+
+    fn handle_write_closed(&mut self, _traffic: &mut Traffic) {
+        self.due = None;
+        _ = self.take_held();
+    }
+
+    fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    fn handle_timeout(&mut self, traffic: &mut Traffic) {
+        if self.due.is_some_and(|due| due <= traffic.now) {
+            traffic.calls.remove_asked(Asked::Discover);
+            self.discovered(traffic, None);
+        }
+    }
+
+    fn residue(&self) -> usize {
+        self.held.len()
+    }
+
+    fn held(&self) -> usize {
+        self.held_bytes
+    }
+
+    fn check(&self, _is_in_flight: &dyn Fn(i64) -> bool) {
         let held: usize = self.held.iter().map(|held| held.body.len()).sum();
         assert_eq!(held, self.held_bytes, "invariant 8: the count of what waits is off");
         assert!(held == 0 || self.stage != Stage::Fresh, "invariant 6: a message waits for what is known");
+    }
+
+    fn hash_state(&self, now: Instant, mut state: &mut dyn Hasher) {
+        (&self.stage, self.probe, &self.held, self.due.map(|due| due.since(now))).hash(&mut state);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use core::hash::{Hash, Hasher};
 
-use super::{Bridge, Carried, Way};
+use super::{Bridge, Carried};
 use crate::time::Instant;
 
 impl Bridge {
@@ -12,12 +12,7 @@ impl Bridge {
     pub fn check_invariants(&self) {
         self.traffic.calls.check();
         let is_in_flight = |own| self.traffic.calls.get(own).is_some_and(|call| !call.is_cancelled());
-        match &self.way {
-            Way::Unknown(handshake) => handshake.check(),
-            Way::Sessions(sessions) => sessions.check(is_in_flight),
-            Way::Stateless(stateless) => stateless.check(is_in_flight),
-            Way::None => {}
-        }
+        self.way.direction().check(&is_in_flight);
     }
 
     /// Requests of clients and of our own that the server has, and those that were cancelled and may still be answered.
@@ -29,10 +24,7 @@ impl Bridge {
     /// Open subscriptions of clients without a session.
     #[must_use]
     pub fn listeners(&self) -> usize {
-        match &self.way {
-            Way::Sessions(sessions) => sessions.listeners(),
-            Way::Unknown(_) | Way::Stateless(_) | Way::None => 0,
-        }
+        self.way.direction().listeners()
     }
 
     /// Bytes of memory held for messages and requests, capacities included.
@@ -41,38 +33,21 @@ impl Bridge {
     #[must_use]
     pub fn held(&self) -> usize {
         let said = self.traffic.said.iter().map(|said| size_of::<Carried>() + said.held()).sum::<usize>();
-        let kept = match &self.way {
-            Way::Unknown(handshake) => handshake.held_bytes(),
-            Way::Sessions(sessions) => sessions.held(),
-            Way::Stateless(stateless) => stateless.held(),
-            Way::None => 0,
-        };
-        self.traffic.outbox().held() + said + self.traffic.calls.held() + kept
+        self.traffic.outbox().held() + said + self.traffic.calls.held() + self.way.direction().held()
     }
 
     /// Entries of every collection: zero once nothing is in flight, listened to or remembered (invariant 6).
     #[must_use]
     pub fn residue(&self) -> usize {
-        let kept = match &self.way {
-            Way::Unknown(handshake) => handshake.len(),
-            Way::Sessions(sessions) => sessions.residue(),
-            Way::Stateless(stateless) => stateless.residue(),
-            Way::None => 0,
-        };
         let waits = self.traffic.said.len() + usize::from(!self.traffic.outbox().is_empty());
-        self.traffic.calls.residue() + waits + kept
+        self.traffic.calls.residue() + waits + self.way.direction().residue()
     }
 
     /// Feeds everything that decides the machine's future into a hasher: times relative to `now`, and no id that only
     /// names things.
     pub fn hash_state(&self, now: Instant, state: &mut impl Hasher) {
         core::mem::discriminant(&self.way).hash(state);
-        match &self.way {
-            Way::Unknown(handshake) => handshake.hash_state(now, state),
-            Way::Sessions(sessions) => sessions.hash_state(now, state),
-            Way::Stateless(stateless) => stateless.hash_state(now, state),
-            Way::None => {}
-        }
+        self.way.direction().hash_state(now, state);
         self.traffic.calls.hash_state(now, state);
         (self.traffic.is_write_closed, &self.traffic.said).hash(state);
         self.traffic.outbox().hash_state(state);

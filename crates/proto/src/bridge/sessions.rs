@@ -5,10 +5,13 @@ mod questions;
 mod subscriptions;
 mod tasks;
 
+use core::hash::{Hash, Hasher};
+
 use super::{
     INITIALIZE, INITIALIZED, LISTEN, PING, SET_LEVEL, SUBSCRIBE, UNSUBSCRIBE,
     calls::{Asked, Call, Cancelled, Form},
     date,
+    direction::Direction,
     envelope::{self, Envelope},
     handshake::{self, MODERN},
     rewrite::{self, Style},
@@ -47,15 +50,6 @@ impl Sessions {
         Self { greeting, subscriptions: Subscriptions::default(), asking: Asking::new(seed), tasks: Tasks::default() }
     }
 
-    /// A request of a client.
-    pub(super) fn handle_request(&mut self, traffic: &mut Traffic, now: Instant, request: &Request<'_>) {
-        self.asking.id_is_taken(&request.id);
-        match Envelope::of(&request.params) {
-            Some(envelope) => self.carry(traffic, now, request, &envelope),
-            None => self.pass(traffic, request),
-        }
-    }
-
     /// Passes on a request of a client with a session.
     fn pass(&mut self, traffic: &mut Traffic, request: &Request<'_>) {
         let result = match &*request.method {
@@ -74,15 +68,15 @@ impl Sessions {
     }
 
     /// Carries a request of 2026-07-28 over.
-    fn carry(&mut self, traffic: &mut Traffic, now: Instant, request: &Request<'_>, envelope: &Envelope<'_>) {
+    fn carry(&mut self, traffic: &mut Traffic, request: &Request<'_>, envelope: &Envelope<'_>) {
         let (id, params) = (&request.id, &request.params);
         match &*request.method {
             DISCOVER => traffic.say_result(id, |out| handshake::to_discovered(&self.greeting, out)),
             LISTEN => self.listen(traffic, request),
             INITIALIZE | PING | SET_LEVEL | SUBSCRIBE | UNSUBSCRIBE => refuse_method(traffic, request),
-            method if method.starts_with("tasks/") => self.carry_task(traffic, now, request, envelope),
+            method if method.starts_with("tasks/") => self.carry_task(traffic, request, envelope),
             _ if params.raw.is_some_and(|params| json::member(params, "requestState").is_some()) => {
-                if !self.retry(traffic, now, request, envelope) {
+                if !self.retry(traffic, request, envelope) {
                     traffic.refuse(id, error_code::INVALID_PARAMS, UNKNOWN_STATE);
                 }
             }
@@ -103,85 +97,17 @@ impl Sessions {
         }
     }
 
-    /// A notification of a client that is not a cancel.
-    pub(super) fn handle_notification(
-        &mut self,
-        traffic: &mut Traffic,
-        now: Instant,
-        body: &[u8],
-        notification: &Notification<'_>,
-    ) {
-        match &*notification.method {
-            // Said already.
-            INITIALIZED => {}
-            mcp::ABANDONED if traffic.config.may_ask => self.handle_abandoned(traffic, now, notification.params.raw),
-            _ => traffic.pass_to_server(Departs::default(), body),
-        }
-    }
-
-    /// A client cancels its request: that goes on under the server's id.
-    pub(super) fn cancel(&mut self, traffic: &mut Traffic, now: Instant, id: &RequestId, params: &[u8]) {
-        let Some(Cancelled { own, line }) = traffic.calls.cancel(now, id) else { return };
-        if self.close_listener(traffic, own) {
-            traffic.end_cancelled(own, Departure::Cancel(id.clone()));
-        } else if traffic.withdraw(line) {
-            traffic.end_cancelled(own, Departure::Withdrawn(id.clone()));
-        } else {
-            write_cancel(traffic, own, json::member(params, "reason"));
-            self.end_asker(own);
-        }
-    }
-
-    /// The server's answer to a request.
-    pub(super) fn handle_answer(&mut self, traffic: &mut Traffic, now: Instant, call: Call, body: &ResponseBody<'_>) {
-        match call.form {
-            Form::Own(Asked::TaskResult) => self.task_result_came(call.own),
-            Form::Own(_) => {}
-            _ if call.client_id.is_none() => self.keep_answer(traffic, now, call, body),
-            _ => {
-                self.end_asker(call.own);
-                self.take_answer(traffic, now, call, body);
-            }
-        }
-    }
-
     /// The answer to a client's request, which the client waits for.
-    fn take_answer(&mut self, traffic: &mut Traffic, now: Instant, call: Call, body: &ResponseBody<'_>) {
+    fn take_answer(&mut self, traffic: &mut Traffic, call: Call, body: &ResponseBody<'_>) {
         match (&call.form, body) {
             (Form::Task(step), _) if *step == task::Step::Make || !call.is_cancelled() => {
                 let step = step.clone();
-                return self.take_task_answer(traffic, now, call, step, body);
+                return self.take_task_answer(traffic, call, step, body);
             }
             (Form::Tools, ResponseBody::Result(result)) => self.learn_tools(result),
             _ => {}
         }
         answer(traffic, &call, body);
-    }
-
-    /// When something is to be done next.
-    pub(super) fn due(&self) -> Option<Instant> {
-        self.asking.due().into_iter().chain(self.tasks.due()).min()
-    }
-
-    /// Does what is due by `now`.
-    pub(super) fn handle_timeout(&mut self, traffic: &mut Traffic, now: Instant) {
-        self.stop_asking(traffic, now);
-        self.stop_asking_for_tasks(traffic, now, usize::MAX);
-    }
-
-    /// Open subscriptions of clients without a session.
-    pub(super) fn listeners(&self) -> usize {
-        self.subscriptions.len()
-    }
-
-    /// Entries of every collection.
-    pub(super) fn residue(&self) -> usize {
-        self.subscriptions.len() + self.asking.len() + self.tasks.len()
-    }
-
-    /// Bytes of memory that it holds, nearly.
-    pub(super) fn held(&self) -> usize {
-        self.subscriptions.held() + self.asking.held() + self.tasks.held()
     }
 
     /// Bytes that questions, answers, and calls that may be asked something can still take.
@@ -192,19 +118,103 @@ impl Sessions {
     fn asked_bytes(&self, traffic: &Traffic) -> usize {
         traffic.calls.kept_bytes() + self.asking.bytes() + self.tasks.bytes()
     }
+}
 
-    /// Panics if it does not agree with itself.
-    pub(super) fn check(&self, is_in_flight: impl Fn(i64) -> bool) {
-        self.asking.check(&is_in_flight);
-        self.tasks.check(&is_in_flight);
+impl Direction for Sessions {
+    fn handle_request(&mut self, traffic: &mut Traffic, _body: &[u8], request: &Request<'_>) {
+        self.asking.id_is_taken(&request.id);
+        match Envelope::of(&request.params) {
+            Some(envelope) => self.carry(traffic, request, &envelope),
+            None => self.pass(traffic, request),
+        }
     }
 
-    /// Feeds what decides its future into a hasher.
-    pub(super) fn hash_state(&self, now: Instant, state: &mut impl core::hash::Hasher) {
-        use core::hash::Hash;
-        (&self.greeting, &self.subscriptions).hash(state);
-        self.asking.hash_state(now, state);
-        self.tasks.hash_state(now, state);
+    fn handle_notification(&mut self, traffic: &mut Traffic, body: &[u8], notification: &Notification<'_>) {
+        match &*notification.method {
+            // Said already.
+            INITIALIZED => {}
+            mcp::ABANDONED if traffic.config.may_ask => self.handle_abandoned(traffic, notification.params.raw),
+            _ => traffic.pass_to_server(Departs::default(), body),
+        }
+    }
+
+    /// Passes it on under the server's id.
+    fn cancel(&mut self, traffic: &mut Traffic, _body: &[u8], id: Option<RequestId>, params: &[u8]) {
+        let Some(id) = id else { return };
+        let Some(Cancelled { own, line }) = traffic.calls.cancel(traffic.now, &id) else { return };
+        if self.close_listener(traffic, own) {
+            traffic.end_cancelled(own, Departure::Cancel(id));
+        } else if traffic.withdraw(line) {
+            traffic.end_cancelled(own, Departure::Withdrawn(id));
+        } else {
+            write_cancel(traffic, own, json::member(params, "reason"));
+            self.end_asker(own);
+        }
+    }
+
+    fn handle_answer(&mut self, traffic: &mut Traffic, call: Call, body: &ResponseBody<'_>) {
+        match call.form {
+            Form::Own(Asked::TaskResult) => self.task_result_came(call.own),
+            Form::Own(_) => {}
+            _ if call.client_id.is_none() => self.keep_answer(traffic, call, body),
+            _ => {
+                self.end_asker(call.own);
+                self.take_answer(traffic, call, body);
+            }
+        }
+    }
+
+    fn handle_report(&mut self, traffic: &mut Traffic, body: &[u8], notification: &Notification<'_>) {
+        self.pass_report(traffic, body, notification);
+    }
+
+    fn handle_question(&mut self, traffic: &mut Traffic, body: &[u8], request: &Request<'_>) {
+        if traffic.config.may_ask && request.method != PING {
+            self.ask(traffic, request);
+        } else {
+            traffic.answer_server(body, request);
+        }
+    }
+
+    fn handle_late_cancel(&mut self, traffic: &mut Traffic, client_id: &RequestId) {
+        // If that answer asked for input, no other comes: the call ends.
+        self.give_up(traffic, |pause| pause.client_id.as_ref() == Some(client_id));
+    }
+
+    fn handle_unreadable(&mut self, _traffic: &mut Traffic, call: &Call) {
+        self.end_asker(call.own);
+    }
+
+    fn due(&self) -> Option<Instant> {
+        self.asking.due().into_iter().chain(self.tasks.due()).min()
+    }
+
+    fn handle_timeout(&mut self, traffic: &mut Traffic) {
+        self.stop_asking(traffic);
+        self.stop_asking_for_tasks(traffic, usize::MAX);
+    }
+
+    fn residue(&self) -> usize {
+        self.subscriptions.len() + self.asking.len() + self.tasks.len()
+    }
+
+    fn held(&self) -> usize {
+        self.subscriptions.held() + self.asking.held() + self.tasks.held()
+    }
+
+    fn check(&self, is_in_flight: &dyn Fn(i64) -> bool) {
+        self.asking.check(is_in_flight);
+        self.tasks.check(is_in_flight);
+    }
+
+    fn hash_state(&self, now: Instant, mut state: &mut dyn Hasher) {
+        (&self.greeting, &self.subscriptions).hash(&mut state);
+        self.asking.hash_state(now, &mut state);
+        self.tasks.hash_state(now, &mut state);
+    }
+
+    fn listeners(&self) -> usize {
+        self.subscriptions.len()
     }
 }
 

@@ -4,9 +4,12 @@ mod rounds;
 mod subscriptions;
 mod tasks;
 
+use core::hash::{Hash, Hasher};
+
 use super::{
     INITIALIZE, INITIALIZED, PING, ROOTS_CHANGED, SET_LEVEL, SUBSCRIBE, UNSUBSCRIBE,
     calls::{Asked, Call, Cancelled, Form},
+    direction::Direction,
     envelope::{self, Envelope},
     handshake::{self, Discovery},
     kind::Kinds,
@@ -59,18 +62,8 @@ impl Stateless {
         }
     }
 
-    /// A request of a client.
-    pub(super) fn handle_request(&mut self, traffic: &mut Traffic, now: Instant, request: &Request<'_>) {
-        if Envelope::of(&request.params).is_none() {
-            return self.carry(traffic, now, request);
-        }
-        let call = Call::of(request, Style::Enveloped);
-        let params = request.params.raw.unwrap_or(b"{}");
-        traffic.request(call, &request.method, |out| out.extend_from_slice(params));
-    }
-
     /// Carries a request of a client with a session over.
-    fn carry(&mut self, traffic: &mut Traffic, now: Instant, request: &Request<'_>) {
+    fn carry(&mut self, traffic: &mut Traffic, request: &Request<'_>) {
         let (id, params) = (&request.id, &request.params);
         match &*request.method {
             INITIALIZE => {
@@ -80,7 +73,7 @@ impl Stateless {
             PING => traffic.pass_answer(id, &ResponseBody::Result(b"{}")),
             SET_LEVEL => self.keep_level(traffic, request),
             SUBSCRIBE | UNSUBSCRIBE => self.subscribe(traffic, request),
-            method if method.starts_with("tasks/") => self.carry_task(traffic, now, request),
+            method if method.starts_with("tasks/") => self.carry_task(traffic, request),
             method => {
                 let makes_task = self.asks_for_task(request);
                 let envelope = if makes_task { &self.envelope_of_tasks } else { &self.envelope };
@@ -102,43 +95,6 @@ impl Stateless {
         }
     }
 
-    /// A notification of a client that is not a cancel.
-    pub(super) fn handle_notification(&mut self, traffic: &mut Traffic, body: &[u8], notification: &Notification<'_>) {
-        match &*notification.method {
-            INITIALIZED => self.follow_lists(traffic),
-            // Only one era reports that.
-            ROOTS_CHANGED => {}
-            _ => traffic.pass_to_server(Departs::default(), body),
-        }
-    }
-
-    /// A client cancels its request: that goes on under the server's id.
-    pub(super) fn cancel(&mut self, traffic: &mut Traffic, now: Instant, id: &RequestId, params: &[u8]) {
-        let Some(Cancelled { own, line }) = traffic.calls.cancel(now, id) else { return };
-        // The server has never seen it, or sees no more of it.
-        if self.end_round(traffic, own) || traffic.withdraw(line) {
-            traffic.end_cancelled(own, Departure::Withdrawn(id.clone()));
-        } else {
-            traffic.write_cancel(own, json::member(params, "reason"));
-        }
-    }
-
-    /// The server's answer to a request.
-    pub(super) fn handle_answer(&mut self, traffic: &mut Traffic, now: Instant, call: Call, body: &ResponseBody<'_>) {
-        match (&call.form, body) {
-            (Form::Own(Asked::Listen), _) => self.listen_ended(traffic, call.own, body),
-            (Form::Own(_), _) => {}
-            (_, ResponseBody::Result(result)) if rounds::asks_for_input(&call, result) => {
-                self.begin_round(traffic, now, call, result);
-            }
-            (Form::Task(step), _) if *step == Step::Make || !call.is_cancelled() => {
-                let step = step.clone();
-                self.take_task_answer(traffic, now, call, step, body);
-            }
-            _ => self.answer(traffic, &call, body),
-        }
-    }
-
     /// Gives a client the answer to its request, as its era has it.
     fn answer(&self, traffic: &mut Traffic, call: &Call, body: &ResponseBody<'_>) {
         let Some(id) = &call.client_id else { return };
@@ -157,44 +113,100 @@ impl Stateless {
         }
     }
 
-    /// When something is to be done next.
-    pub(super) fn due(&self) -> Option<Instant> {
-        self.rounds.due().into_iter().chain(self.tasks.due()).min()
-    }
-
-    /// Does what is due by `now`.
-    pub(super) fn handle_timeout(&mut self, traffic: &mut Traffic, now: Instant) {
-        self.send_due_rounds(traffic, now);
-        self.tasks.forget(now);
-    }
-
-    /// Entries of every collection.
-    pub(super) fn residue(&self) -> usize {
-        self.rounds.len() + self.tasks.len()
-    }
-
-    /// Bytes of memory that it holds, nearly.
-    pub(super) fn held(&self) -> usize {
-        self.subscriptions.held() + self.rounds.bytes() + self.tasks.held()
-    }
-
     /// Bytes that questions, answers, and calls that may be asked something can still take.
     fn room(&self, traffic: &Traffic) -> usize {
         let asked = traffic.calls.kept_bytes() + self.rounds.bytes() + self.tasks.bytes();
         traffic.config.max_held.saturating_sub(asked)
     }
+}
 
-    /// Panics if it does not agree with itself.
-    pub(super) fn check(&self, is_in_flight: impl Fn(i64) -> bool) {
+impl Direction for Stateless {
+    fn handle_request(&mut self, traffic: &mut Traffic, _body: &[u8], request: &Request<'_>) {
+        if Envelope::of(&request.params).is_none() {
+            return self.carry(traffic, request);
+        }
+        let call = Call::of(request, Style::Enveloped);
+        let params = request.params.raw.unwrap_or(b"{}");
+        traffic.request(call, &request.method, |out| out.extend_from_slice(params));
+    }
+
+    fn handle_notification(&mut self, traffic: &mut Traffic, body: &[u8], notification: &Notification<'_>) {
+        match &*notification.method {
+            INITIALIZED => self.follow_lists(traffic),
+            // Only one era reports that.
+            ROOTS_CHANGED => {}
+            _ => traffic.pass_to_server(Departs::default(), body),
+        }
+    }
+
+    /// Passes it on under the server's id.
+    fn cancel(&mut self, traffic: &mut Traffic, _body: &[u8], id: Option<RequestId>, params: &[u8]) {
+        let Some(id) = id else { return };
+        let Some(Cancelled { own, line }) = traffic.calls.cancel(traffic.now, &id) else { return };
+        // The server has never seen it, or sees no more of it.
+        if self.end_round(traffic, own) || traffic.withdraw(line) {
+            traffic.end_cancelled(own, Departure::Withdrawn(id));
+        } else {
+            traffic.write_cancel(own, json::member(params, "reason"));
+        }
+    }
+
+    fn handle_answer(&mut self, traffic: &mut Traffic, call: Call, body: &ResponseBody<'_>) {
+        match (&call.form, body) {
+            (Form::Own(Asked::Listen), _) => self.listen_ended(traffic, call.own, body),
+            (Form::Own(_), _) => {}
+            (_, ResponseBody::Result(result)) if rounds::asks_for_input(&call, result) => {
+                self.begin_round(traffic, call, result);
+            }
+            (Form::Task(step), _) if *step == Step::Make || !call.is_cancelled() => {
+                let step = step.clone();
+                self.take_task_answer(traffic, call, step, body);
+            }
+            _ => self.answer(traffic, &call, body),
+        }
+    }
+
+    fn handle_report(&mut self, traffic: &mut Traffic, body: &[u8], notification: &Notification<'_>) {
+        self.pass_report(traffic, body, notification);
+    }
+
+    fn handle_input(&mut self, traffic: &mut Traffic, id: &RequestId, body: &ResponseBody<'_>) -> bool {
+        self.take_input(traffic, id, body)
+    }
+
+    fn handle_unreadable(&mut self, traffic: &mut Traffic, call: &Call) {
+        self.end_round(traffic, call.own);
+    }
+
+    fn handle_write_closed(&mut self, traffic: &mut Traffic) {
+        self.end_rounds(traffic);
+    }
+
+    fn due(&self) -> Option<Instant> {
+        self.rounds.due().into_iter().chain(self.tasks.due()).min()
+    }
+
+    fn handle_timeout(&mut self, traffic: &mut Traffic) {
+        self.send_due_rounds(traffic);
+        self.tasks.forget(traffic.now);
+    }
+
+    fn residue(&self) -> usize {
+        self.rounds.len() + self.tasks.len()
+    }
+
+    fn held(&self) -> usize {
+        self.subscriptions.held() + self.rounds.bytes() + self.tasks.held()
+    }
+
+    fn check(&self, is_in_flight: &dyn Fn(i64) -> bool) {
         self.rounds.check(is_in_flight);
         self.tasks.check();
     }
 
-    /// Feeds what decides its future into a hasher.
-    pub(super) fn hash_state(&self, now: Instant, state: &mut impl core::hash::Hasher) {
-        use core::hash::Hash;
-        (&self.discovered, &self.envelope, &self.envelope_of_tasks, self.kinds, &self.subscriptions).hash(state);
-        self.rounds.hash_state(now, state);
-        self.tasks.hash_state(now, state);
+    fn hash_state(&self, now: Instant, mut state: &mut dyn Hasher) {
+        (&self.discovered, &self.envelope, &self.envelope_of_tasks, self.kinds, &self.subscriptions).hash(&mut state);
+        self.rounds.hash_state(now, &mut state);
+        self.tasks.hash_state(now, &mut state);
     }
 }

@@ -7,13 +7,13 @@
 use std::collections::VecDeque;
 
 use super::{
-    BridgeConfig, CANCELLED, Carried,
+    BridgeConfig, CANCELLED, Carried, NO_QUESTIONS, PING,
     calls::{Asked, Call, Calls},
     rewrite,
 };
 use crate::{
     error_code,
-    frame::{self, Batch, Frame, Notification, ResponseBody, ResponseId},
+    frame::{self, Batch, Frame, Notification, Request, ResponseBody, ResponseId},
     hash::Seed,
     id::RequestId,
     json,
@@ -28,6 +28,8 @@ use crate::{
 pub(super) struct Traffic {
     pub(super) config: BridgeConfig,
     pub(super) calls: Calls,
+    /// The time of the input that is being handled.
+    pub(super) now: Instant,
     /// What waits to be written to the server: cancels before all else.
     outbox: Outbox<Departs>,
     /// The server reads no more.
@@ -84,6 +86,7 @@ impl Traffic {
         Self {
             config,
             calls: Calls::new(seed),
+            now: Instant::ORIGIN,
             outbox: Outbox::new(),
             is_write_closed: false,
             server_departs: false,
@@ -101,7 +104,7 @@ impl Traffic {
     }
 
     /// Records that so many bytes have left, or were handed to what reports their departures later.
-    pub(super) fn handle_written(&mut self, now: Instant, bytes: usize) {
+    pub(super) fn handle_written(&mut self, bytes: usize) {
         let mut written = Vec::new();
         self.outbox.written(bytes, |departs, _| written.push(departs));
         if self.server_departs {
@@ -110,7 +113,7 @@ impl Traffic {
         for Departs { part, departures } in written {
             match part {
                 Some(Part::Request(own)) => self.calls.request_left(own, true),
-                Some(Part::Cancel(own)) => self.calls.cancel_left(now, own),
+                Some(Part::Cancel(own)) => self.calls.cancel_left(self.now, own),
                 None => {}
             }
             departures.into_iter().for_each(|departure| self.departs(departure));
@@ -118,7 +121,7 @@ impl Traffic {
     }
 
     /// Records what has become of a message by the id that the server knows.
-    pub(super) fn handle_departure(&mut self, now: Instant, departure: &Departure) {
+    pub(super) fn handle_departure(&mut self, departure: &Departure) {
         let (id, named): (_, fn(RequestId) -> Departure) = match departure {
             Departure::Request(id) => (id, Departure::Request),
             Departure::Cancel(id) => (id, Departure::Cancel),
@@ -132,7 +135,7 @@ impl Traffic {
         match departure {
             Departure::Request(_) => self.calls.request_left(own, true),
             Departure::Returned(_) => self.calls.request_left(own, false),
-            Departure::Cancel(_) => self.calls.cancel_left(now, own),
+            Departure::Cancel(_) => self.calls.cancel_left(self.now, own),
             // One that no cancel has taken back is answered by an error all the same.
             Departure::Withdrawn(_) if self.calls.get(own).is_some_and(Call::is_cancelled) => {
                 self.calls.answered(own);
@@ -243,6 +246,18 @@ impl Traffic {
 
     pub(super) fn refuse_question(&mut self, id: &RequestId, words: &str) {
         self.write_line(|out| message::error(Some(id), error_code::METHOD_NOT_FOUND, words, None, out));
+    }
+
+    /// Answers a request of a server with sessions that is for no client. Whom it would ask is not known where several share
+    /// it.
+    pub(super) fn answer_server(&mut self, body: &[u8], request: &Request<'_>) {
+        if request.method == PING {
+            self.write_line(|out| message::result(&request.id, b"{}", out));
+        } else if self.config.is_shared {
+            self.pass_to_client(body);
+        } else {
+            self.refuse_question(&request.id, NO_QUESTIONS);
+        }
     }
 
     /// Gives a client the answer of a server of its own era.

@@ -56,9 +56,9 @@ struct Asker {
 
 /// Time in which the client is to call again.
 #[derive(Clone, Debug, Hash)]
-struct Pause {
+pub(super) struct Pause {
     /// The request that was answered last, unless its id names another by now.
-    client_id: Option<RequestId>,
+    pub(super) client_id: Option<RequestId>,
     state: Box<str>,
     due: Instant,
 }
@@ -182,18 +182,18 @@ impl Answer {
 
 impl Sessions {
     /// Takes in a question of the server.
-    pub(in crate::bridge) fn ask(&mut self, traffic: &mut Traffic, now: Instant, request: &Request<'_>) {
+    pub(super) fn ask(&mut self, traffic: &mut Traffic, request: &Request<'_>) {
         let kind = Kind::of(&request.method, request.params.raw);
         if let (Some(_), Some(task)) = (kind, task::related(request.params.meta)) {
-            return self.ask_for_task(traffic, now, &task, request);
+            return self.ask_for_task(traffic, &task, request);
         }
-        match asker_of(traffic, now, kind) {
+        match asker_of(traffic, kind) {
             Err(words) => traffic.refuse_question(&request.id, words),
-            Ok(own) => self.ask_for(traffic, now, own, request),
+            Ok(own) => self.ask_for(traffic, own, request),
         }
     }
 
-    fn ask_for(&mut self, traffic: &mut Traffic, now: Instant, own: i64, request: &Request<'_>) {
+    fn ask_for(&mut self, traffic: &mut Traffic, own: i64, request: &Request<'_>) {
         let room = self.room(traffic);
         let fresh = || Asker { own, questions: Questions::default(), token: None, pause: None };
         let mut asker = self.asking.asker.take().unwrap_or_else(fresh);
@@ -203,12 +203,12 @@ impl Sessions {
         if !fits {
             traffic.refuse_question(&request.id, TOO_MUCH);
         } else if is_new {
-            self.pause(traffic, now);
+            self.pause(traffic);
         }
     }
 
     /// Answers the client's call with what the server asks.
-    fn pause(&mut self, traffic: &mut Traffic, now: Instant) {
+    fn pause(&mut self, traffic: &mut Traffic) {
         let state = self.asking.state();
         let Some(asker) = &mut self.asking.asker else { return };
         let Some(client_id) = traffic.calls.pause(asker.own) else { return };
@@ -222,17 +222,12 @@ impl Sessions {
         members.push(b',');
         rewrite::meta(&abandonable, None, &[], &mut members);
         traffic.say_result(&client_id, |out| rewrite::object(&members, None, &[], out));
-        asker.pause = Some(Pause { client_id: Some(client_id), state, due: now + traffic.config.answer_within });
+        asker.pause =
+            Some(Pause { client_id: Some(client_id), state, due: traffic.now + traffic.config.answer_within });
     }
 
     /// The client calls again, with answers: `false` if it is not known to what.
-    pub(super) fn retry(
-        &mut self,
-        traffic: &mut Traffic,
-        now: Instant,
-        request: &Request<'_>,
-        envelope: &Envelope<'_>,
-    ) -> bool {
+    pub(super) fn retry(&mut self, traffic: &mut Traffic, request: &Request<'_>, envelope: &Envelope<'_>) -> bool {
         let params = request.params.raw.unwrap_or_default();
         let state = json::member(params, "requestState").and_then(json::text).unwrap_or_default();
         let is_its = |pause: &Pause, call: &Call| {
@@ -240,7 +235,7 @@ impl Sessions {
         };
         if let Some(Ended { call, answer, .. }) = self.asking.ended.take(|ended| is_its(&ended.pause, &ended.call)) {
             let call = Call { client_id: Some(request.id.clone()), ..call };
-            self.take_answer(traffic, now, call, &answer.body());
+            self.take_answer(traffic, call, &answer.body());
             return true;
         }
         let Some(asker) = &mut self.asking.asker else { return false };
@@ -261,13 +256,13 @@ impl Sessions {
             traffic.write_line(|out| message::result(&id, answer, out));
         }
         if !is_over {
-            self.pause(traffic, now);
+            self.pause(traffic);
         }
         true
     }
 
     /// The server has answered a call while its client has nothing in flight for it.
-    pub(super) fn keep_answer(&mut self, traffic: &mut Traffic, now: Instant, call: Call, body: &ResponseBody<'_>) {
+    pub(super) fn keep_answer(&mut self, traffic: &mut Traffic, call: Call, body: &ResponseBody<'_>) {
         let asker = self.asking.asker.take_if(|asker| asker.own == call.own);
         let Some(Asker { pause: Some(pause), .. }) = asker else {
             return self.cancel_unknown_task(traffic, &call, body);
@@ -275,7 +270,7 @@ impl Sessions {
         self.asking.ended.push(pause.due, Ended { call, pause, answer: Answer::of(body) });
         loop {
             let is_overfull = self.asked_bytes(traffic) > traffic.config.max_held;
-            let Some(ended) = self.asking.ended.pop(now, if is_overfull { 0 } else { MOST }) else { return };
+            let Some(ended) = self.asking.ended.pop(traffic.now, if is_overfull { 0 } else { MOST }) else { return };
             self.drop_ended(traffic, ended);
         }
     }
@@ -286,34 +281,29 @@ impl Sessions {
     }
 
     /// Nothing is asked for this call any more.
-    pub(in crate::bridge) fn end_asker(&mut self, own: i64) {
+    pub(super) fn end_asker(&mut self, own: i64) {
         self.asking.asker.take_if(|asker| asker.own == own);
     }
 
-    /// The client has cancelled a request that was answered already. If that answer asked for input, no other comes: the
-    /// call ends.
-    pub(in crate::bridge) fn handle_late_cancel(&mut self, traffic: &mut Traffic, now: Instant, client_id: &RequestId) {
-        self.give_up(traffic, now, |pause| pause.client_id.as_ref() == Some(client_id));
-    }
-
     /// The client reports that it does not call again ([`ABANDONED`](mcp::ABANDONED)).
-    pub(super) fn handle_abandoned(&mut self, traffic: &mut Traffic, now: Instant, params: Option<&[u8]>) {
+    pub(super) fn handle_abandoned(&mut self, traffic: &mut Traffic, params: Option<&[u8]>) {
         let state = params.and_then(|params| json::member(params, "requestState")).and_then(json::text);
         let state = state.unwrap_or_default();
-        self.give_up(traffic, now, |pause| *pause.state == *state);
+        self.give_up(traffic, |pause| *pause.state == *state);
     }
 
     /// Clients that have not called again in time do so no more.
-    pub(super) fn stop_asking(&mut self, traffic: &mut Traffic, now: Instant) {
+    pub(super) fn stop_asking(&mut self, traffic: &mut Traffic) {
+        let now = traffic.now;
         while self.asking.due().is_some_and(|due| due <= now) {
-            self.give_up(traffic, now, |pause| pause.due <= now);
+            self.give_up(traffic, |pause| pause.due <= now);
         }
     }
 
     /// The client does not call again after such a pause: its call is cancelled, or its answer dropped.
-    fn give_up(&mut self, traffic: &mut Traffic, now: Instant, is_it: impl Fn(&Pause) -> bool) {
+    pub(super) fn give_up(&mut self, traffic: &mut Traffic, is_it: impl Fn(&Pause) -> bool) {
         if let Some((own, _)) = self.asking.paused(&is_it) {
-            self.give_up_asker(traffic, now, own);
+            self.give_up_asker(traffic, own);
         }
         if let Some(ended) = self.asking.ended.take(|ended| is_it(&ended.pause)) {
             self.drop_ended(traffic, ended);
@@ -321,9 +311,9 @@ impl Sessions {
     }
 
     /// Cancels a call whose client does not call again.
-    fn give_up_asker(&mut self, traffic: &mut Traffic, now: Instant, own: i64) {
+    fn give_up_asker(&mut self, traffic: &mut Traffic, own: i64) {
         let asker = self.asking.asker.take_if(|asker| asker.own == own);
-        if traffic.calls.cancel_own(now, own).is_none() {
+        if traffic.calls.cancel_own(traffic.now, own).is_none() {
             return;
         }
         write_cancel(traffic, own, None);
@@ -357,7 +347,7 @@ impl Sessions {
 }
 
 /// The call that a question of this kind belongs to.
-fn asker_of(traffic: &Traffic, now: Instant, kind: Option<Kind>) -> Result<i64, &'static str> {
+fn asker_of(traffic: &Traffic, kind: Option<Kind>) -> Result<i64, &'static str> {
     let (kind, calls) = (kind.ok_or(NO_QUESTIONS)?, &traffic.calls);
     if calls.askers() == 0 {
         return Err(NOBODY);
@@ -367,7 +357,7 @@ fn asker_of(traffic: &Traffic, now: Instant, kind: Option<Kind>) -> Result<i64, 
         // The server cannot have read it.
         return Err(NOBODY);
     }
-    if calls.may_ask_for_cancelled(now) {
+    if calls.may_ask_for_cancelled(traffic.now) {
         return Err(CANCELLED_LATELY);
     }
     let is_declared = call.asks.as_ref().is_some_and(|asks| asks.kinds.contain(kind));

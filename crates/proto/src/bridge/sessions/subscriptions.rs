@@ -141,12 +141,7 @@ impl Sessions {
 
     /// Passes on a notification of the server to clients without a session: to those that listen, and a log message while
     /// a request wants it.
-    pub(in crate::bridge) fn pass_report(
-        &mut self,
-        traffic: &mut Traffic,
-        body: &[u8],
-        notification: &Notification<'_>,
-    ) {
+    pub(super) fn pass_report(&mut self, traffic: &mut Traffic, body: &[u8], notification: &Notification<'_>) {
         let (method, params) = (&*notification.method, &notification.params);
         let is_shared = traffic.config.is_shared;
         match method {

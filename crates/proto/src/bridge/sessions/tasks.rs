@@ -157,13 +157,7 @@ impl Sessions {
     }
 
     /// A request of a client without a session about a task.
-    pub(super) fn carry_task(
-        &mut self,
-        traffic: &mut Traffic,
-        now: Instant,
-        request: &Request<'_>,
-        envelope: &Envelope<'_>,
-    ) {
+    pub(super) fn carry_task(&mut self, traffic: &mut Traffic, request: &Request<'_>, envelope: &Envelope<'_>) {
         let (id, params, method) = (&request.id, request.params.raw, &*request.method);
         if !task::are_offered_in_session(&self.greeting) {
             return traffic.refuse(id, error_code::METHOD_NOT_FOUND, NO_TASKS);
@@ -189,7 +183,7 @@ impl Sessions {
                 return traffic.refuse(id, error_code::METHOD_NOT_FOUND, CANNOT_CANCEL);
             }
             _ => {
-                self.end_asking_task(traffic, now, &task);
+                self.end_asking_task(traffic, &task);
                 (Step::Cancel(task.clone()), CANCEL)
             }
         };
@@ -200,7 +194,6 @@ impl Sessions {
     pub(super) fn take_task_answer(
         &mut self,
         traffic: &mut Traffic,
-        now: Instant,
         mut call: Call,
         step: Step,
         body: &ResponseBody<'_>,
@@ -215,7 +208,7 @@ impl Sessions {
             },
             (Step::Get(kinds), ResponseBody::Result(seen)) => match (Status::of(seen), task::named(Some(seen))) {
                 (Status::Completed | Status::Failed, Some(task)) => {
-                    self.end_asking_task(traffic, now, &task);
+                    self.end_asking_task(traffic, &task);
                     let members = task::members(seen, Style::Enveloped);
                     if members.len() > self.room(traffic) {
                         return traffic.refuse(&id, error_code::TOO_LARGE, TOO_LARGE);
@@ -224,7 +217,7 @@ impl Sessions {
                     go_on(traffic, call, RESULT, &task);
                 }
                 (Status::InputRequired, Some(task)) if traffic.config.may_ask => {
-                    self.say_asking(traffic, now, &id, seen, &task, kinds);
+                    self.say_asking(traffic, &id, seen, &task, kinds);
                 }
                 // The client cannot be asked.
                 (Status::InputRequired, _) => say_task(traffic, &id, COMPLETE, seen, Status::Working),
@@ -268,15 +261,7 @@ impl Sessions {
     }
 
     /// Answers `tasks/get` with what a task wants to know, as far as that is known.
-    fn say_asking(
-        &mut self,
-        traffic: &mut Traffic,
-        now: Instant,
-        id: &RequestId,
-        seen: &[u8],
-        task: &[u8],
-        kinds: Kinds,
-    ) {
+    fn say_asking(&mut self, traffic: &mut Traffic, id: &RequestId, seen: &[u8], task: &[u8], kinds: Kinds) {
         let mut asking = self.tasks.take(task);
         if asking.fetch.is_none() {
             // The server asks while somebody waits for the result.
@@ -293,24 +278,24 @@ impl Sessions {
             task::write_status(Status::InputRequired, &mut members);
             asking.questions.write(&mut members);
         }
-        self.put_asking_task(traffic, now, asking);
+        self.put_asking_task(traffic, asking);
         say_members(traffic, id, COMPLETE, &members);
     }
 
     /// Takes in a question of a task, for the client that looks at that task.
-    pub(super) fn ask_for_task(&mut self, traffic: &mut Traffic, now: Instant, task: &[u8], request: &Request<'_>) {
+    pub(super) fn ask_for_task(&mut self, traffic: &mut Traffic, task: &[u8], request: &Request<'_>) {
         let room = self.room(traffic);
         let mut asking = self.tasks.take(task);
         if !asking.questions.push(room, request) {
             traffic.refuse_question(&request.id, TOO_MUCH);
         }
-        self.put_asking_task(traffic, now, asking);
+        self.put_asking_task(traffic, asking);
     }
 
-    fn put_asking_task(&mut self, traffic: &mut Traffic, now: Instant, asking: AskingTask) {
+    fn put_asking_task(&mut self, traffic: &mut Traffic, asking: AskingTask) {
         if !asking.is_over() {
-            self.tasks.asking.push(now + traffic.config.answer_within, asking);
-            self.stop_asking_for_tasks(traffic, now, MOST);
+            self.tasks.asking.push(traffic.now + traffic.config.answer_within, asking);
+            self.stop_asking_for_tasks(traffic, MOST);
         }
     }
 
@@ -337,16 +322,16 @@ impl Sessions {
     }
 
     /// Refuses the questions of a task that has no client for them any more.
-    fn end_asking_task(&mut self, traffic: &mut Traffic, now: Instant, task: &[u8]) {
+    fn end_asking_task(&mut self, traffic: &mut Traffic, task: &[u8]) {
         if let Some(asking) = self.tasks.asking.take(|asking| *asking.task == *task) {
-            give_up(traffic, now, asking);
+            give_up(traffic, asking);
         }
     }
 
     /// Ends the questions of tasks that their clients have abandoned, and of the oldest if there are more than `most`.
-    pub(super) fn stop_asking_for_tasks(&mut self, traffic: &mut Traffic, now: Instant, most: usize) {
-        while let Some(asking) = self.tasks.asking.pop(now, most) {
-            give_up(traffic, now, asking);
+    pub(super) fn stop_asking_for_tasks(&mut self, traffic: &mut Traffic, most: usize) {
+        while let Some(asking) = self.tasks.asking.pop(traffic.now, most) {
+            give_up(traffic, asking);
         }
     }
 }
@@ -376,11 +361,11 @@ fn go_on(traffic: &mut Traffic, call: Call, method: &str, task: &[u8]) {
 }
 
 /// Refuses the questions of a task, and waits no more for its result.
-fn give_up(traffic: &mut Traffic, now: Instant, mut asking: AskingTask) {
+fn give_up(traffic: &mut Traffic, mut asking: AskingTask) {
     for question in asking.questions.take() {
         traffic.refuse_question(&question, GIVEN_UP);
     }
-    let cancelled = asking.fetch.and_then(|own| traffic.calls.cancel_own(now, own));
+    let cancelled = asking.fetch.and_then(|own| traffic.calls.cancel_own(traffic.now, own));
     let Some(Cancelled { own, line }) = cancelled else { return };
     if traffic.withdraw(line) {
         traffic.calls.answered(own);

@@ -240,11 +240,11 @@ impl Stateless {
     }
 
     /// The server wants to know something before it answers a call.
-    pub(super) fn begin_round(&mut self, traffic: &mut Traffic, now: Instant, mut call: Call, result: &[u8]) {
+    pub(super) fn begin_round(&mut self, traffic: &mut Traffic, mut call: Call, result: &[u8]) {
         let Some(id) = call.client_id.clone() else { return };
         match self.next_round(traffic, &mut call, result) {
             Ok(round) => {
-                let due = round.inputs.is_empty().then(|| now + PAUSE);
+                let due = round.inputs.is_empty().then(|| traffic.now + PAUSE);
                 let own = traffic.calls.open(call);
                 self.rounds.put(own, round, due);
             }
@@ -270,13 +270,7 @@ impl Stateless {
     }
 
     /// An answer of the client: `false` if we asked nothing under this id.
-    pub(in crate::bridge) fn handle_input(
-        &mut self,
-        traffic: &mut Traffic,
-        now: Instant,
-        id: &RequestId,
-        body: &ResponseBody<'_>,
-    ) -> bool {
+    pub(super) fn take_input(&mut self, traffic: &mut Traffic, id: &RequestId, body: &ResponseBody<'_>) -> bool {
         let Some(question) = id.as_integer() else { return false };
         let Some(own) = self.rounds.questions.get(&question).copied() else { return false };
         let Some(mut round) = self.rounds.take(own) else { return false };
@@ -307,7 +301,7 @@ impl Stateless {
             (Err(words), _) => {
                 inputs.retain(|input| input.id != question);
                 round.withdraw(traffic);
-                give_up(traffic, now, own, &round, words);
+                give_up(traffic, own, &round, words);
                 return true;
             }
         }
@@ -327,15 +321,15 @@ impl Stateless {
     }
 
     /// Nothing is waited for any more by the call of this round: `false` if there is none, or the server has its request.
-    pub(in crate::bridge) fn end_round(&mut self, traffic: &mut Traffic, own: i64) -> bool {
+    pub(super) fn end_round(&mut self, traffic: &mut Traffic, own: i64) -> bool {
         let Some(round) = self.rounds.take(own) else { return false };
         round.withdraw(traffic);
         round.is_here()
     }
 
     /// Calls servers again that asked nothing, and looks at tasks.
-    pub(super) fn send_due_rounds(&mut self, traffic: &mut Traffic, now: Instant) {
-        while let Some(own) = self.rounds.timers.pop_due(now) {
+    pub(super) fn send_due_rounds(&mut self, traffic: &mut Traffic) {
+        while let Some(own) = self.rounds.timers.pop_due(traffic.now) {
             let Some(round) = self.rounds.rounds.get_mut(&own) else { continue };
             round.timer = TimerKey::NOT;
             if let Some(task) = round.task().cloned() {
@@ -347,7 +341,7 @@ impl Stateless {
     }
 
     /// Nothing can be sent to the server any more: calls end that it has no request for.
-    pub(in crate::bridge) fn end_rounds(&mut self, traffic: &mut Traffic) {
+    pub(super) fn end_rounds(&mut self, traffic: &mut Traffic) {
         let here = self.rounds.rounds.iter().filter(|(_, round)| round.is_here());
         for own in here.map(|(own, _)| *own).collect::<Vec<_>>() {
             self.end_round(traffic, own);
@@ -389,10 +383,10 @@ fn send_round(traffic: &mut Traffic, own: i64, round: &Round) {
 
 /// Answers a call with an error, although the server may have a request for it: that it answers at once, so it is not worth
 /// a cancel.
-fn give_up(traffic: &mut Traffic, now: Instant, own: i64, round: &Round, words: &str) {
+fn give_up(traffic: &mut Traffic, own: i64, round: &Round, words: &str) {
     if round.is_here() {
         end_call(traffic, own, error_code::INTERNAL_ERROR, words);
-    } else if let Some(id) = traffic.calls.give_up(now, own) {
+    } else if let Some(id) = traffic.calls.give_up(traffic.now, own) {
         traffic.refuse(&id, error_code::INTERNAL_ERROR, words);
     }
 }

@@ -140,12 +140,7 @@ impl Stateless {
     }
 
     /// Passes on a notification of the server to a client with a session.
-    pub(in crate::bridge) fn pass_report(
-        &mut self,
-        traffic: &mut Traffic,
-        body: &[u8],
-        notification: &Notification<'_>,
-    ) {
+    pub(super) fn pass_report(&mut self, traffic: &mut Traffic, body: &[u8], notification: &Notification<'_>) {
         let (method, params) = (&*notification.method, &notification.params);
         if method == CANCELLED {
             // It ends a subscription (MCP-M02), and can end nothing else (MCP-M01).

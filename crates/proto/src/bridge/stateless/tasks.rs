@@ -194,7 +194,7 @@ impl Stateless {
     }
 
     /// A request of a client with a session about a task.
-    pub(super) fn carry_task(&mut self, traffic: &mut Traffic, now: Instant, request: &Request<'_>) {
+    pub(super) fn carry_task(&mut self, traffic: &mut Traffic, request: &Request<'_>) {
         let (id, method) = (&request.id, &*request.method);
         if !task::are_offered(&self.discovered) {
             return traffic.refuse(id, error_code::METHOD_NOT_FOUND, NO_TASKS);
@@ -205,7 +205,7 @@ impl Stateless {
         let Some(task) = task::named(request.params.raw) else {
             return traffic.refuse(id, error_code::INVALID_PARAMS, NOT_NAMED);
         };
-        self.tasks.forget(now);
+        self.tasks.forget(traffic.now);
         if let Some(made) = self.tasks.made.find(|made| made.task == task) {
             return say_made(traffic, id, method, made);
         }
@@ -235,7 +235,6 @@ impl Stateless {
     pub(super) fn take_task_answer(
         &mut self,
         traffic: &mut Traffic,
-        now: Instant,
         mut call: Call,
         step: Step,
         body: &ResponseBody<'_>,
@@ -247,7 +246,7 @@ impl Stateless {
                     let status = Status::of(result);
                     traffic.say_result(&id, |out| write_handle(|out| write_task(result, status, out), out));
                 } else {
-                    self.keep_as_task(traffic, now, &id, result);
+                    self.keep_as_task(traffic, &id, result);
                 }
             }
             (Step::Get(_), ResponseBody::Result(seen)) => {
@@ -267,10 +266,10 @@ impl Stateless {
                 if has_ended || self.tasks.is_cancelled(&task) {
                     return traffic.refuse(&id, error_code::INVALID_PARAMS, ENDED);
                 }
-                self.tasks.remember_cancelled(now, task);
+                self.tasks.remember_cancelled(traffic.now, task);
                 traffic.say_result(&id, |out| write_task(seen, Status::Cancelled, out));
             }
-            (Step::Wait, ResponseBody::Result(seen)) => self.looked(traffic, now, call, seen),
+            (Step::Wait, ResponseBody::Result(seen)) => self.looked(traffic, call, seen),
             (Step::Wait, ResponseBody::Error(_)) => {
                 self.end_round(traffic, call.own);
                 self.answer(traffic, &call, body);
@@ -281,7 +280,7 @@ impl Stateless {
     }
 
     /// The server was looked at for a request that waits for the end of a task.
-    fn looked(&mut self, traffic: &mut Traffic, now: Instant, call: Call, seen: &[u8]) {
+    fn looked(&mut self, traffic: &mut Traffic, call: Call, seen: &[u8]) {
         let (Some(id), Some(mut round)) = (call.client_id.clone(), self.rounds.take(call.own)) else { return };
         let Some(task) = round.task().cloned() else { return };
         let outcome = match self.tasks.status(seen, &task) {
@@ -298,12 +297,12 @@ impl Stateless {
             },
             Status::Cancelled => Err((error_code::REQUEST_CANCELLED, CANCELLED)),
             Status::InputRequired => match round.ask(traffic, self.room(traffic), seen, self.kinds) {
-                Ok(()) => return self.look_later(traffic, now, call, round, seen),
+                Ok(()) => return self.look_later(traffic, call, round, seen),
                 Err(words) => Err((error_code::INTERNAL_ERROR, words)),
             },
             Status::Working => {
                 round.withdraw(traffic);
-                return self.look_later(traffic, now, call, Round::of_task(task), seen);
+                return self.look_later(traffic, call, Round::of_task(task), seen);
             }
         };
         round.withdraw(traffic);
@@ -313,16 +312,16 @@ impl Stateless {
     }
 
     /// Looks again later.
-    fn look_later(&mut self, traffic: &mut Traffic, now: Instant, call: Call, round: Round, seen: &[u8]) {
+    fn look_later(&mut self, traffic: &mut Traffic, call: Call, round: Round, seen: &[u8]) {
         let Some(own) = traffic.reopen(call) else { return round.withdraw(traffic) };
         let wanted = json::member(seen, "pollIntervalMs").and_then(json::integer);
         let wanted = wanted.and_then(|wanted| u64::try_from(wanted).ok()).unwrap_or(LOOK_AFTER);
-        let due = now + Duration::from_millis(wanted.clamp(BETWEEN.0, BETWEEN.1));
+        let due = traffic.now + Duration::from_millis(wanted.clamp(BETWEEN.0, BETWEEN.1));
         self.rounds.put(own, round, Some(due));
     }
 
     /// Keeps the answer of a call that was to become a task and did not, as a task that has ended.
-    fn keep_as_task(&mut self, traffic: &mut Traffic, now: Instant, id: &RequestId, result: &[u8]) {
+    fn keep_as_task(&mut self, traffic: &mut Traffic, id: &RequestId, result: &[u8]) {
         if result.len() > self.room(traffic) {
             return traffic.refuse(id, error_code::TOO_LARGE, TOO_LARGE);
         }
@@ -333,13 +332,13 @@ impl Stateless {
         let made = Made {
             task: task.into(),
             status: if is_error(Some(result)) { Status::Failed } else { Status::Completed },
-            created: traffic.config.started + now.since_origin(),
+            created: traffic.config.started + traffic.now.since_origin(),
             result: result.into(),
         };
         let ttl = traffic.config.answer_within;
         traffic.say_result(id, |out| write_handle(|out| made.write(ttl, out), out));
-        self.tasks.made.push(now + ttl, made);
-        self.tasks.forget(now);
+        self.tasks.made.push(traffic.now + ttl, made);
+        self.tasks.forget(traffic.now);
     }
 }
 
