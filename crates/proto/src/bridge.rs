@@ -233,14 +233,14 @@ impl Bridge {
     /// without this bridge.
     #[must_use]
     pub fn is_done(&self) -> bool {
-        !self.wants_cancels() && self.traffic.outbox().is_empty() && self.traffic.said.is_empty()
+        !self.wants_cancels() && self.traffic.outbox.is_empty() && self.traffic.said.is_empty()
     }
 
     /// Whether it takes messages of the client now.
     #[must_use]
     pub fn wants_input(&self) -> bool {
         let held = self.handshake().map_or(0, Handshake::held_bytes);
-        self.wants_cancels() && held < self.traffic.config.max_held && self.traffic.outbox().unsent() < ENOUGH
+        self.wants_cancels() && held < self.traffic.config.max_held && self.traffic.outbox.unsent() < ENOUGH
     }
 
     /// Whether it takes cancels all the same: they wait for nothing here.
@@ -252,7 +252,7 @@ impl Bridge {
     /// The next bytes for the server: whole lines, but for what has left of the first.
     #[must_use]
     pub fn pending(&self) -> &[u8] {
-        self.traffic.outbox().pending()
+        self.traffic.outbox.pending()
     }
 
     /// Records that so many bytes of [`pending`](Self::pending) have left, or were handed to what

@@ -213,6 +213,11 @@ impl Call {
         self.form == Form::Task(Step::Make)
     }
 
+    /// Whether its answer matters: it was not cancelled, or names the task that is to be cancelled.
+    pub(super) fn goes_on(&self) -> bool {
+        self.is_to_be_task() || !self.is_cancelled()
+    }
+
     /// The token under which the server reports its progress, if it may be asked something for it.
     pub(super) fn token(&self) -> Option<&RequestId> {
         self.asks.as_ref()?.token.as_ref()
@@ -275,31 +280,14 @@ impl Calls {
         own
     }
 
-    /// The call goes on at the server, and its client has been answered: returns the id that the client knew.
-    pub(super) fn pause(&mut self, own: i64) -> Option<RequestId> {
-        let mut call = self.take(own)?;
-        let client_id = call.client_id.take();
-        call.level = None;
-        self.put(call);
-        client_id
-    }
-
-    /// Gives up a call whose client is answered without the server: its answer is dropped. Returns the id that the client
-    /// knew.
-    pub(super) fn give_up(&mut self, now: Instant, own: i64) -> Option<RequestId> {
-        let client_id = self.pause(own);
-        _ = self.cancel_own(now, own);
-        client_id
-    }
-
-    /// The client waits for such a call again, by another request.
-    pub(super) fn resume(&mut self, own: i64, client_id: RequestId, level: Option<Level>, kinds: Kinds) {
-        let Some(mut call) = self.take(own) else { return };
-        (call.client_id, call.level) = (Some(client_id), level);
-        if let Some(asks) = &mut call.asks {
-            asks.kinds = kinds;
-        }
-        self.put(call);
+    /// The call goes on at the server for another request of its client, or for none while that is to call again. Returns the
+    /// id that the client knew.
+    pub(super) fn rename(&mut self, own: i64, client_id: Option<RequestId>, level: Option<Level>) -> Option<RequestId> {
+        self.get(own).filter(|call| !call.is_cancelled())?;
+        let call = self.answered(own)?;
+        let known = call.client_id.clone();
+        self.put(Call { client_id, level, ..call });
+        known
     }
 
     /// The call in flight that the server may ask something for, if it is the only one.
@@ -330,12 +318,6 @@ impl Calls {
     fn put(&mut self, call: Call) {
         self.counts.add(&call);
         self.table.insert(self.table.hash(&call.own), call);
-    }
-
-    /// Takes a call in flight out.
-    fn take(&mut self, own: i64) -> Option<Call> {
-        let is_live = self.get(own).is_some_and(|call| !call.is_cancelled());
-        is_live.then(|| self.answered(own)).flatten()
     }
 
     /// The request that the server has answered, which is over by that.
@@ -381,20 +363,6 @@ impl Calls {
         Some(cancelled)
     }
 
-    /// Notes that a line of the call waits to be written.
-    pub(super) fn put_line(&mut self, own: i64, line: Option<Ticket>) {
-        if let Some(call) = self.get_mut(own) {
-            call.line = line;
-        }
-    }
-
-    /// Notes that the request has left, or was given back.
-    pub(super) fn request_left(&mut self, own: i64, has_left: bool) {
-        if let Some(call) = self.get_mut(own) {
-            call.has_left = has_left;
-        }
-    }
-
     /// Notes that the cancel of a call has left.
     pub(super) fn cancel_left(&mut self, now: Instant, own: i64) {
         let Some(call) = self.get_mut(own).filter(|call| call.cancel == Cancel::Unheard) else { return };
@@ -403,8 +371,8 @@ impl Calls {
         self.cancelled_at = Some(now);
     }
 
-    /// An entry of which nothing is changed that is counted, or that it is found by.
-    fn get_mut(&mut self, own: i64) -> Option<&mut Call> {
+    /// A request of which nothing is changed that is counted, or that it is found by.
+    pub(super) fn get_mut(&mut self, own: i64) -> Option<&mut Call> {
         self.table.get_mut(self.table.by_id(&own)?)
     }
 
@@ -437,11 +405,6 @@ impl Calls {
             }
             counts.remove(call);
         });
-    }
-
-    /// Entries in flight, and those that were cancelled.
-    pub(super) fn counts(&self) -> (usize, usize) {
-        (self.table.live(), self.table.retired())
     }
 
     /// Entries of every collection.

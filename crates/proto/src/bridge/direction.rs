@@ -75,11 +75,6 @@ pub(super) trait Direction {
     /// Does what is due.
     fn handle_timeout(&mut self, _traffic: &mut Traffic) {}
 
-    /// Open subscriptions of clients without a session.
-    fn listeners(&self) -> usize {
-        0
-    }
-
     /// Entries of every collection.
     fn residue(&self) -> usize {
         0

@@ -15,31 +15,19 @@ impl Bridge {
         self.way.direction().check(&is_in_flight);
     }
 
-    /// Requests of clients and of our own that the server has, and those that were cancelled and may still be answered.
-    #[must_use]
-    pub fn in_flight(&self) -> (usize, usize) {
-        self.traffic.calls.counts()
-    }
-
-    /// Open subscriptions of clients without a session.
-    #[must_use]
-    pub fn listeners(&self) -> usize {
-        self.way.direction().listeners()
-    }
-
     /// Bytes of memory held for messages and requests, capacities included.
     ///
     /// Costs time in proportion to everything in flight and remembered.
     #[must_use]
     pub fn held(&self) -> usize {
         let said = self.traffic.said.iter().map(|said| size_of::<Carried>() + said.held()).sum::<usize>();
-        self.traffic.outbox().held() + said + self.traffic.calls.held() + self.way.direction().held()
+        self.traffic.outbox.held() + said + self.traffic.calls.held() + self.way.direction().held()
     }
 
     /// Entries of every collection: zero once nothing is in flight, listened to or remembered (invariant 6).
     #[must_use]
     pub fn residue(&self) -> usize {
-        let waits = self.traffic.said.len() + usize::from(!self.traffic.outbox().is_empty());
+        let waits = self.traffic.said.len() + usize::from(!self.traffic.outbox.is_empty());
         self.traffic.calls.residue() + waits + self.way.direction().residue()
     }
 
@@ -50,6 +38,6 @@ impl Bridge {
         self.way.direction().hash_state(now, state);
         self.traffic.calls.hash_state(now, state);
         (self.traffic.is_write_closed, &self.traffic.said).hash(state);
-        self.traffic.outbox().hash_state(state);
+        self.traffic.outbox.hash_state(state);
     }
 }

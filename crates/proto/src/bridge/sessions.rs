@@ -100,10 +100,7 @@ impl Sessions {
     /// The answer to a client's request, which the client waits for.
     fn take_answer(&mut self, traffic: &mut Traffic, call: Call, body: &ResponseBody<'_>) {
         match (&call.form, body) {
-            (Form::Task(step), _) if *step == task::Step::Make || !call.is_cancelled() => {
-                let step = step.clone();
-                return self.take_task_answer(traffic, call, step, body);
-            }
+            (Form::Task(_), _) if call.goes_on() => return self.take_task_answer(traffic, call, body),
             (Form::Tools, ResponseBody::Result(result)) => self.learn_tools(result),
             _ => {}
         }
@@ -116,7 +113,8 @@ impl Sessions {
     }
 
     fn asked_bytes(&self, traffic: &Traffic) -> usize {
-        traffic.calls.kept_bytes() + self.asking.bytes() + self.tasks.bytes()
+        let asked = self.asking.of_asker() + self.asking.pauses.bytes() + self.tasks.asking.bytes();
+        traffic.calls.kept_bytes() + asked
     }
 }
 
@@ -186,7 +184,7 @@ impl Direction for Sessions {
     }
 
     fn due(&self) -> Option<Instant> {
-        self.asking.due().into_iter().chain(self.tasks.due()).min()
+        self.asking.pauses.due().into_iter().chain(self.tasks.asking.due()).min()
     }
 
     fn handle_timeout(&mut self, traffic: &mut Traffic) {
@@ -195,11 +193,13 @@ impl Direction for Sessions {
     }
 
     fn residue(&self) -> usize {
-        self.subscriptions.len() + self.asking.len() + self.tasks.len()
+        let asked = usize::from(self.asking.asker.is_some()) + self.asking.pauses.len();
+        self.subscriptions.len() + asked + self.tasks.asking.len()
     }
 
     fn held(&self) -> usize {
-        self.subscriptions.held() + self.asking.held() + self.tasks.held()
+        let asked = self.asking.of_asker() + self.asking.pauses.held() + self.tasks.asking.held();
+        self.subscriptions.held() + asked + self.tasks.tools_bytes
     }
 
     fn check(&self, is_in_flight: &dyn Fn(i64) -> bool) {
@@ -211,10 +211,6 @@ impl Direction for Sessions {
         (&self.greeting, &self.subscriptions).hash(&mut state);
         self.asking.hash_state(now, &mut state);
         self.tasks.hash_state(now, &mut state);
-    }
-
-    fn listeners(&self) -> usize {
-        self.subscriptions.len()
     }
 }
 

@@ -115,8 +115,8 @@ impl Stateless {
 
     /// Bytes that questions, answers, and calls that may be asked something can still take.
     fn room(&self, traffic: &Traffic) -> usize {
-        let asked = traffic.calls.kept_bytes() + self.rounds.bytes() + self.tasks.bytes();
-        traffic.config.max_held.saturating_sub(asked)
+        let tasks = self.tasks.cancelled.bytes() + self.tasks.made.bytes();
+        traffic.config.max_held.saturating_sub(traffic.calls.kept_bytes() + self.rounds.bytes() + tasks)
     }
 }
 
@@ -158,10 +158,7 @@ impl Direction for Stateless {
             (_, ResponseBody::Result(result)) if rounds::asks_for_input(&call, result) => {
                 self.begin_round(traffic, call, result);
             }
-            (Form::Task(step), _) if *step == Step::Make || !call.is_cancelled() => {
-                let step = step.clone();
-                self.take_task_answer(traffic, call, step, body);
-            }
+            (Form::Task(_), _) if call.goes_on() => self.take_task_answer(traffic, call, body),
             _ => self.answer(traffic, &call, body),
         }
     }
@@ -183,7 +180,8 @@ impl Direction for Stateless {
     }
 
     fn due(&self) -> Option<Instant> {
-        self.rounds.due().into_iter().chain(self.tasks.due()).min()
+        let tasks = self.tasks.cancelled.due().into_iter().chain(self.tasks.made.due());
+        self.rounds.due().into_iter().chain(tasks).min()
     }
 
     fn handle_timeout(&mut self, traffic: &mut Traffic) {
@@ -192,16 +190,18 @@ impl Direction for Stateless {
     }
 
     fn residue(&self) -> usize {
-        self.rounds.len() + self.tasks.len()
+        self.rounds.len() + self.tasks.cancelled.len() + self.tasks.made.len()
     }
 
     fn held(&self) -> usize {
-        self.subscriptions.held() + self.rounds.bytes() + self.tasks.held()
+        let tasks = self.tasks.cancelled.held() + self.tasks.made.held();
+        self.subscriptions.held() + self.rounds.bytes() + tasks
     }
 
     fn check(&self, is_in_flight: &dyn Fn(i64) -> bool) {
         self.rounds.check(is_in_flight);
-        self.tasks.check();
+        self.tasks.cancelled.check();
+        self.tasks.made.check();
     }
 
     fn hash_state(&self, now: Instant, mut state: &mut dyn Hasher) {

@@ -31,7 +31,7 @@ pub(super) struct Traffic {
     /// The time of the input that is being handled.
     pub(super) now: Instant,
     /// What waits to be written to the server: cancels before all else.
-    outbox: Outbox<Departs>,
+    pub(super) outbox: Outbox<Departs>,
     /// The server reads no more.
     pub(super) is_write_closed: bool,
     /// What is written leaves later ([`handle_departure`](Self::handle_departure)).
@@ -94,10 +94,6 @@ impl Traffic {
         }
     }
 
-    pub(super) const fn outbox(&self) -> &Outbox<Departs> {
-        &self.outbox
-    }
-
     /// Nothing of what waits is written any more.
     pub(super) fn drop_unsent(&mut self) {
         self.outbox = Outbox::new();
@@ -112,7 +108,7 @@ impl Traffic {
         }
         for Departs { part, departures } in written {
             match part {
-                Some(Part::Request(own)) => self.calls.request_left(own, true),
+                Some(Part::Request(own)) => self.request_left(own, true),
                 Some(Part::Cancel(own)) => self.calls.cancel_left(self.now, own),
                 None => {}
             }
@@ -133,8 +129,8 @@ impl Traffic {
         };
         let client_id = self.calls.client_id(own).cloned();
         match departure {
-            Departure::Request(_) => self.calls.request_left(own, true),
-            Departure::Returned(_) => self.calls.request_left(own, false),
+            Departure::Request(_) => self.request_left(own, true),
+            Departure::Returned(_) => self.request_left(own, false),
             Departure::Cancel(_) => self.calls.cancel_left(self.now, own),
             // One that no cancel has taken back is answered by an error all the same.
             Departure::Withdrawn(_) if self.calls.get(own).is_some_and(Call::is_cancelled) => {
@@ -143,6 +139,10 @@ impl Traffic {
             Departure::Withdrawn(_) => {}
         }
         client_id.into_iter().for_each(|id| self.departs(named(id)));
+    }
+
+    fn request_left(&mut self, own: i64, has_left: bool) {
+        self.calls.get_mut(own).into_iter().for_each(|call| call.has_left = has_left);
     }
 
     pub(super) fn departs(&mut self, departure: Departure) {
@@ -180,7 +180,7 @@ impl Traffic {
         let departures = self.calls.client_id(own).cloned().map(Departure::Request).into_iter().collect();
         let departs = Departs { part: Some(Part::Request(own)), departures };
         let line = self.push(departs, |out| rewrite::request(own, method, out, params));
-        self.calls.put_line(own, line);
+        self.calls.get_mut(own).into_iter().for_each(|call| call.line = line);
     }
 
     /// A request that the server has answered is followed by another: its id, unless nothing can be sent any more.
@@ -222,7 +222,7 @@ impl Traffic {
             });
             out.push(b'\n');
         });
-        self.calls.put_line(own, Some(line));
+        self.calls.get_mut(own).into_iter().for_each(|call| call.line = Some(line));
     }
 
     /// Passes a message of a client on as it is.

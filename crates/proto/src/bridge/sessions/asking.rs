@@ -35,40 +35,33 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(super) struct Asking {
     seed: Seed,
-    /// The call that the server asks questions for.
-    asker: Option<Asker>,
-    /// Calls that the server answered while their client had nothing in flight.
-    ended: Kept<Ended>,
     /// How many rounds there were.
     rounds: u64,
+    /// The call that the server asks questions for.
+    pub(super) asker: Option<Asker>,
+    /// Calls whose client has been answered, and is to call again.
+    pub(super) pauses: Kept<Pause>,
 }
 
 /// A call that the server asks questions for.
 #[derive(Clone, Debug, Hash)]
-struct Asker {
+pub(super) struct Asker {
     own: i64,
-    questions: Questions,
+    pub(super) questions: Questions,
     /// The token under which the client receives progress now.
     token: Option<RequestId>,
-    /// Its client has been answered, and is to call again.
-    pause: Option<Pause>,
 }
 
-/// Time in which the client is to call again.
-#[derive(Clone, Debug, Hash)]
+/// Time in which a client is to call again.
+#[derive(Clone, Debug)]
 pub(super) struct Pause {
     /// The request that was answered last, unless its id names another by now.
     pub(super) client_id: Option<RequestId>,
+    /// Its method.
+    method: &'static str,
     state: Box<str>,
-    due: Instant,
-}
-
-/// A call that the server has answered, whose client is to call again.
-#[derive(Clone, Debug)]
-struct Ended {
-    call: Call,
-    pause: Pause,
-    answer: Answer,
+    /// What the server has answered meanwhile; until then the call is the one that asks.
+    answered: Option<(Call, Answer)>,
 }
 
 /// An answer that is kept.
@@ -87,37 +80,17 @@ pub(super) const GIVEN_UP: &str = "the call was cancelled, and nobody answers";
 
 impl Asking {
     pub(super) fn new(seed: Seed) -> Self {
-        Self { seed, asker: None, ended: Kept::default(), rounds: 0 }
+        Self { seed, rounds: 0, asker: None, pauses: Kept::default() }
     }
 
-    /// Bytes of memory that it holds, nearly.
-    pub(super) fn held(&self) -> usize {
-        self.of_asker() + self.ended.held()
-    }
-
-    /// Bytes that messages take in it.
-    pub(super) fn bytes(&self) -> usize {
-        self.of_asker() + self.ended.bytes()
-    }
-
-    fn of_asker(&self) -> usize {
+    /// Bytes that the questions of a call take.
+    pub(super) fn of_asker(&self) -> usize {
         self.asker.as_ref().map_or(0, |asker| asker.questions.held())
     }
 
-    /// What waits for the client.
-    pub(super) fn len(&self) -> usize {
-        self.ended.len() + usize::from(self.asker.is_some())
-    }
-
-    /// When a client counts as one that does not call again.
-    pub(super) fn due(&self) -> Option<Instant> {
-        self.paused(|_| true).map(|(_, pause)| pause.due).into_iter().chain(self.ended.due()).min()
-    }
-
-    /// The call whose client is to call again, if its pause is such.
-    fn paused(&self, is_it: impl Fn(&Pause) -> bool) -> Option<(i64, &Pause)> {
-        let asker = self.asker.as_ref()?;
-        Some((asker.own, asker.pause.as_ref().filter(|pause| is_it(pause))?))
+    /// Whether the client of the call that asks is to call again.
+    fn is_paused(&self) -> bool {
+        self.pauses.find(Pause::is_at_server).is_some()
     }
 
     /// The state of the next round. It reveals nothing, is good once, and cannot be guessed.
@@ -129,37 +102,39 @@ impl Asking {
     /// A client uses an id for another request: a cancel of that is none of a call that was answered.
     pub(super) fn id_is_taken(&mut self, client_id: &RequestId) {
         let is_it = |pause: &Pause| pause.client_id.as_ref() == Some(client_id);
-        if let Some(pause) = self.asker.as_mut().and_then(|asker| asker.pause.as_mut()).filter(|pause| is_it(pause)) {
-            pause.client_id = None;
-        }
-        while self.ended.edit(|ended| is_it(&ended.pause), |ended| ended.pause.client_id = None).is_some() {}
+        while self.pauses.edit(is_it, |pause| pause.client_id = None).is_some() {}
     }
 
     /// Panics if it does not agree with itself.
     pub(super) fn check(&self, is_in_flight: impl Fn(i64) -> bool) {
-        self.ended.check();
+        self.pauses.check();
         let Some(asker) = &self.asker else { return };
         assert!(is_in_flight(asker.own), "invariant 6: a question outlives its call");
-        assert!(asker.pause.is_some() || asker.questions.is_empty(), "invariant 6: a question is not asked");
+        assert!(self.is_paused() || asker.questions.is_empty(), "invariant 6: a question is not asked");
     }
 
     /// Feeds what decides its future into a hasher.
     pub(super) fn hash_state(&self, now: Instant, state: &mut impl core::hash::Hasher) {
         use core::hash::Hash;
-        if let Some(Asker { own: _, questions, token, pause }) = &self.asker {
-            let pause = pause.as_ref().map(|pause| (&pause.client_id, pause.due.since(now)));
-            (questions, token, pause).hash(state);
-        }
-        for (due, ended) in self.ended.iter() {
-            (&ended.answer, &ended.pause.client_id, due.since(now)).hash(state);
+        self.asker.as_ref().map(|asker| (&asker.questions, &asker.token)).hash(state);
+        for (due, pause) in self.pauses.iter() {
+            let answer = pause.answered.as_ref().map(|(_, answer)| answer);
+            (answer, &pause.client_id, due.since(now)).hash(state);
         }
     }
 }
 
-impl Held for Ended {
+impl Pause {
+    const fn is_at_server(&self) -> bool {
+        self.answered.is_none()
+    }
+}
+
+impl Held for Pause {
     fn held(&self) -> usize {
-        match &self.answer {
-            Answer::Result(bytes) | Answer::Error(bytes) => bytes.len(),
+        match &self.answered {
+            Some((_, Answer::Result(bytes) | Answer::Error(bytes))) => bytes.len(),
+            None => 0,
         }
     }
 }
@@ -195,10 +170,10 @@ impl Sessions {
 
     fn ask_for(&mut self, traffic: &mut Traffic, own: i64, request: &Request<'_>) {
         let room = self.room(traffic);
-        let fresh = || Asker { own, questions: Questions::default(), token: None, pause: None };
+        let fresh = || Asker { own, questions: Questions::default(), token: None };
         let mut asker = self.asking.asker.take().unwrap_or_else(fresh);
         let fits = asker.questions.push(room, request);
-        let is_new = fits && asker.pause.is_none();
+        let is_new = fits && !self.asking.is_paused();
         self.asking.asker = Some(asker).filter(|asker| !asker.questions.is_fresh());
         if !fits {
             traffic.refuse_question(&request.id, TOO_MUCH);
@@ -210,8 +185,10 @@ impl Sessions {
     /// Answers the client's call with what the server asks.
     fn pause(&mut self, traffic: &mut Traffic) {
         let state = self.asking.state();
-        let Some(asker) = &mut self.asking.asker else { return };
-        let Some(client_id) = traffic.calls.pause(asker.own) else { return };
+        let Some(asker) = &self.asking.asker else { return };
+        let asks = traffic.calls.get(asker.own).and_then(|call| call.asks.as_ref());
+        let Some(method) = asks.map(|asks| asks.method) else { return };
+        let Some(client_id) = traffic.calls.rename(asker.own, None, None) else { return };
         let mut members = br#""resultType":"input_required""#.to_vec();
         asker.questions.write(&mut members);
         rewrite::next_member("requestState", &mut members);
@@ -222,30 +199,27 @@ impl Sessions {
         members.push(b',');
         rewrite::meta(&abandonable, None, &[], &mut members);
         traffic.say_result(&client_id, |out| rewrite::object(&members, None, &[], out));
-        asker.pause =
-            Some(Pause { client_id: Some(client_id), state, due: traffic.now + traffic.config.answer_within });
+        let pause = Pause { client_id: Some(client_id), method, state, answered: None };
+        self.asking.pauses.push(traffic.now + traffic.config.answer_within, pause);
     }
 
     /// The client calls again, with answers: `false` if it is not known to what.
     pub(super) fn retry(&mut self, traffic: &mut Traffic, request: &Request<'_>, envelope: &Envelope<'_>) -> bool {
         let params = request.params.raw.unwrap_or_default();
         let state = json::member(params, "requestState").and_then(json::text).unwrap_or_default();
-        let is_its = |pause: &Pause, call: &Call| {
-            *pause.state == *state && call.asks.as_ref().is_some_and(|asks| asks.method == request.method)
-        };
-        if let Some(Ended { call, answer, .. }) = self.asking.ended.take(|ended| is_its(&ended.pause, &ended.call)) {
+        let is_its = |pause: &Pause| *pause.state == *state && pause.method == request.method;
+        let Some(pause) = self.asking.pauses.take(is_its) else { return false };
+        if let Some((call, answer)) = pause.answered {
             let call = Call { client_id: Some(request.id.clone()), ..call };
             self.take_answer(traffic, call, &answer.body());
             return true;
         }
         let Some(asker) = &mut self.asking.asker else { return false };
-        let call = traffic.calls.get(asker.own);
-        if !asker.pause.as_ref().zip(call).is_some_and(|(pause, call)| is_its(pause, call)) {
-            return false;
+        asker.token = token_of(request);
+        traffic.calls.rename(asker.own, Some(request.id.clone()), envelope.level);
+        if let Some(asks) = traffic.calls.get_mut(asker.own).and_then(|call| call.asks.as_mut()) {
+            asks.kinds = Kinds::of(envelope.capabilities);
         }
-        let own = asker.own;
-        (asker.pause, asker.token) = (None, token_of(request));
-        traffic.calls.resume(own, request.id.clone(), envelope.level, Kinds::of(envelope.capabilities));
         // The server has the call, and a cancel of it goes there.
         traffic.departs(Departure::Request(request.id.clone()));
         // What came meanwhile, or was not answered, is asked again.
@@ -263,26 +237,23 @@ impl Sessions {
 
     /// The server has answered a call while its client has nothing in flight for it.
     pub(super) fn keep_answer(&mut self, traffic: &mut Traffic, call: Call, body: &ResponseBody<'_>) {
-        let asker = self.asking.asker.take_if(|asker| asker.own == call.own);
-        let Some(Asker { pause: Some(pause), .. }) = asker else {
+        if self.asking.asker.take_if(|asker| asker.own == call.own).is_none() {
             return self.cancel_unknown_task(traffic, &call, body);
-        };
-        self.asking.ended.push(pause.due, Ended { call, pause, answer: Answer::of(body) });
-        loop {
-            let is_overfull = self.asked_bytes(traffic) > traffic.config.max_held;
-            let Some(ended) = self.asking.ended.pop(traffic.now, if is_overfull { 0 } else { MOST }) else { return };
-            self.drop_ended(traffic, ended);
         }
-    }
-
-    /// No client comes for this answer.
-    fn drop_ended(&self, traffic: &mut Traffic, ended: Ended) {
-        self.cancel_unknown_task(traffic, &ended.call, &ended.answer.body());
+        let answered = Some((call, Answer::of(body)));
+        self.asking.pauses.edit(Pause::is_at_server, |pause| pause.answered = answered);
+        loop {
+            let most = if self.asked_bytes(traffic) > traffic.config.max_held { 0 } else { MOST };
+            let Some(pause) = self.asking.pauses.pop(traffic.now, most) else { return };
+            self.end_pause(traffic, pause);
+        }
     }
 
     /// Nothing is asked for this call any more.
     pub(super) fn end_asker(&mut self, own: i64) {
-        self.asking.asker.take_if(|asker| asker.own == own);
+        if self.asking.asker.take_if(|asker| asker.own == own).is_some() {
+            self.asking.pauses.take(Pause::is_at_server);
+        }
     }
 
     /// The client reports that it does not call again ([`ABANDONED`](mcp::ABANDONED)).
@@ -294,32 +265,28 @@ impl Sessions {
 
     /// Clients that have not called again in time do so no more.
     pub(super) fn stop_asking(&mut self, traffic: &mut Traffic) {
-        let now = traffic.now;
-        while self.asking.due().is_some_and(|due| due <= now) {
-            self.give_up(traffic, |pause| pause.due <= now);
+        while let Some(pause) = self.asking.pauses.pop(traffic.now, usize::MAX) {
+            self.end_pause(traffic, pause);
         }
     }
 
-    /// The client does not call again after such a pause: its call is cancelled, or its answer dropped.
+    /// The client does not call again after such a pause.
     pub(super) fn give_up(&mut self, traffic: &mut Traffic, is_it: impl Fn(&Pause) -> bool) {
-        if let Some((own, _)) = self.asking.paused(&is_it) {
-            self.give_up_asker(traffic, own);
-        }
-        if let Some(ended) = self.asking.ended.take(|ended| is_it(&ended.pause)) {
-            self.drop_ended(traffic, ended);
+        while let Some(pause) = self.asking.pauses.take(&is_it) {
+            self.end_pause(traffic, pause);
         }
     }
 
-    /// Cancels a call whose client does not call again.
-    fn give_up_asker(&mut self, traffic: &mut Traffic, own: i64) {
-        let asker = self.asking.asker.take_if(|asker| asker.own == own);
-        if traffic.calls.cancel_own(traffic.now, own).is_none() {
-            return;
+    /// No client calls again: the call is cancelled, or its answer dropped.
+    fn end_pause(&mut self, traffic: &mut Traffic, pause: Pause) {
+        if let Some((call, answer)) = pause.answered {
+            return self.cancel_unknown_task(traffic, &call, &answer.body());
         }
-        write_cancel(traffic, own, None);
-        // For a server that waits for them all the same.
-        for id in asker.into_iter().flat_map(|mut asker| asker.questions.take()) {
-            traffic.refuse_question(&id, GIVEN_UP);
+        let Some(mut asker) = self.asking.asker.take() else { return };
+        if traffic.calls.cancel_own(traffic.now, asker.own).is_some() {
+            write_cancel(traffic, asker.own, None);
+            // For a server that waits for them all the same.
+            asker.questions.take().for_each(|id| traffic.refuse_question(&id, GIVEN_UP));
         }
     }
 
@@ -340,7 +307,7 @@ impl Sessions {
             |asker: &&Asker| token.is_some() && traffic.calls.get(asker.own).and_then(Call::token) == token.as_ref();
         let Some(asker) = asker.filter(is_its) else { return traffic.pass_to_client(body) };
         // The client has nothing in flight now, or did not ask for progress this time.
-        let Some(now) = asker.token.as_ref().filter(|_| asker.pause.is_none()) else { return };
+        let Some(now) = asker.token.as_ref().filter(|_| !self.asking.is_paused()) else { return };
         let Some(span) = named.and_then(|named| frame::span_of(body, named)) else { return };
         traffic.say(|out| frame::splice(body, span, now, out));
     }

@@ -35,14 +35,14 @@ use crate::{
 pub(super) struct Tasks {
     /// Tools that it runs as tasks if it is asked to, as it has listed them.
     tools: BTreeSet<Box<str>>,
-    tools_bytes: usize,
+    pub(super) tools_bytes: usize,
     /// Tasks that want to know something, the one that was looked at last at the end.
-    asking: Kept<AskingTask>,
+    pub(super) asking: Kept<AskingTask>,
 }
 
 /// A task that wants to know something, until it counts as abandoned by its client.
 #[derive(Clone, Debug)]
-struct AskingTask {
+pub(super) struct AskingTask {
     task: TaskId,
     /// Our `tasks/result`, while the server has it.
     fetch: Option<i64>,
@@ -61,26 +61,6 @@ const UNDECLARED: &str = "the client did not declare the tasks extension";
 const NEEDS_EXTENSION: &[u8] = br#"{"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}"#;
 
 impl Tasks {
-    /// Bytes of memory that it holds, nearly.
-    pub(super) fn held(&self) -> usize {
-        self.tools_bytes + self.asking.held()
-    }
-
-    /// Bytes that messages take in it.
-    pub(super) const fn bytes(&self) -> usize {
-        self.asking.bytes()
-    }
-
-    /// Tasks that want to know something.
-    pub(super) fn len(&self) -> usize {
-        self.asking.len()
-    }
-
-    /// When the next task counts as abandoned by its client.
-    pub(super) fn due(&self) -> Option<Instant> {
-        self.asking.due()
-    }
-
     /// Panics if it does not agree with itself.
     pub(super) fn check(&self, is_in_flight: impl Fn(i64) -> bool) {
         self.asking.check();
@@ -191,14 +171,8 @@ impl Sessions {
     }
 
     /// The answer to a request about a task.
-    pub(super) fn take_task_answer(
-        &mut self,
-        traffic: &mut Traffic,
-        mut call: Call,
-        step: Step,
-        body: &ResponseBody<'_>,
-    ) {
-        let Some(id) = call.client_id.clone() else { return };
+    pub(super) fn take_task_answer(&mut self, traffic: &mut Traffic, mut call: Call, body: &ResponseBody<'_>) {
+        let (Some(id), Form::Task(step)) = (call.client_id.clone(), call.form.clone()) else { return };
         match (step, body) {
             (Step::Make, ResponseBody::Result(result)) => match json::member(result, TASK) {
                 Some(task) if task.first() == Some(&b'{') => {

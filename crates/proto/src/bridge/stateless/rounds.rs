@@ -386,7 +386,8 @@ fn send_round(traffic: &mut Traffic, own: i64, round: &Round) {
 fn give_up(traffic: &mut Traffic, own: i64, round: &Round, words: &str) {
     if round.is_here() {
         end_call(traffic, own, error_code::INTERNAL_ERROR, words);
-    } else if let Some(id) = traffic.calls.give_up(traffic.now, own) {
+    } else if let Some(id) = traffic.calls.rename(own, None, None) {
+        _ = traffic.calls.cancel_own(traffic.now, own);
         traffic.refuse(&id, error_code::INTERNAL_ERROR, words);
     }
 }

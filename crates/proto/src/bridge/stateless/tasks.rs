@@ -31,16 +31,16 @@ use crate::{
 pub(super) struct Tasks {
     seed: Seed,
     /// Tasks that were reported to their client as cancelled.
-    cancelled: Kept<TaskId>,
+    pub(super) cancelled: Kept<TaskId>,
     /// Tasks that the server knows nothing of.
-    made: Kept<Made>,
+    pub(super) made: Kept<Made>,
     /// The number of the last of these.
     number: u64,
 }
 
 /// A task that had ended when it was made: the server answered at once.
 #[derive(Clone, Debug)]
-struct Made {
+pub(super) struct Made {
     task: TaskId,
     status: Status,
     created: Duration,
@@ -70,36 +70,10 @@ impl Tasks {
         Self { seed, cancelled: Kept::default(), made: Kept::default(), number: 0 }
     }
 
-    /// Bytes of memory that it holds, nearly.
-    pub(super) fn held(&self) -> usize {
-        self.cancelled.held() + self.made.held()
-    }
-
-    /// Bytes that messages take in it.
-    pub(super) const fn bytes(&self) -> usize {
-        self.cancelled.bytes() + self.made.bytes()
-    }
-
-    /// Tasks that are remembered.
-    pub(super) fn len(&self) -> usize {
-        self.cancelled.len() + self.made.len()
-    }
-
-    /// When a task is forgotten.
-    pub(super) fn due(&self) -> Option<Instant> {
-        self.cancelled.due().into_iter().chain(self.made.due()).min()
-    }
-
     /// Forgets tasks that are too old, or too many.
     pub(super) fn forget(&mut self, now: Instant) {
         while self.cancelled.pop(now, MOST).is_some() {}
         while self.made.pop(now, MOST).is_some() {}
-    }
-
-    /// Panics if it does not agree with itself.
-    pub(super) fn check(&self) {
-        self.cancelled.check();
-        self.made.check();
     }
 
     /// Feeds what decides its future into a hasher.
@@ -232,14 +206,8 @@ impl Stateless {
     }
 
     /// The answer to a request about a task.
-    pub(super) fn take_task_answer(
-        &mut self,
-        traffic: &mut Traffic,
-        mut call: Call,
-        step: Step,
-        body: &ResponseBody<'_>,
-    ) {
-        let Some(id) = call.client_id.clone() else { return };
+    pub(super) fn take_task_answer(&mut self, traffic: &mut Traffic, mut call: Call, body: &ResponseBody<'_>) {
+        let (Some(id), Form::Task(step)) = (call.client_id.clone(), call.form.clone()) else { return };
         match (step, body) {
             (Step::Make, ResponseBody::Result(result)) => {
                 if json::member(result, "resultType").and_then(json::text).as_deref() == Some("task") {
