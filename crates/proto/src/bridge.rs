@@ -239,7 +239,7 @@ impl Bridge {
     /// Whether it takes messages of the client now.
     #[must_use]
     pub fn wants_input(&self) -> bool {
-        let held = self.handshake().map_or(0, Handshake::held_bytes);
+        let held = self.handshake().map_or(0, |handshake| handshake.held_bytes);
         self.wants_cancels() && held < self.traffic.config.max_held && self.traffic.outbox.unsent() < ENOUGH
     }
 
@@ -405,13 +405,14 @@ impl Bridge {
     /// Goes on with what was held, if it was found out what the server is.
     fn go_on(&mut self) {
         let Way::Unknown(handshake) = &mut self.way else { return };
-        let Some(found) = handshake.take_found() else { return };
+        let Some(found) = handshake.found.take() else { return };
         let held = handshake.take_held();
         match found {
             Found::Sessions(greeting) => self.way = Way::Sessions(Box::new(Sessions::new(greeting, self.seed))),
-            Found::Stateless(discovery) => {
-                let may_ask = self.traffic.config.may_ask;
-                self.way = Way::Stateless(Box::new(Stateless::new(discovery, may_ask, self.seed)));
+            Found::Stateless { revision, discovered, hello } => {
+                let (hello, may_ask) = (hello.as_deref().unwrap_or(b"{}"), self.traffic.config.may_ask);
+                let stateless = Stateless::new(revision, discovered, hello, may_ask, self.seed);
+                self.way = Way::Stateless(Box::new(stateless));
             }
             Found::Alike => self.way = Way::Alike(Alike),
             Found::Neither => {}

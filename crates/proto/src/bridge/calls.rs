@@ -8,7 +8,6 @@ use crate::{
     hash::Seed,
     id::RequestId,
     outbox::Ticket,
-    slab::Key,
     table::{Bounds, Entry, Ring, Table},
     time::Instant,
 };
@@ -112,15 +111,6 @@ pub(super) struct Asks {
     pub(super) params: Option<Box<[u8]>>,
     /// How often it was asked something.
     pub(super) rounds: u8,
-}
-
-/// A call that was cancelled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Cancelled {
-    /// The id that the server knows.
-    pub(super) own: i64,
-    /// Its line, which may still wait.
-    pub(super) line: Option<Ticket>,
 }
 
 /// Methods whose results may ask for input (2026-07-28).
@@ -336,18 +326,16 @@ impl Calls {
         found.into_iter().for_each(|own| _ = self.answered(own));
     }
 
-    /// Notes that a client cancelled its request; `None` if there is none, or it was cancelled before.
-    pub(super) fn cancel(&mut self, now: Instant, client_id: &RequestId) -> Option<Cancelled> {
+    /// Notes that a client cancelled its request; `None` if there is none, or it was cancelled before. Returns the id that the
+    /// server knows, and the line of the request, which may still wait.
+    pub(super) fn cancel(&mut self, now: Instant, client_id: &RequestId) -> Option<(i64, Option<Ticket>)> {
         let key = self.table.by_token(client_id, |call| !call.is_cancelled())?;
-        self.cancel_entry(now, key)
+        self.cancel_own(now, self.table.get(key)?.own)
     }
 
     /// Notes that a call is cancelled that is known by this id.
-    pub(super) fn cancel_own(&mut self, now: Instant, own: i64) -> Option<Cancelled> {
-        self.cancel_entry(now, self.table.by_id(&own)?)
-    }
-
-    fn cancel_entry(&mut self, now: Instant, key: Key) -> Option<Cancelled> {
+    pub(super) fn cancel_own(&mut self, now: Instant, own: i64) -> Option<(i64, Option<Ticket>)> {
+        let key = self.table.by_id(&own)?;
         let call = self.table.get_mut(key).filter(|call| !call.is_cancelled())?;
         self.counts.remove(call);
         let may_ask = call.asks.take().is_some();
@@ -358,7 +346,7 @@ impl Calls {
             call.form = Form::Plain;
         }
         self.counts.add(call);
-        let cancelled = Cancelled { own: call.own, line: call.line };
+        let cancelled = (own, call.line);
         self.table.retire(key, now, Ring::Abandoned);
         Some(cancelled)
     }

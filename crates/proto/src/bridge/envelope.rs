@@ -77,10 +77,7 @@ pub(super) const OWN_INFO: &str = concat!(r#"{"name":"rescind","version":""#, en
 fn members(revision: &Dialect, info: Option<&[u8]>, capabilities: Option<&[u8]>, takes_tasks: bool) -> Vec<u8> {
     let mut out = Vec::new();
     revision.write_date_in_meta(&mut out);
-    out.push(b',');
-    rewrite::member(INFO, &mut out);
-    out.extend_from_slice(info.unwrap_or(OWN_INFO.as_bytes()));
-    out.push(b',');
+    rewrite::raw_member(INFO, info.unwrap_or(OWN_INFO.as_bytes()), &mut out);
     rewrite::member(CAPABILITIES, &mut out);
     kind::declare(capabilities, if takes_tasks { task::DECLARED } else { b"" }, &mut out);
     out
@@ -88,7 +85,5 @@ fn members(revision: &Dialect, info: Option<&[u8]>, capabilities: Option<&[u8]>,
 
 /// Appends the level to such members.
 pub(super) fn write_level(level: Level, out: &mut Vec<u8>) {
-    out.push(b',');
-    rewrite::member(LEVEL, out);
-    json::write_string(out, level.as_str());
+    rewrite::text_member(LEVEL, level.as_str(), out);
 }

@@ -78,12 +78,11 @@ impl Filter {
     pub(super) fn write_params(&self, meta: &[u8], out: &mut Vec<u8>) {
         let mut members = Vec::new();
         for (list, _) in LISTS.iter().zip(self.lists).filter(|(_, is_wanted)| *is_wanted) {
-            rewrite::next_member(list.wanted, &mut members);
-            members.extend_from_slice(b"true");
+            rewrite::raw_member(list.wanted, b"true", &mut members);
         }
         for (at, uri) in self.uris.iter().enumerate() {
             if at == 0 {
-                rewrite::next_member(RESOURCES, &mut members);
+                rewrite::member(RESOURCES, &mut members);
             }
             members.push(if at == 0 { b'[' } else { b',' });
             json::write_string(&mut members, uri);
@@ -92,7 +91,6 @@ impl Filter {
             members.push(b']');
         }
         rewrite::meta(meta, None, &[], out);
-        out.push(b',');
         rewrite::member("notifications", out);
         rewrite::object(&members, None, &[], out);
     }

@@ -34,12 +34,13 @@ pub(super) struct Handshake {
     stage: Stage,
     /// Messages of the client that wait until it is known what the server speaks.
     held: VecDeque<Held>,
-    held_bytes: usize,
+    pub(super) held_bytes: usize,
     /// Whether the server was asked which era it knows.
     probe: Probe,
     /// When a server that says nothing counts as one with sessions.
     due: Option<Instant>,
-    found: Option<Found>,
+    /// What was found out, until the bridge goes on with it.
+    pub(super) found: Option<Found>,
 }
 
 /// What was sent to the server to learn its era.
@@ -61,22 +62,18 @@ pub(super) enum Found {
     /// It has sessions. Its answer to `initialize`.
     Sessions(Box<[u8]>),
     /// It has none.
-    Stateless(Discovery),
+    Stateless {
+        /// The revision in which it is called.
+        revision: &'static Dialect,
+        /// Its answer to `server/discover`.
+        discovered: Box<[u8]>,
+        /// The params of the client's own `initialize`.
+        hello: Option<Box<[u8]>>,
+    },
     /// Both sides are of one era, or nothing is to be carried.
     Alike,
     /// It knows neither handshake of this client. What was held begins anew.
     Neither,
-}
-
-/// A server without sessions.
-#[derive(Clone, Debug)]
-pub(super) struct Discovery {
-    /// The revision in which it is called.
-    pub(super) revision: &'static Dialect,
-    /// Its answer to `server/discover`.
-    pub(super) discovered: Box<[u8]>,
-    /// The params of the client's own `initialize`.
-    pub(super) hello: Option<Box<[u8]>>,
 }
 
 /// The question which era the server knows, in the life of one server process.
@@ -118,19 +115,9 @@ impl Handshake {
         Self { stage: Stage::Fresh, held: VecDeque::new(), held_bytes: 0, probe: Probe::No, due: None, found: None }
     }
 
-    /// Bytes of messages that wait.
-    pub(super) const fn held_bytes(&self) -> usize {
-        self.held_bytes
-    }
-
     /// Requests of the client that wait.
     pub(super) fn waiting(&self) -> usize {
         self.held.iter().filter(|held| held.id.is_some()).count()
-    }
-
-    /// What was found out, once.
-    pub(super) fn take_found(&mut self) -> Option<Found> {
-        self.found.take()
     }
 
     /// Takes out what was held, in order.
@@ -211,7 +198,7 @@ impl Handshake {
                     traffic.say_result(id, |out| from_discovered(discovered, params, out));
                 }
                 let (discovered, hello) = ((*discovered).into(), refused.map(|refused| refused.params));
-                self.found = Some(Found::Stateless(Discovery { revision, discovered, hello }));
+                self.found = Some(Found::Stateless { revision, discovered, hello });
             }
             (Some(Discovered::Stateless(Some(revision))), Some(ResponseBody::Error(_))) if matches!(self.probe, Probe::Asked(asked) if asked.date > revision.date) =>
             {
@@ -395,8 +382,7 @@ fn is_of_mcp(params: &Params<'_>) -> bool {
 fn hello(request: Option<&[u8]>, may_ask: bool, out: &mut Vec<u8>) {
     let envelope = request.and_then(Envelope::of_request);
     let named = envelope.and_then(|envelope| envelope.info);
-    rewrite::member("protocolVersion", out);
-    json::write_string(out, date(LEGACY));
+    rewrite::text_member("protocolVersion", date(LEGACY), out);
     out.extend_from_slice(br#","capabilities":"#);
     kind::declare(envelope.and_then(|envelope| envelope.capabilities).filter(|_| may_ask), b"", out);
     out.extend_from_slice(br#","clientInfo":"#);
@@ -406,7 +392,6 @@ fn hello(request: Option<&[u8]>, may_ask: bool, out: &mut Vec<u8>) {
 /// Writes the answer to `server/discover` from the one to `initialize`.
 pub(super) fn to_discovered(greeting: &[u8], out: &mut Vec<u8>) {
     let mut first = rewrite::CACHEABLE.to_vec();
-    first.push(b',');
     rewrite::member("supportedVersions", &mut first);
     first.push(b'[');
     for (place, revision) in mcp::stateless().enumerate() {
@@ -427,10 +412,8 @@ pub(super) fn to_discovered(greeting: &[u8], out: &mut Vec<u8>) {
     rewrite::object(&extensions, capabilities, &["tasks", EXTENSIONS], &mut first);
     let mut info = Vec::new();
     if let Some(named) = json::member(greeting, "serverInfo") {
-        rewrite::member(SERVER_INFO, &mut info);
-        info.extend_from_slice(named);
+        rewrite::raw_member(SERVER_INFO, named, &mut info);
     }
-    first.push(b',');
     rewrite::meta(&info, json::member(greeting, "_meta"), &[SERVER_INFO], &mut first);
     rewrite::object(&first, Some(greeting), &["protocolVersion", "capabilities", "serverInfo", "_meta"], out);
 }
@@ -441,8 +424,7 @@ pub(super) fn from_discovered(discovered: &[u8], params: &[u8], out: &mut Vec<u8
     let has_sessions = |dialect: &&Dialect| !dialect.stateless;
     let agreed = asked.as_deref().and_then(mcp::by_version).filter(has_sessions).unwrap_or(LEGACY);
     let mut first = Vec::new();
-    rewrite::member("protocolVersion", &mut first);
-    json::write_string(&mut first, date(agreed));
+    rewrite::text_member("protocolVersion", date(agreed), &mut first);
     first.extend_from_slice(br#","capabilities":"#);
     let has_tasks = agreed.asks_for_tasks() && task::are_offered(discovered);
     let tasks: &[u8] = if has_tasks { task::CAPABILITY } else { b"" };

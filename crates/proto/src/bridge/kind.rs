@@ -81,8 +81,7 @@ pub(super) fn declare(capabilities: Option<&[u8]>, more: &[u8], out: &mut Vec<u8
     let roots = member(ROOTS).map(|_| &b"{}"[..]);
     for (name, value) in [(SAMPLING, member(SAMPLING)), (ELICITATION, member(ELICITATION)), (ROOTS, roots)] {
         let Some(value) = value else { continue };
-        rewrite::next_member(name, &mut declared);
-        declared.extend_from_slice(value);
+        rewrite::raw_member(name, value, &mut declared);
     }
     if !declared.is_empty() && !more.is_empty() {
         declared.push(b',');

@@ -42,18 +42,25 @@ pub(super) fn object(first: &[u8], object: Option<&[u8]>, but: &[&str], out: &mu
     out.push(b'}');
 }
 
-/// Writes the name of a member and its colon.
+/// Writes the name of a member and its colon, after a comma if others are before it.
 pub(super) fn member(name: &str, out: &mut Vec<u8>) {
+    if !matches!(out.last(), None | Some(b'{' | b',')) {
+        out.push(b',');
+    }
     json::write_string(out, name);
     out.push(b':');
 }
 
-/// Writes the name of a member, after a comma if it is not the first of these.
-pub(super) fn next_member(name: &str, members: &mut Vec<u8>) {
-    if !members.is_empty() {
-        members.push(b',');
-    }
-    member(name, members);
+/// Writes a member whose value is this text.
+pub(super) fn text_member(name: &str, text: &str, out: &mut Vec<u8>) {
+    member(name, out);
+    json::write_string(out, text);
+}
+
+/// Writes a member whose value is this JSON.
+pub(super) fn raw_member(name: &str, value: &[u8], out: &mut Vec<u8>) {
+    member(name, out);
+    out.extend_from_slice(value);
 }
 
 /// Writes the member `_meta`, as [`object`] writes objects.
@@ -115,7 +122,6 @@ pub(super) fn error(id: &RequestId, out: &mut Vec<u8>, error: impl FnOnce(&mut V
 fn answer(id: &RequestId, name: &str, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
     id.write(out);
-    out.push(b',');
     member(name, out);
     write(out);
     out.push(b'}');

@@ -9,7 +9,7 @@ use core::hash::{Hash, Hasher};
 
 use super::{
     INITIALIZE, INITIALIZED, LISTEN, PING, SET_LEVEL, SUBSCRIBE, UNSUBSCRIBE,
-    calls::{Asked, Call, Cancelled, Form},
+    calls::{Asked, Call, Form},
     date,
     direction::Direction,
     envelope::{self, Envelope},
@@ -83,15 +83,18 @@ impl Sessions {
             method => {
                 self.set_level(traffic, envelope.level);
                 let asks = asking::asks(traffic, request, Some(envelope));
-                let call = Call { asks, level: envelope.level, ..Call::of(request, Style::Enveloped) };
+                let mut call = Call { asks, level: envelope.level, ..Call::of(request, Style::Enveloped) };
+                let (mut first, mut reserved) = (&b""[..], envelope::RESERVED);
                 if self.becomes_task(request, envelope) {
-                    return tasks::make(traffic, request, call);
+                    // The extension has no progress of tasks, so none is asked for.
+                    call.form = Form::Task(task::Step::Make);
+                    (first, reserved) = (br#""task":{}"#, envelope::RESERVED_OR_TOKEN);
                 }
                 // Nothing asks for a task in 2026-07-28 (TASK-27).
                 let but: &[&str] = if method == task::CALL { &[rewrite::META, TASK] } else { &[rewrite::META] };
                 traffic.request(call, method, |out| {
-                    let write_meta = |out: &mut Vec<u8>| rewrite::object(b"", params.meta, envelope::RESERVED, out);
-                    rewrite::params_with(b"", params.raw, but, write_meta, out);
+                    let write_meta = |out: &mut Vec<u8>| rewrite::object(b"", params.meta, reserved, out);
+                    rewrite::params_with(first, params.raw, but, write_meta, out);
                 });
             }
         }
@@ -139,7 +142,7 @@ impl Direction for Sessions {
     /// Passes it on under the server's id.
     fn cancel(&mut self, traffic: &mut Traffic, _body: &[u8], id: Option<RequestId>, params: &[u8]) {
         let Some(id) = id else { return };
-        let Some(Cancelled { own, line }) = traffic.calls.cancel(traffic.now, &id) else { return };
+        let Some((own, line)) = traffic.calls.cancel(traffic.now, &id) else { return };
         if self.close_listener(traffic, own) {
             traffic.end_cancelled(own, Departure::Cancel(id));
         } else if traffic.withdraw(line) {
@@ -194,12 +197,12 @@ impl Direction for Sessions {
 
     fn residue(&self) -> usize {
         let asked = usize::from(self.asking.asker.is_some()) + self.asking.pauses.len();
-        self.subscriptions.len() + asked + self.tasks.asking.len()
+        self.subscriptions.listeners.len() + asked + self.tasks.asking.len()
     }
 
     fn held(&self) -> usize {
         let asked = self.asking.of_asker() + self.asking.pauses.held() + self.tasks.asking.held();
-        self.subscriptions.held() + asked + self.tasks.tools_bytes
+        self.subscriptions.bytes + asked + self.tasks.tools_bytes
     }
 
     fn check(&self, is_in_flight: &dyn Fn(i64) -> bool) {

@@ -8,16 +8,17 @@ use core::hash::{Hash, Hasher};
 
 use super::{
     INITIALIZE, INITIALIZED, PING, ROOTS_CHANGED, SET_LEVEL, SUBSCRIBE, UNSUBSCRIBE,
-    calls::{Asked, Call, Cancelled, Form},
+    calls::{Asked, Call, Form},
     direction::Direction,
     envelope::{self, Envelope},
-    handshake::{self, Discovery},
+    handshake,
     kind::Kinds,
     rewrite::{self, Style},
     task::{self, Step, TASK},
     traffic::{Departs, Traffic},
 };
 use crate::{
+    dialect::Dialect,
     frame::{Notification, Request, ResponseBody},
     hash::Seed,
     id::RequestId,
@@ -46,9 +47,9 @@ pub(super) struct Stateless {
 }
 
 impl Stateless {
-    pub(super) fn new(discovery: Discovery, may_ask: bool, seed: Seed) -> Self {
-        let Discovery { revision, discovered, hello } = discovery;
-        let hello = hello.as_deref().unwrap_or(b"{}");
+    /// A bridge before a server that is called in this revision, and has described itself so. `hello` are the params of the
+    /// client's own `initialize`, if there was one.
+    pub(super) fn new(revision: &Dialect, discovered: Box<[u8]>, hello: &[u8], may_ask: bool, seed: Seed) -> Self {
         let capabilities = json::member(hello, "capabilities").filter(|_| may_ask);
         let envelope = |takes_tasks| envelope::of_hello(revision, hello, capabilities, takes_tasks).into();
         Self {
@@ -116,7 +117,7 @@ impl Stateless {
     /// Bytes that questions, answers, and calls that may be asked something can still take.
     fn room(&self, traffic: &Traffic) -> usize {
         let tasks = self.tasks.cancelled.bytes() + self.tasks.made.bytes();
-        traffic.config.max_held.saturating_sub(traffic.calls.kept_bytes() + self.rounds.bytes() + tasks)
+        traffic.config.max_held.saturating_sub(traffic.calls.kept_bytes() + self.rounds.bytes + tasks)
     }
 }
 
@@ -142,7 +143,7 @@ impl Direction for Stateless {
     /// Passes it on under the server's id.
     fn cancel(&mut self, traffic: &mut Traffic, _body: &[u8], id: Option<RequestId>, params: &[u8]) {
         let Some(id) = id else { return };
-        let Some(Cancelled { own, line }) = traffic.calls.cancel(traffic.now, &id) else { return };
+        let Some((own, line)) = traffic.calls.cancel(traffic.now, &id) else { return };
         // The server has never seen it, or sees no more of it.
         if self.end_round(traffic, own) || traffic.withdraw(line) {
             traffic.end_cancelled(own, Departure::Withdrawn(id));
@@ -181,7 +182,7 @@ impl Direction for Stateless {
 
     fn due(&self) -> Option<Instant> {
         let tasks = self.tasks.cancelled.due().into_iter().chain(self.tasks.made.due());
-        self.rounds.due().into_iter().chain(tasks).min()
+        self.rounds.timers.next().into_iter().chain(tasks).min()
     }
 
     fn handle_timeout(&mut self, traffic: &mut Traffic) {
@@ -190,12 +191,12 @@ impl Direction for Stateless {
     }
 
     fn residue(&self) -> usize {
-        self.rounds.len() + self.tasks.cancelled.len() + self.tasks.made.len()
+        self.rounds.rounds.len() + self.tasks.cancelled.len() + self.tasks.made.len()
     }
 
     fn held(&self) -> usize {
         let tasks = self.tasks.cancelled.held() + self.tasks.made.held();
-        self.subscriptions.held() + self.rounds.bytes() + tasks
+        self.subscriptions.held() + self.rounds.bytes + tasks
     }
 
     fn check(&self, is_in_flight: &dyn Fn(i64) -> bool) {

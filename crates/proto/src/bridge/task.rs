@@ -145,8 +145,7 @@ pub(super) fn write_params(task: &[u8], meta: Option<&[u8]>, more: &[u8], out: &
     if let Some(meta) = meta {
         rewrite::meta(meta, None, &[], &mut members);
     }
-    rewrite::next_member(ID, &mut members);
-    members.extend_from_slice(task);
+    rewrite::raw_member(ID, task, &mut members);
     members.extend_from_slice(more);
     rewrite::object(&members, None, &[], out);
 }
@@ -178,8 +177,7 @@ pub(super) fn members(task: &[u8], style: Style) -> Vec<u8> {
     }
     if !has_life {
         // It must be there; `null` means without an end.
-        rewrite::next_member(life(style), &mut out);
-        out.extend_from_slice(b"null");
+        rewrite::raw_member(life(style), b"null", &mut out);
     }
     out
 }
@@ -194,8 +192,7 @@ const fn life(style: Style) -> &'static str {
 
 /// Appends the status to the members of a task.
 pub(super) fn write_status(status: Status, out: &mut Vec<u8>) {
-    rewrite::next_member(STATUS, out);
-    json::write_string(out, status.as_str());
+    rewrite::text_member(STATUS, status.as_str(), out);
 }
 
 /// Writes a result of a task as the result of `tasks/result` (TASK-10).

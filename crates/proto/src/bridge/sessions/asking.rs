@@ -66,9 +66,9 @@ pub(super) struct Pause {
 
 /// An answer that is kept.
 #[derive(Clone, Debug, Hash)]
-enum Answer {
-    Result(Box<[u8]>),
-    Error(Box<[u8]>),
+struct Answer {
+    is_error: bool,
+    body: Box<[u8]>,
 }
 
 const NOBODY: &str = "no call is in flight that may ask something of this client";
@@ -132,26 +132,18 @@ impl Pause {
 
 impl Held for Pause {
     fn held(&self) -> usize {
-        match &self.answered {
-            Some((_, Answer::Result(bytes) | Answer::Error(bytes))) => bytes.len(),
-            None => 0,
-        }
+        self.answered.as_ref().map_or(0, |(_, answer)| answer.body.len())
     }
 }
 
 impl Answer {
     fn of(body: &ResponseBody<'_>) -> Self {
-        match body {
-            ResponseBody::Result(result) => Self::Result((*result).into()),
-            ResponseBody::Error(error) => Self::Error((*error).into()),
-        }
+        let (ResponseBody::Result(bytes) | ResponseBody::Error(bytes)) = *body;
+        Self { is_error: matches!(body, ResponseBody::Error(_)), body: bytes.into() }
     }
 
     const fn body(&self) -> ResponseBody<'_> {
-        match self {
-            Self::Result(result) => ResponseBody::Result(result),
-            Self::Error(error) => ResponseBody::Error(error),
-        }
+        if self.is_error { ResponseBody::Error(&self.body) } else { ResponseBody::Result(&self.body) }
     }
 }
 
@@ -174,7 +166,7 @@ impl Sessions {
         let mut asker = self.asking.asker.take().unwrap_or_else(fresh);
         let fits = asker.questions.push(room, request);
         let is_new = fits && !self.asking.is_paused();
-        self.asking.asker = Some(asker).filter(|asker| !asker.questions.is_fresh());
+        self.asking.asker = Some(asker).filter(|asker| asker.questions.asked > 0);
         if !fits {
             traffic.refuse_question(&request.id, TOO_MUCH);
         } else if is_new {
@@ -191,12 +183,9 @@ impl Sessions {
         let Some(client_id) = traffic.calls.rename(asker.own, None, None) else { return };
         let mut members = br#""resultType":"input_required""#.to_vec();
         asker.questions.write(&mut members);
-        rewrite::next_member("requestState", &mut members);
-        json::write_string(&mut members, &state);
+        rewrite::text_member("requestState", &state, &mut members);
         let mut abandonable = Vec::new();
-        rewrite::member(mcp::ABANDONABLE, &mut abandonable);
-        abandonable.extend_from_slice(b"true");
-        members.push(b',');
+        rewrite::raw_member(mcp::ABANDONABLE, b"true", &mut abandonable);
         rewrite::meta(&abandonable, None, &[], &mut members);
         traffic.say_result(&client_id, |out| rewrite::object(&members, None, &[], out));
         let pause = Pause { client_id: Some(client_id), method, state, answered: None };

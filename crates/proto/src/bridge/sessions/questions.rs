@@ -17,7 +17,7 @@ use crate::{
 pub(super) struct Questions {
     waiting: VecDeque<Question>,
     /// How many there were.
-    asked: u32,
+    pub(super) asked: u32,
 }
 
 #[derive(Clone, Debug, Hash)]
@@ -49,11 +49,6 @@ impl Questions {
 
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
-    }
-
-    /// Whether there ever were any.
-    pub(super) const fn is_fresh(&self) -> bool {
-        self.asked == 0
     }
 
     /// Takes a question in; `false` if it does not fit into so many bytes, or there are too many.
@@ -110,10 +105,9 @@ impl Questions {
     pub(super) fn write(&self, members: &mut Vec<u8>) {
         let mut requests = Vec::new();
         for Question { key, body, .. } in &self.waiting {
-            rewrite::next_member(key, &mut requests);
-            requests.extend_from_slice(body);
+            rewrite::raw_member(key, body, &mut requests);
         }
-        rewrite::next_member("inputRequests", members);
+        rewrite::member("inputRequests", members);
         rewrite::object(&requests, None, &[], members);
     }
 }
@@ -121,10 +115,9 @@ impl Questions {
 /// A question as a result has it. Of its params goes what only the older revisions have.
 fn body_of(request: &Request<'_>) -> Box<[u8]> {
     let mut members = Vec::new();
-    rewrite::member("method", &mut members);
-    json::write_string(&mut members, &request.method);
+    rewrite::text_member("method", &request.method, &mut members);
     if let Some(params) = request.params.raw {
-        rewrite::next_member("params", &mut members);
+        rewrite::member("params", &mut members);
         rewrite::object(b"", Some(params), &["_meta", "task", "elicitationId"], &mut members);
     }
     let mut out = Vec::new();

@@ -25,20 +25,20 @@ use crate::{
 #[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Subscriptions {
     /// By the number of their request.
-    listeners: BTreeMap<i64, Listener>,
+    pub(super) listeners: BTreeMap<i64, Listener>,
     /// How many of them subscribe to each resource.
     reported: BTreeMap<Box<str>, usize>,
     /// Resources that clients with a session have subscribed to.
     in_sessions: BTreeSet<Box<str>>,
     /// Bytes that all of these take.
-    bytes: usize,
+    pub(super) bytes: usize,
     /// The level of log messages that was set at the server.
     level: Option<Level>,
 }
 
 /// One subscription.
 #[derive(Clone, Debug, Hash)]
-struct Listener {
+pub(super) struct Listener {
     id: RequestId,
     filter: Filter,
 }
@@ -48,17 +48,6 @@ impl Listener {
     fn weight(&self) -> usize {
         let uris = self.filter.uris.iter().map(|uri| 2 * weight(uri));
         size_of::<Self>() + PLACE + self.id.heap_bytes() + uris.sum::<usize>()
-    }
-}
-
-impl Subscriptions {
-    /// Bytes of memory that it holds, at most.
-    pub(super) const fn held(&self) -> usize {
-        self.bytes
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.listeners.len()
     }
 }
 
@@ -134,8 +123,7 @@ impl Sessions {
         }
         self.subscriptions.level = Some(wanted);
         traffic.ask(Asked::Nothing, SET_LEVEL, |out| {
-            rewrite::member("level", out);
-            json::write_string(out, wanted.as_str());
+            rewrite::text_member("level", wanted.as_str(), out);
         });
     }
 
@@ -184,8 +172,7 @@ impl Sessions {
 
 fn ask_about(traffic: &mut Traffic, method: &str, uri: &str) {
     traffic.ask(Asked::Nothing, method, |out| {
-        rewrite::member("uri", out);
-        json::write_string(out, uri);
+        rewrite::text_member("uri", uri, out);
     });
 }
 

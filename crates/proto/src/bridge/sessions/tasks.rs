@@ -14,8 +14,8 @@ use super::{
 use crate::{
     bridge::{
         NO_TASKS,
-        calls::{Asked, Call, Cancelled, Form},
-        envelope::{Envelope, RESERVED_OR_TOKEN},
+        calls::{Asked, Call, Form},
+        envelope::Envelope,
         filter::weight,
         kept::{Held, Kept},
         kind::Kinds,
@@ -202,7 +202,7 @@ impl Sessions {
                 match body {
                     ResponseBody::Result(result) => {
                         task::write_status(Status::Completed, &mut members);
-                        rewrite::next_member("result", &mut members);
+                        rewrite::member("result", &mut members);
                         let mut plain = Vec::new();
                         let meta = json::member(result, rewrite::META);
                         let write_meta = |out: &mut Vec<u8>| rewrite::object(b"", meta, &[task::RELATED], out);
@@ -211,7 +211,7 @@ impl Sessions {
                     }
                     ResponseBody::Error(error) => {
                         task::write_status(Status::Failed, &mut members);
-                        rewrite::next_member("error", &mut members);
+                        rewrite::member("error", &mut members);
                         rewrite::error_to_modern(error, &mut members);
                     }
                 }
@@ -310,18 +310,6 @@ impl Sessions {
     }
 }
 
-/// Sends a call on that is to become a task. The extension has no progress of tasks, so none is asked for.
-pub(super) fn make(traffic: &mut Traffic, request: &Request<'_>, call: Call) {
-    let (raw, meta) = (request.params.raw, request.params.meta);
-    let mut wanted = Vec::new();
-    rewrite::member(TASK, &mut wanted);
-    wanted.extend_from_slice(b"{}");
-    traffic.request(Call { form: Form::Task(Step::Make), ..call }, CALL, |out| {
-        let write_meta = |out: &mut Vec<u8>| rewrite::object(b"", meta, RESERVED_OR_TOKEN, out);
-        rewrite::params_with(&wanted, raw, &[rewrite::META, TASK], write_meta, out);
-    });
-}
-
 /// Sends a request about a task.
 fn ask_about(traffic: &mut Traffic, call: Call, method: &str, task: &[u8]) -> i64 {
     traffic.request(call, method, |out| task::write_params(task, None, b"", out))
@@ -340,7 +328,7 @@ fn give_up(traffic: &mut Traffic, mut asking: AskingTask) {
         traffic.refuse_question(&question, GIVEN_UP);
     }
     let cancelled = asking.fetch.and_then(|own| traffic.calls.cancel_own(traffic.now, own));
-    let Some(Cancelled { own, line }) = cancelled else { return };
+    let Some((own, line)) = cancelled else { return };
     if traffic.withdraw(line) {
         traffic.calls.answered(own);
     } else {

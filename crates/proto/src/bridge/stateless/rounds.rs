@@ -32,13 +32,13 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(super) struct Rounds {
     /// By the id that the next request is to have, or has.
-    rounds: BTreeMap<i64, Round>,
+    pub(super) rounds: BTreeMap<i64, Round>,
     /// Which round each question belongs to, by its id.
     questions: BTreeMap<i64, i64>,
     /// When the server is called again that asks nothing.
-    timers: TimerQueue<i64>,
+    pub(super) timers: TimerQueue<i64>,
     /// Bytes of memory that all of these hold, nearly.
-    bytes: usize,
+    pub(super) bytes: usize,
 }
 
 /// One round.
@@ -98,20 +98,6 @@ impl Default for Rounds {
 }
 
 impl Rounds {
-    /// Bytes of memory that it holds, nearly.
-    pub(super) const fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.rounds.len()
-    }
-
-    /// When a server is called again that asks nothing.
-    pub(super) fn due(&self) -> Option<Instant> {
-        self.timers.next()
-    }
-
     /// Takes one out.
     pub(super) fn take(&mut self, own: i64) -> Option<Round> {
         let round = self.rounds.remove(&own)?;
@@ -372,8 +358,7 @@ fn send_round(traffic: &mut Traffic, own: i64, round: &Round) {
         rewrite::object(&responses, None, &[], &mut first);
     }
     if let Aim::Input { state: Some(state), .. } = &round.aim {
-        rewrite::next_member("requestState", &mut first);
-        first.extend_from_slice(state);
+        rewrite::raw_member("requestState", state, &mut first);
     }
     let mut params = Vec::new();
     rewrite::object(&first, asks.params.as_deref(), &["inputResponses", "requestState"], &mut params);
@@ -413,8 +398,7 @@ fn withdraw(traffic: &mut Traffic, inputs: &[Input]) {
 fn abandon(traffic: &mut Traffic, state: &[u8]) {
     traffic.write_line(|out| {
         message::notification(mcp::ABANDONED, out, |out| {
-            rewrite::member("requestState", out);
-            out.extend_from_slice(state);
+            rewrite::raw_member("requestState", state, out);
         });
     });
 }
@@ -430,8 +414,7 @@ fn question(id: i64, kind: Kind, params: Option<&[u8]>, task: Option<&TaskId>) -
     let mut first = Vec::new();
     // They name the page, so that a notification can report later that it was opened.
     if kind == Kind::Url && params.is_none_or(|params| json::member(params, ELICITATION_ID).is_none()) {
-        rewrite::member(ELICITATION_ID, &mut first);
-        json::write_string(&mut first, &format!("rescind-{id}"));
+        rewrite::text_member(ELICITATION_ID, &format!("rescind-{id}"), &mut first);
     }
     let mut out = Vec::new();
     rewrite::request(id, kind.method(), &mut out, |out| match task {

@@ -125,14 +125,12 @@ impl Made {
     fn write(&self, ttl: Duration, out: &mut Vec<u8>) {
         let created = moment::text(self.created);
         let mut members = Vec::new();
-        rewrite::member("taskId", &mut members);
-        members.extend_from_slice(&self.task);
+        rewrite::raw_member("taskId", &self.task, &mut members);
         task::write_status(self.status, &mut members);
         for name in ["createdAt", "lastUpdatedAt"] {
-            rewrite::next_member(name, &mut members);
-            json::write_string(&mut members, &created);
+            rewrite::text_member(name, &created, &mut members);
         }
-        rewrite::next_member("ttl", &mut members);
+        rewrite::member("ttl", &mut members);
         json::write_integer(&mut members, i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX));
         rewrite::object(&members, None, &[], out);
     }
