@@ -154,14 +154,15 @@ impl Direction for Sessions {
     }
 
     fn handle_answer(&mut self, traffic: &mut Traffic, call: Call, body: &ResponseBody<'_>) {
-        match call.form {
-            Form::Own(Asked::TaskResult) => self.task_result_came(call.own),
-            Form::Own(_) => {}
-            _ if call.client_id.is_none() => self.keep_answer(traffic, call, body),
-            _ => {
-                self.end_asker(call.own);
-                self.take_answer(traffic, call, body);
+        if let Form::Own(asked) = call.form {
+            if asked == Asked::TaskResult {
+                self.task_result_came(call.own);
             }
+        } else if call.client_id.is_none() {
+            self.keep_answer(traffic, call, body);
+        } else {
+            self.end_asker(call.own);
+            self.take_answer(traffic, call, body);
         }
     }
 

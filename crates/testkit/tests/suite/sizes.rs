@@ -60,8 +60,14 @@ const CRATES: &[(&str, usize)] = &[
 
 /// Types with many methods: the crate, the type, and the most methods that it may have in all of its `impl` blocks
 /// together, those of traits aside. The goal is 90 each.
-const METHODS: &[(&str, &str, usize)] =
-    &[("http", "HttpServer", 87), ("http", "HttpClient", 142), ("proto", "Bridge", 154)];
+const METHODS: &[(&str, &str, usize)] = &[
+    ("http", "HttpServer", 87),
+    ("http", "HttpClient", 142),
+    ("proto", "Bridge", 26),
+    ("proto", "Handshake", 12),
+    ("proto", "Sessions", 37),
+    ("proto", "Stateless", 28),
+];
 
 #[test]
 fn lines_of_code_stay_within_their_bounds() {
