@@ -1,6 +1,7 @@
 //! Requests that the server has, by the id that it knows: of clients, and of our own.
 
 use core::time::Duration;
+use std::collections::BTreeSet;
 
 use super::{LISTEN, kind::Kinds, level::Level, rewrite::Style, task::Step};
 use crate::{
@@ -19,6 +20,8 @@ pub(super) struct Calls {
     /// The id of the next one.
     next: i64,
     counts: Counts,
+    /// Calls that were forgotten, and the server may ask something for, since their cancel has not left.
+    unsent: BTreeSet<i64>,
     /// When the last cancel has left of a call that the server may ask something for.
     cancelled_at: Option<Instant>,
 }
@@ -248,7 +251,13 @@ impl Counts {
 
 impl Calls {
     pub(super) fn new(seed: Seed) -> Self {
-        Self { table: Table::new(seed), next: FIRST, counts: Counts::default(), cancelled_at: None }
+        Self {
+            table: Table::new(seed),
+            next: FIRST,
+            counts: Counts::default(),
+            unsent: BTreeSet::new(),
+            cancelled_at: None,
+        }
     }
 
     /// A number that no message of ours has had as its id.
@@ -292,7 +301,9 @@ impl Calls {
 
     /// Whether the server may still ask something for a call that was cancelled.
     pub(super) fn may_ask_for_cancelled(&self, now: Instant) -> bool {
-        self.counts.unheard > 0 || self.cancelled_at.is_some_and(|at| now.since(at) < HEARD_WITHIN)
+        self.counts.unheard > 0
+            || !self.unsent.is_empty()
+            || self.cancelled_at.is_some_and(|at| now.since(at) < HEARD_WITHIN)
     }
 
     /// A request by the id that the server knows.
@@ -353,9 +364,12 @@ impl Calls {
 
     /// Notes that the cancel of a call has left.
     pub(super) fn cancel_left(&mut self, now: Instant, own: i64) {
-        let Some(call) = self.get_mut(own).filter(|call| call.cancel == Cancel::Unheard) else { return };
-        call.cancel = Cancel::Heard;
-        self.counts.unheard -= 1;
+        if let Some(call) = self.get_mut(own).filter(|call| call.cancel == Cancel::Unheard) {
+            call.cancel = Cancel::Heard;
+            self.counts.unheard -= 1;
+        } else if !self.unsent.remove(&own) {
+            return;
+        }
         self.cancelled_at = Some(now);
     }
 
@@ -386,10 +400,10 @@ impl Calls {
 
     /// Forgets cancelled calls that are too old, or too many.
     pub(super) fn prune(&mut self, now: Instant) {
-        let Self { table, counts, cancelled_at, .. } = self;
+        let Self { table, counts, unsent, .. } = self;
         table.prune(Ring::Abandoned, now, &BOUNDS, |_, call| {
-            if call.cancel == Cancel::Unheard {
-                *cancelled_at = Some(now);
+            if call.cancel == Cancel::Unheard && !call.is_to_be_task() {
+                unsent.insert(call.own);
             }
             counts.remove(call);
         });
@@ -421,6 +435,7 @@ impl Calls {
             let Call { own, client_id, style, form, level, asks, has_left, cancel, line: _ } = call;
             (self.next - own, client_id, style, form, level, asks, has_left, cancel).hash(state);
         }
-        self.cancelled_at.map(|at| now.since(at).min(HEARD_WITHIN)).hash(state);
+        let cancelled = self.cancelled_at.map(|at| now.since(at).min(HEARD_WITHIN));
+        (self.unsent.len(), cancelled).hash(state);
     }
 }
