@@ -25,7 +25,7 @@ const PARTS: &[Part] = &[
     // Goal: 4,700.
     Part { name: "HTTP's server", of: &["http/src/server"], without: &[], lines: 6_700 },
     // Goal: 3,050.
-    Part { name: "HTTP's client", of: &["http/src/client"], without: &[], lines: 3_750 },
+    Part { name: "HTTP's client", of: &["http/src/client"], without: &[], lines: 3_550 },
     // Goal: 3,150.
     Part { name: "the bridge", of: BRIDGE, without: &[], lines: 3_750 },
     // Goal: 13,000.
@@ -33,24 +33,24 @@ const PARTS: &[Part] = &[
         name: "the engine without the bridge",
         of: &["wire/src", "parts/src", "proto/src"],
         without: BRIDGE,
-        lines: 15_250,
+        lines: 15_100,
     },
     // Goal: less than 81,832.
-    Part { name: "all crates", of: &[""], without: &[], lines: 83_550 },
+    Part { name: "all crates", of: &[""], without: &[], lines: 82_650 },
 ];
 
 /// The most lines of code of each crate.
 const CRATES: &[(&str, usize)] = &[
-    ("cli", 6_750),
-    ("console", 1_850),
+    ("cli", 6_700),
+    ("console", 1_800),
     ("demo", 2_650),
     ("feed", 650),
-    ("http", 13_500),
-    ("ledger", 2_100),
+    ("http", 13_250),
+    ("ledger", 2_050),
     ("operator", 900),
     ("parts", 1_350),
-    ("proto", 15_050),
-    ("rescind", 16_600),
+    ("proto", 14_900),
+    ("rescind", 16_350),
     ("sign-in", 2_200),
     ("tasks", 4_800),
     ("testkit", 10_550),
@@ -62,7 +62,7 @@ const CRATES: &[(&str, usize)] = &[
 /// together, those of traits aside. The goal is 90 each.
 const METHODS: &[(&str, &str, usize)] = &[
     ("http", "HttpServer", 87),
-    ("http", "HttpClient", 142),
+    ("http", "HttpClient", 90),
     ("proto", "Bridge", 26),
     ("proto", "Handshake", 12),
     ("proto", "Sessions", 37),
