@@ -19,6 +19,9 @@ const TERMINATE: Duration = Duration::from_secs(1);
 /// Between a look that found nothing and the one that counts.
 const SECOND_LOOK: Duration = Duration::from_millis(500);
 
+/// How long an engine is asked again that has not shown the processes in a container once.
+const FIRST_LOOK: Duration = Duration::from_secs(2);
+
 /// Between two looks at what was told to end.
 const ROUND: Duration = Duration::from_millis(50);
 
@@ -180,9 +183,9 @@ impl InContainer {
                 Some(_) => "KILL",
             };
             let is_any_left = match self.signal_processes(container, user, signal, last) {
-                // It has worked before: engines fail now and then while others ask them, and the next look may not.
-                Err(EndingError::Engine(EngineError::Failed { .. }))
-                    if kill_from.is_some() && Instant::now() < begun + ENDING_LIMIT =>
+                // Engines fail or get stuck now and then while others ask them, and the next look may not.
+                Err(EndingError::Engine(EngineError::Failed { .. } | EngineError::Silent { .. }))
+                    if Instant::now() < begun + if kill_from.is_some() { ENDING_LIMIT } else { FIRST_LOOK } =>
                 {
                     std::thread::sleep(ROUND);
                     continue;
@@ -218,7 +221,14 @@ impl InContainer {
         words.extend(user.iter().flat_map(|user| ["--user", user]));
         words.extend([container, "sh", "-c", SIGNAL_SCRIPT, "sh", signal, &self.mark]);
         match self.engine.run(&words, limit(last)) {
-            Ok(found) => Ok(!found.trim().is_empty()),
+            Ok(found) => match found.strip_suffix(LOOKED) {
+                Some(found) => Ok(!found.is_empty()),
+                // What a command prints can get lost on its way out of the container.
+                None => {
+                    let (command, said) = (format!("{} exec", self.engine.program.display()), format!("only {found:?}"));
+                    Err(EngineError::Failed { command, said, code: Some(0) }.into())
+                }
+            },
             Err(EngineError::Failed { command, said, code }) => {
                 if !self.is_running(container, last)? {
                     return Ok(false);
@@ -244,7 +254,10 @@ impl InContainer {
     }
 }
 
-/// Prints the processes whose environment has the mark, and sends them the signal. Of a container's programs it needs none
+/// The last line of [`SIGNAL_SCRIPT`]: it has looked at all processes.
+const LOOKED: &str = "all\n";
+
+/// Prints the processes whose environment has the mark, and sends them the signal; then `all`. Of a container's programs it needs none
 /// but the shell. A zero byte is no part of a shell's text: what follows the mark is the next variable's name, or nothing.
 const SIGNAL_SCRIPT: &str = r#"
 for process in /proc/[0-9]*; do
@@ -256,7 +269,7 @@ for process in /proc/[0-9]*; do
     esac
   done <"$process/environ"
 done 2>/dev/null
-exit 0
+echo all
 "#;
 
 #[cfg(test)]
@@ -288,12 +301,12 @@ mod tests {
             let (mut one, mut other) = (start(&mark), start(&format!("{mark}2")));
             for signal in ["TERM", "KILL"] {
                 let output = run(&["-c", SIGNAL_SCRIPT, "sh", signal, &mark]).unwrap();
-                assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("{}\n", one.id()), "{shell:?} {signal}");
+                assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("{}\nall\n", one.id()), "{shell:?} {signal}");
                 assert_eq!(output.status.code(), Some(0));
             }
             one.wait().unwrap();
             let output = run(&["-c", SIGNAL_SCRIPT, "sh", "KILL", &mark]).unwrap();
-            assert_eq!(output.stdout, b"", "{shell:?}");
+            assert_eq!(output.stdout, b"all\n", "{shell:?}");
             assert!(other.try_wait().unwrap().is_none());
             other.kill().unwrap();
             other.wait().unwrap();
