@@ -3,6 +3,8 @@
 //! A connection *waits* while its client owes it bytes: the head of a request, or more of a body. Only one that waits is
 //! ended for room, the one that has waited longest first, of the holder that has most connections. So a client that
 //! opens connections and sends nothing on them makes room for all others, and a request in flight is never ended.
+//!
+//! Where nearly all owe their clients an answer, the last places are for what is answered at once: for a cancel, above all.
 
 use core::{cmp::Reverse, net::IpAddr};
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,12 +24,24 @@ pub(crate) struct Connections {
     bound: usize,
     /// Connections that are not being ended.
     staying: usize,
+    /// Those of them that owe their clients an answer.
+    answering: usize,
     next_key: u64,
     next_since: Since,
     connections: BTreeMap<ConnectionKey, Connection>,
     holders: BTreeMap<Holder, Held>,
     /// Holders with a connection that waits, by how many connections they have, and since when.
     waiting: BTreeSet<(usize, Reverse<Since>, Holder)>,
+}
+
+/// What may come on a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Admission {
+    Anything,
+    /// Only what is answered at once.
+    NoCalls,
+    /// Nothing: it is being ended.
+    Nothing,
 }
 
 #[derive(Clone, Debug)]
@@ -49,8 +63,9 @@ enum State {
 /// What one holder has.
 #[derive(Clone, Debug, Default)]
 struct Held {
-    /// Connections that are not being ended.
+    /// Connections that are not being ended, and those of them that owe an answer.
     staying: usize,
+    answering: usize,
     waiting: BTreeMap<Since, ConnectionKey>,
 }
 
@@ -60,6 +75,7 @@ impl Connections {
         Self {
             bound: bound.max(2),
             staying: 0,
+            answering: 0,
             next_key: 0,
             next_since: 0,
             connections: BTreeMap::new(),
@@ -85,21 +101,25 @@ impl Connections {
         key
     }
 
-    /// Records that a connection does not wait any more; `false` if it is being ended.
-    pub(crate) fn answer(&mut self, key: ConnectionKey) -> bool {
-        let Some(connection) = self.connections.get_mut(&key) else { return false };
-        match core::mem::replace(&mut connection.state, State::Answering) {
+    /// Records that a connection does not wait any more.
+    pub(crate) fn answer(&mut self, key: ConnectionKey) -> Admission {
+        let Some(connection) = self.connections.get_mut(&key) else { return Admission::Nothing };
+        let (holder, since) = (connection.holder.clone(), connection.since);
+        match connection.state {
             State::Waiting => {
-                let (holder, since) = (connection.holder.clone(), connection.since);
-                self.change(&holder, |held| _ = held.waiting.remove(&since));
+                connection.state = State::Answering;
+                self.answering += 1;
+                self.change(&holder, |held| {
+                    held.waiting.remove(&since);
+                    held.answering += 1;
+                });
             }
             State::Answering => {}
-            State::Ending => {
-                connection.state = State::Ending;
-                return false;
-            }
+            State::Ending => return Admission::Nothing,
         }
-        true
+        let of_holder = self.holders.get(&holder).map_or(0, |held| held.answering);
+        let is_greedy = holder != Holder::Anyone && of_holder > most_calls(self.share());
+        if is_greedy || self.answering > most_calls(self.bound) { Admission::NoCalls } else { Admission::Anything }
     }
 
     /// Records that a connection waits for its client: as the newest that does, or else in the place that it had before.
@@ -111,21 +131,31 @@ impl Connections {
         connection.state = State::Waiting;
         connection.since = newest.unwrap_or(connection.since);
         let (holder, since) = (connection.holder.clone(), connection.since);
-        self.change(&holder, |held| _ = held.waiting.insert(since, key));
+        self.answering -= 1;
+        self.change(&holder, |held| {
+            held.waiting.insert(since, key);
+            held.answering -= 1;
+        });
     }
 
     /// Records that a connection is closed.
     pub(crate) fn close(&mut self, key: ConnectionKey) {
         let Some(Connection { holder, since, state }) = self.connections.remove(&key) else { return };
-        if state != State::Ending {
-            self.leave(&holder, since);
+        match state {
+            State::Waiting => self.leave(&holder, since),
+            State::Answering => {
+                self.answering -= 1;
+                self.change(&holder, |held| held.answering -= 1);
+                self.leave(&holder, since);
+            }
+            State::Ending => {}
         }
     }
 
     /// The next connection that is to be ended, while there are too many. If all others are being answered, it is the one
     /// that was opened last.
     pub(crate) fn excess(&mut self) -> Option<ConnectionKey> {
-        let is_above_share = |held: usize| held > self.bound.div_ceil(2);
+        let is_above_share = |held: usize| held > self.share();
         let mut most = self.waiting.iter().rev();
         let greedy = most.find(|(_, _, holder)| *holder != Holder::Anyone).filter(|(held, _, _)| is_above_share(*held));
         match greedy.map(|(_, _, holder)| holder.clone()) {
@@ -144,6 +174,11 @@ impl Connections {
     /// Whether there are more than there may be, until those that are being ended are closed.
     pub(crate) fn is_overfull(&self) -> bool {
         self.connections.len() > self.bound
+    }
+
+    /// The most connections of one holder.
+    const fn share(&self) -> usize {
+        self.bound.div_ceil(2)
     }
 
     fn end_oldest_of(&mut self, holder: &Holder) -> Option<ConnectionKey> {
@@ -190,6 +225,11 @@ impl Connections {
     }
 }
 
+/// How many of these connections may owe an answer to a call.
+fn most_calls(connections: usize) -> usize {
+    connections - (connections / 8).clamp(1, 64)
+}
+
 impl Held {
     /// How many it has, and since when the oldest waits; `None` if none does.
     fn place(&self) -> Option<(usize, Reverse<Since>)> {
@@ -223,17 +263,17 @@ mod tests {
             connections.close(oldest);
             assert!(!connections.is_overfull());
         }
-        assert!(connections.answer(quiet));
+        assert_eq!(connections.answer(quiet), Admission::Anything);
     }
 
     #[test]
     fn a_request_in_flight_is_never_ended() {
         let mut connections = Connections::new(4);
         let keys = [(); 4].map(|()| connections.open([127, 0, 0, 1].into(), true));
-        assert!(keys.iter().all(|key| connections.answer(*key)));
+        keys.iter().for_each(|key| assert_ne!(connections.answer(*key), Admission::Nothing));
         let newest = connections.open(at(1), true);
         assert_eq!(ended(&mut connections), [newest], "the others are all being answered");
-        assert!(!connections.answer(newest), "what comes on it now is not taken");
+        assert_eq!(connections.answer(newest), Admission::Nothing, "what comes on it now is not taken");
         connections.close(newest);
         connections.wait(keys[2], true);
         connections.wait(keys[1], true);
@@ -241,7 +281,34 @@ mod tests {
         assert_eq!(ended(&mut connections), [keys[2]], "it was answered first");
         connections.wait(keys[2], true);
         assert_eq!(ended(&mut connections), []);
-        assert!(connections.answer(newest));
+        assert_ne!(connections.answer(newest), Admission::Nothing);
+    }
+
+    #[test]
+    fn the_last_places_are_for_what_is_answered_at_once() {
+        let mut connections = Connections::new(32);
+        let open = |connections: &mut Connections, number: u8| {
+            let key = connections.open(at(number), true);
+            assert_eq!(ended(connections), []);
+            (key, connections.answer(key))
+        };
+        for number in 1..=2 {
+            for _ in 0..14 {
+                assert_eq!(open(&mut connections, number).1, Admission::Anything);
+            }
+            let (last, admission) = open(&mut connections, number);
+            assert_eq!(admission, Admission::NoCalls, "one address has half");
+            connections.close(last);
+        }
+        let (first, admission) = open(&mut connections, 3);
+        assert_eq!(admission, Admission::NoCalls, "four of all are kept");
+        assert_eq!(open(&mut connections, 4).1, Admission::NoCalls);
+        // It is answered, and makes room for the next.
+        connections.wait(first, true);
+        let next = connections.open(at(5), true);
+        assert_eq!(ended(&mut connections), [first]);
+        assert_eq!(connections.answer(next), Admission::NoCalls);
+        assert_eq!(connections.answer(first), Admission::Nothing);
     }
 
     #[test]
@@ -249,7 +316,7 @@ mod tests {
         let mut connections = Connections::new(8);
         let keys: Vec<_> = (0..6).map(|_| connections.open(at(1), true)).collect();
         assert_eq!(ended(&mut connections), [keys[0], keys[1]]);
-        keys[2..].iter().for_each(|key| assert!(connections.answer(*key)));
+        keys[2..].iter().for_each(|key| assert_ne!(connections.answer(*key), Admission::Nothing));
         let newest = connections.open(at(1), true);
         assert_eq!(ended(&mut connections), [newest]);
         let mut connections = Connections::new(8);
@@ -268,7 +335,7 @@ mod tests {
         let mut connections = Connections::new(2);
         let [steady, slow] = [(); 2].map(|()| connections.open(at(1), false));
         for (key, has_progressed) in [(steady, true), (slow, true), (steady, true), (slow, false)] {
-            assert!(connections.answer(key));
+            connections.answer(key);
             connections.wait(key, has_progressed);
         }
         connections.open(at(1), false);
@@ -279,12 +346,12 @@ mod tests {
     fn room_can_be_made_below_the_bound() {
         let mut connections = Connections::new(9);
         let [first, second] = [(); 2].map(|()| connections.open(at(1), true));
-        assert!(connections.answer(first));
+        connections.answer(first);
         assert_eq!(connections.make_room(), Some(second));
         assert_eq!(connections.make_room(), None);
         connections.close(second);
         connections.close(first);
         assert!(connections.connections.is_empty() && connections.holders.is_empty() && connections.waiting.is_empty());
-        assert_eq!(connections.staying, 0);
+        assert_eq!((connections.staying, connections.answering), (0, 0));
     }
 }

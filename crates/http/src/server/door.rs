@@ -20,7 +20,7 @@ use rescind_proto::time::Instant;
 
 pub(crate) use asker::Asker;
 pub(crate) use credentials::{Credentials, MAX_CREDENTIALS};
-pub(crate) use head::{Head, METHOD, NAME, SESSION, VERSION, Verb, not_allowed};
+pub(crate) use head::{Head, METHOD, NAME, NoCalls, SESSION, VERSION, Verb, not_allowed};
 pub(crate) use holder::{Holder, Shares, is_told_apart};
 pub(crate) use issuer::keyring::{Keyring, MAX_KEYRING};
 pub(crate) use owner::MAX_OWNER;

@@ -137,6 +137,7 @@ impl HttpServer {
         reply.caller = Caller::read(parts, head.asker.owner.as_ref());
         let done = self.streams.check_room().and_then(|()| match head.verb {
             Verb::Post => self.handle_post(now, (key, &mut reply), head, body),
+            Verb::Get if head.must_be_brief => Err(Refusal::all_are_answering()),
             Verb::Get => self.streams.handle_get(now, (key, &mut reply), head),
             Verb::Delete => self.handle_delete(now, &mut reply, head),
             Verb::Options => {

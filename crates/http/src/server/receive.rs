@@ -2,7 +2,7 @@
 
 use http::{HeaderValue, StatusCode};
 use rescind_proto::{
-    dialect::mcp,
+    dialect::{Dialect, mcp},
     error_code,
     frame::{self, Frame, Notification, Request},
     framing,
@@ -40,6 +40,9 @@ impl HttpServer {
         let posted = Posted { asker: &head.asker, body, meta: Meta::of(&frame), frame };
         if let Frame::Request(request) = &posted.frame {
             check_names(request, &posted.meta)?;
+        }
+        if head.must_be_brief {
+            check_brief(&posted.frame)?;
         }
         if let Some(dialect) = stateless::dialect_of(head, &posted.meta) {
             return self.handle_stateless(now, reply, head, &posted, dialect);
@@ -366,6 +369,20 @@ fn check_batch(body: &[u8], most: usize) -> Result<(), Refusal> {
     }
     let text = format!("a batch has at most {most} members here: send several");
     Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, error_code::INVALID_REQUEST, text))
+}
+
+/// Refuses what may take long, on one of the connections that are kept for the rest.
+fn check_brief(frame: &Frame<'_>) -> Result<(), Refusal> {
+    match frame {
+        Frame::Notification(_) | Frame::Response(_) => Ok(()),
+        Frame::Request(request) if cancels_task(&request.method) => Ok(()),
+        Frame::Request(request) => Err(Refusal::all_are_answering().of(&request.id)),
+        Frame::Batch(_) => Err(Refusal::all_are_answering()),
+    }
+}
+
+fn cancels_task(method: &str) -> bool {
+    Dialect::ALL.iter().any(|dialect| dialect.tasks.is_some_and(|form| form.cancel == method))
 }
 
 /// Checks that the revision is known which the header of a request in a session names.

@@ -30,7 +30,11 @@ use super::{
     room::{Answer, Place, Question, Room, Stage, Watched},
     turns::{Seat, Turns},
 };
-use crate::server::{ClientAddress, LocalAddress, door::Refusal};
+use crate::server::{
+    ClientAddress, LocalAddress,
+    connections::Admission,
+    door::{NoCalls, Refusal},
+};
 
 /// The wait after a failed accept: the client has left, or no descriptor is free.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
@@ -45,8 +49,9 @@ pub struct ListenerConfig {
     /// half is for pipes, connections to servers, and files.
     ///
     /// One more ends the one that has waited longest for its client, of the [address](crate::server::ClientAddress) that
-    /// has most of them; if each is owed an answer, it is itself refused, with 503. One address has half of them at most,
-    /// unless it is this machine's, or
+    /// has most of them; if each is owed an answer, it is itself refused, with 503. The last of them, an eighth but at
+    /// most 64, are for what is answered at once: where all others are owed an answer, a call or a GET there is refused, with
+    /// 503, and a cancel is taken. One address has half of them at most, unless it is this machine's, or
     /// [`parts_addresses`](crate::server::HttpServerConfig::parts_addresses) is `false`.
     pub max_connections: usize,
     /// Time for the whole head of the first request on a connection.
@@ -162,9 +167,11 @@ impl Connection {
         let local = stream.local_addr().ok().map(|local| LocalAddress(local.ip()));
         let seat = &seat;
         let service = service_fn(move |mut request: Request<Incoming>| async move {
-            if !place.ask() {
+            match place.ask() {
+                Admission::Anything => {}
+                Admission::NoCalls => drop(request.extensions_mut().insert(NoCalls)),
                 // It ends without being handled.
-                return pending().await;
+                Admission::Nothing => return pending().await,
             }
             request.extensions_mut().insert(ClientAddress(address.ip()));
             if let Some(local) = local {

@@ -28,7 +28,7 @@ use tokio::{net::TcpStream, sync::Notify};
 
 use super::body::ResponseBody;
 use crate::server::{
-    connections::{ConnectionKey, Connections},
+    connections::{Admission, ConnectionKey, Connections},
     streams::MIN_PROGRESS,
 };
 
@@ -140,8 +140,8 @@ impl Place {
         Stage::ALL[usize::from(self.stage.load(Ordering::Relaxed))]
     }
 
-    /// Records that a request has come; `false` if this connection is being ended.
-    pub(super) fn ask(&self) -> bool {
+    /// Records that a request has come.
+    pub(super) fn ask(&self) -> Admission {
         self.set(Stage::Asked);
         self.room.lock().connections.answer(self.key)
     }
@@ -210,7 +210,7 @@ impl Body for Question {
             }
             return Poll::Pending;
         };
-        if std::mem::take(is_waited_for) && !place.room.lock().connections.answer(place.key) {
+        if std::mem::take(is_waited_for) && place.room.lock().connections.answer(place.key) == Admission::Nothing {
             // It is ended before more is taken in.
             return Poll::Pending;
         }

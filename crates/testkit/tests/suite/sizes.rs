@@ -23,7 +23,7 @@ const BRIDGE: &[&str] = &["proto/src/bridge"];
 
 const PARTS: &[Part] = &[
     // Goal: 4,700.
-    Part { name: "HTTP's server", of: &["http/src/server"], without: &[], lines: 6_700 },
+    Part { name: "HTTP's server", of: &["http/src/server"], without: &[], lines: 6_750 },
     // Goal: 3,050.
     Part { name: "HTTP's client", of: &["http/src/client"], without: &[], lines: 3_550 },
     // Goal: 3,150.
@@ -36,7 +36,7 @@ const PARTS: &[Part] = &[
         lines: 15_100,
     },
     // Goal: less than 81,832.
-    Part { name: "all crates", of: &[""], without: &[], lines: 82_650 },
+    Part { name: "all crates", of: &[""], without: &[], lines: 82_700 },
 ];
 
 /// The most lines of code of each crate.
@@ -45,7 +45,7 @@ const CRATES: &[(&str, usize)] = &[
     ("console", 1_800),
     ("demo", 2_650),
     ("feed", 650),
-    ("http", 13_250),
+    ("http", 13_300),
     ("ledger", 2_050),
     ("operator", 900),
     ("parts", 1_350),

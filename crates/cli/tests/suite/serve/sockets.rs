@@ -14,7 +14,7 @@ use rescind_testkit::puppet::{Service, Session};
 use super::{LEGACY, ask, open_modern, tell};
 use crate::shim::{
     PROGRAM,
-    words::{cancelled, result},
+    words::{cancelled, request, result},
 };
 
 /// Far beyond any delay of a busy machine, and less than the patience with a connection on which nothing comes.
@@ -75,6 +75,25 @@ fn a_quiet_clients_stop_gets_through_whatever_sockets_are_held_open() {
     assert_eq!(before.message(&head), result("9", "{}"));
     drop(held);
     stop(&service, &mut session, "2");
+}
+
+/// Of 64 connections, eight take no calls.
+#[test]
+fn a_stop_gets_through_while_every_connection_for_calls_waits_for_its_answer() {
+    let service = Service::start_with_descriptors(PROGRAM, 128);
+    let mut session = service.open_session(LEGACY);
+    let ids = (1..57).map(|id| id.to_string());
+    let calls: Vec<_> = ids.clone().map(|id| ask(&service, &mut session, &id)).collect();
+    let (_, head) = service.post(&session.headers(), &request("57", "tools/call"));
+    assert_eq!(head.status, 503);
+    let mut listening = service.connect();
+    listening.get(&session.headers());
+    assert_eq!(listening.head().status, 503);
+    for id in ids {
+        tell(&service, &session, &cancelled(&id));
+        session.server.expect(&cancelled(&id));
+    }
+    drop(calls);
 }
 
 /// Two bodies that are more together than one client may have, and not more than all. How much of them the service has

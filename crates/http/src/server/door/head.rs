@@ -26,6 +26,10 @@ pub(crate) const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 pub(crate) const NAME: HeaderName = HeaderName::from_static("mcp-name");
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 
+/// An extension of a request on one of the last connections that there may be: only what is answered at once is taken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NoCalls;
+
 /// What a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb<'a> {
@@ -60,6 +64,8 @@ pub(crate) struct Head<'a> {
     name: Option<&'a str>,
     headers: &'a HeaderMap,
     pub(crate) takes_events: bool,
+    /// It is taken if it is answered at once ([`NoCalls`]).
+    pub(crate) must_be_brief: bool,
     pub(crate) origin: Option<&'a HeaderValue>,
 }
 
@@ -123,6 +129,7 @@ impl<'a> Head<'a> {
             name: text(NAME),
             headers,
             takes_events,
+            must_be_brief: extensions.get::<NoCalls>().is_some(),
             origin: headers.get(header::ORIGIN),
         })
     }

@@ -30,6 +30,11 @@ impl Refusal {
         Self::unavailable(1, text)
     }
 
+    /// Where all but the last connections wait for their answers.
+    pub(crate) fn all_are_answering() -> Self {
+        Self::overloaded("too many requests wait for their answers: only cancels and answers are taken now")
+    }
+
     /// For what is not as the protocol has it.
     pub(crate) fn invalid(text: impl Into<Box<str>>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text)
