@@ -275,9 +275,12 @@ fn what_exec_started_ends_and_its_container_does_not() {
             let mut child = rig.grandchild();
             child.survive(15);
             ends(&mut rig);
-            expect_ladder(&mut rig);
-            child.expect_signal(15);
-            child.expect_death();
+            // An engine that gets stuck is asked again, and may have sent the signal before.
+            for process in [&mut rig.server.puppet, &mut child] {
+                process.expect_signal(15);
+                process.expect_death();
+            }
+            rig.server.close();
             rig.shim.wait();
             assert!(engine.runs("house"));
             rig.shim.expect_said_nothing();

@@ -183,10 +183,8 @@ impl InContainer {
                 Some(_) => "KILL",
             };
             let is_any_left = match self.signal_processes(container, user, signal, last) {
-                // Engines fail or get stuck now and then while others ask them, and the next look may not.
-                Err(EndingError::Engine(EngineError::Failed { .. } | EngineError::Silent { .. }))
-                    if Instant::now() < begun + if kill_from.is_some() { ENDING_LIMIT } else { FIRST_LOOK } =>
-                {
+                // Engines fail or get stuck now and then, beside others or a busy disk, and the next look may not.
+                Err(error) if Instant::now() < begun + asked_again(&error, kill_from.is_some()) => {
                     std::thread::sleep(ROUND);
                     continue;
                 }
@@ -251,6 +249,20 @@ impl InContainer {
             // The engine is the one that fails.
             Err(error) => Err(error),
         }
+    }
+}
+
+/// How long processes in a container are looked for again after this error; `has_worked` once some were found.
+const fn asked_again(error: &EndingError, has_worked: bool) -> Duration {
+    match error {
+        _ if has_worked => ENDING_LIMIT,
+        // It was killed, and may have sent its signal before.
+        EndingError::Engine(EngineError::Silent { .. }) => ENDING_LIMIT,
+        EndingError::Engine(EngineError::Failed { .. }) => FIRST_LOOK,
+        EndingError::Engine(EngineError::Start { .. })
+        | EndingError::NoShell { .. }
+        | EndingError::Live { .. }
+        | EndingError::Left { .. } => Duration::ZERO,
     }
 }
 

@@ -36,7 +36,7 @@ const PARTS: &[Part] = &[
         lines: 15_100,
     },
     // Goal: less than 81,832.
-    Part { name: "all crates", of: &[""], without: &[], lines: 82_700 },
+    Part { name: "all crates", of: &[""], without: &[], lines: 82_750 },
 ];
 
 /// The most lines of code of each crate.
