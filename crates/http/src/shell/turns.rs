@@ -14,7 +14,7 @@
 
 use std::{
     future::Future,
-    pin::pin,
+    pin::{Pin, pin},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
@@ -106,6 +106,7 @@ impl Seat {
             self.turns.quiet.fetch_add(1, Ordering::Relaxed);
         }
         let come = self.turns.now();
+        let handled = pin!(handled);
         let done = if self.is_busy_with_another(come) { self.when_it_may(handled).await } else { handled.await };
         let answered = self.turns.now();
         let is_soon = Duration::from_micros(answered - come) < PATIENT;
@@ -122,7 +123,7 @@ impl Seat {
     }
 
     /// Handles a request of a busy connection: in its turn, while another connection is quiet.
-    async fn when_it_may<T>(&self, handled: impl Future<Output = T>) -> T {
+    async fn when_it_may<T>(&self, mut handled: Pin<&mut impl Future<Output = T>>) -> T {
         let turns = &self.turns;
         if !turns.is_one_thread || turns.quiet.load(Ordering::Relaxed) == 0 {
             return handled.await;
@@ -131,9 +132,8 @@ impl Seat {
         // Meanwhile the runtime looks at the sockets, and handles what has come on them.
         tokio::task::yield_now().await;
         let begun = Instant::now();
-        let mut handled = pin!(handled);
         let quick =
-            if self.is_quick.load(Ordering::Relaxed) { timeout(LONGEST, &mut handled).await.ok() } else { None };
+            if self.is_quick.load(Ordering::Relaxed) { timeout(LONGEST, handled.as_mut()).await.ok() } else { None };
         drop(turn);
         let done = match quick {
             Some(done) => done,
@@ -170,7 +170,6 @@ impl Drop for Seat {
 mod tests {
     use std::{
         future::{pending, ready},
-        pin::Pin,
         sync::Mutex,
         task::{Context, Waker},
     };
