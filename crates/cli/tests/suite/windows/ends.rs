@@ -7,7 +7,7 @@ use super::world::World;
 #[test]
 fn a_client_that_closes_its_end_ends_the_server_and_what_it_left() {
     let Some(world) = World::new() else { return };
-    let mut client = world.client(&[], &world.server(&[]));
+    let mut client = world.client_of_a_shell(&[], &world.server(&[]));
     let family = world.family();
     assert_eq!(client.receive()["id"], 0);
     client.end_input();
@@ -28,7 +28,7 @@ fn a_shim_that_is_killed_takes_everything_with_it() {
 #[test]
 fn a_server_that_hears_nothing_is_ended_with_its_job() {
     let Some(world) = World::new() else { return };
-    let mut client = world.client(&["--finish", "0s"], &world.server(&["deaf"]));
+    let mut client = world.client_of_a_shell(&["--finish", "0s"], &world.server(&["deaf"]));
     let family = world.family();
     assert_eq!(client.receive()["id"], 0);
     client.end_input();
@@ -54,7 +54,7 @@ fn a_client_that_is_killed_ends_the_server_and_what_it_left() {
 #[test]
 fn a_server_that_ends_by_itself_fails_what_is_in_flight() {
     let Some(world) = World::new() else { return };
-    let mut client = world.client(&[], &world.server(&[]));
+    let mut client = world.client_of_a_shell(&[], &world.server(&[]));
     let mut family = world.family();
     client.answer(0);
     client.call(1, "work", &json!({}));
@@ -73,7 +73,7 @@ fn a_server_that_ends_by_itself_fails_what_is_in_flight() {
 #[test]
 fn a_server_may_finish_after_the_clients_input_has_ended() {
     let Some(world) = World::new() else { return };
-    let mut client = world.client(&["--finish", "0s"], &world.server(&[]));
+    let mut client = world.client_of_a_shell(&["--finish", "0s"], &world.server(&[]));
     let mut family = world.family();
     client.answer(0);
     client.call(1, "held", &json!({}));
@@ -90,7 +90,7 @@ fn a_server_may_finish_after_the_clients_input_has_ended() {
 fn on_stuck_kill_ends_the_server_and_what_it_started() {
     let Some(world) = World::new() else { return };
     let flags = ["--protocol", "acp-v1", "--grace", "10ms", "--on-stuck", "kill"];
-    let mut client = world.client(&flags, &world.server(&["deaf"]));
+    let mut client = world.client_of_a_shell(&flags, &world.server(&["deaf"]));
     let mut family = world.family();
     client.answer(0);
     client.call(1, "work", &json!({}));

@@ -1,6 +1,6 @@
 //! The exit code of `rescind run`, and what it says of a command that does not start.
 
-use std::fs;
+use std::{fs, process::Stdio};
 
 use serde_json::json;
 
@@ -14,14 +14,13 @@ fn run(world: &World, words: &[&str]) -> (String, Option<i32>) {
     (String::from_utf8_lossy(&output.stderr).replace("\r\n", "\n"), output.status.code())
 }
 
-/// What started Wine gets eight bits of them, so a program of Windows sees them.
 #[test]
 fn every_bit_of_the_servers_exit_code_is_passed_on() {
     let Some(world) = World::new() else { return };
     for code in [0, 1, 7, 255, 256, -1_073_741_510] {
         let server = [world.program("reporting_server.exe"), world.port(), "exit".to_owned(), code.to_string()];
-        let shell = [world.port(), "shell".to_owned(), world.program("rescind.exe"), "run".to_owned()];
-        let mut started = world.wine(world.program("reporting_server.exe")).args(shell).args(server).spawn().unwrap();
+        let mut started =
+            world.shell(&[&["run".to_owned()], &server[..]].concat()).stdin(Stdio::null()).spawn().unwrap();
         let mut shell = world.reporter();
         assert_eq!(world.reporter().words, [code.to_string()]);
         assert_eq!(shell.next(), json!({"code": code}));

@@ -13,7 +13,7 @@ fn a_recording_and_a_log_are_written_to_a_folder_with_spaces() {
     let path = |name: &str| format!("{}\\two words\\{name}", world.windows_home());
     let (record, log) = (path("a recording.jsonl"), path("a log.txt"));
     let flags = ["--record", &record, "--log", "info", "--log-file", &log];
-    let mut client = world.client(&flags, &world.server(&[]));
+    let mut client = world.client_of_a_shell(&flags, &world.server(&[]));
     let mut family = world.family();
     client.answer(0);
     client.call(1, "work", &json!({}));

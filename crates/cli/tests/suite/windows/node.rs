@@ -52,7 +52,7 @@ fn peer(path: &str) -> String {
 /// `rescind run` with this command; every Node below it reports. Node and the launchers of the home are found by name.
 fn run(world: &World, command: &[&str]) -> Command {
     let words: Vec<&str> = ["run"].iter().chain(command).copied().collect();
-    let mut command = world.command(&words);
+    let mut command = world.shell(&words);
     // Wine says that it is Windows 7.
     command.env("NODE_SKIP_PLATFORM_CHECK", "1");
     command.env("NODE_OPTIONS", format!("--require=\"{}\"", peer("node/windows/report.cjs").replace('\\', "/")));
@@ -71,7 +71,7 @@ fn write_launcher(world: &World, folder: &str) {
 
 /// Echo, work with progress that is cancelled, and an end in order. Each Node has reported the arguments of its script.
 fn everything_works(world: &World, command: Command, nodes: &[&[&str]]) {
-    let mut client = Client::start(command);
+    let mut client = Client::of_a_shell(world, command);
     client.answer(0);
     let started: Vec<_> = nodes.iter().map(|_| world.reporter()).collect();
     assert_eq!(started.iter().map(|node| &*node.words).collect::<Vec<_>>(), nodes);
@@ -140,7 +140,7 @@ fn work_on_node_stops_when_it_is_cancelled() {
     let Some(world) = world() else { return };
     let marks = world.home().join("marks");
     let mut command = run(&world, &["node", &peer("node/mcp1/server.mjs")]);
-    let mut client = Client::start({
+    let mut client = Client::of_a_shell(&world, {
         command.env("RESCIND_MARKS", windows_path(&marks));
         command
     });

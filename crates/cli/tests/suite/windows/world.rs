@@ -37,6 +37,7 @@ pub(super) struct Reporter {
 /// A client of a shim.
 pub(super) struct Client {
     pub(super) shim: Child,
+    shell: Option<Reporter>,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
 }
@@ -78,6 +79,14 @@ impl World {
         command
     }
 
+    /// The same, in a shell of Windows that reports its exit code. What started Wine gets eight bits of it, and none when a
+    /// process needs half a second to leave after Windows has ended it: then Wine kills it.
+    pub(super) fn shell(&self, words: &[impl AsRef<OsStr>]) -> Command {
+        let mut command = self.wine(self.programs.join("reporting_server.exe"));
+        command.args([self.port(), "shell".to_owned(), self.program("rescind.exe")]).args(words);
+        command
+    }
+
     /// A batch file with these lines, under Wine. In them `rescind` is `rescind.exe`.
     pub(super) fn batch(&self, lines: &[&str]) -> Command {
         let path = self.home().join(format!("{}.cmd", fs::read_dir(self.home()).unwrap().count()));
@@ -103,8 +112,12 @@ impl World {
 
     /// A client of `rescind run`, with these flags and this command.
     pub(super) fn client(&self, flags: &[&str], command: &[String]) -> Client {
-        let words: Vec<&str> = ["run"].iter().chain(flags).copied().chain(command.iter().map(String::as_str)).collect();
-        Client::start(self.command(&words))
+        Client::start(self.command(&run(flags, command)))
+    }
+
+    /// The same, of whose shim the exit code will be known.
+    pub(super) fn client_of_a_shell(&self, flags: &[&str], command: &[String]) -> Client {
+        Client::of_a_shell(self, self.shell(&run(flags, command)))
     }
 
     /// A server whose processes report here.
@@ -174,11 +187,18 @@ impl Client {
     pub(super) fn start(mut command: Command) -> Self {
         let mut shim = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (input, output) = (shim.stdin.take(), BufReader::new(shim.stdout.take().unwrap()));
-        let mut client = Self { shim, input, output };
+        let mut client = Self { shim, shell: None, input, output };
         let info = json!({"name": "windows", "version": "1"});
         let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info});
         client.send(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}));
         client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        client
+    }
+
+    /// Starts a shim in a shell.
+    pub(super) fn of_a_shell(world: &World, command: Command) -> Self {
+        let mut client = Self::start(command);
+        client.shell = Some(world.reporter());
         client
     }
 
@@ -228,16 +248,9 @@ impl Client {
         self.input = None;
     }
 
-    /// Waits for the shim's end.
-    pub(super) fn code(mut self) -> Option<i32> {
-        let begun = Instant::now();
-        loop {
-            if let Some(status) = self.shim.try_wait().unwrap() {
-                return status.code();
-            }
-            assert!(begun.elapsed() < BOUND, "the shim lives on");
-            thread::sleep(Duration::from_millis(10));
-        }
+    /// Waits for the shim's end in its shell.
+    pub(super) fn code(mut self) -> Option<i64> {
+        self.shell.as_mut().unwrap().next()["code"].as_i64()
     }
 }
 
@@ -246,6 +259,10 @@ impl Drop for Client {
         let _ = self.shim.kill();
         let _ = self.shim.wait();
     }
+}
+
+fn run<'a>(flags: &[&'a str], command: &'a [String]) -> Vec<&'a str> {
+    ["run"].iter().chain(flags).copied().chain(command.iter().map(String::as_str)).collect()
 }
 
 pub(super) fn windows_path(path: &Path) -> String {

@@ -47,7 +47,7 @@ fn main() -> io::Result<()> {
         }
         "shell" => {
             let [program, words @ ..] = rest else { return Err(io::ErrorKind::InvalidInput.into()) };
-            let status = Command::new(program).args(words).stdin(Stdio::null()).stdout(Stdio::null()).status()?;
+            let status = Command::new(program).args(words).status()?;
             writeln!(report, "{}", json!({"code": status.code()}))?;
         }
         "exit" => std::process::exit(rest.first().and_then(|code| code.parse().ok()).unwrap_or(125)),
