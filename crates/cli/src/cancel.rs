@@ -7,7 +7,6 @@ mod target;
 use std::{
     collections::BTreeMap,
     io::{self, IsTerminal, Write},
-    process::ExitCode,
     time::Duration,
 };
 
@@ -20,13 +19,14 @@ use rescind_proto::{
 use tokio::sync::mpsc;
 
 use crate::{
+    completion::Completion,
     duration,
     failure::Failure,
     fleet::{self, Selection, report},
     question,
     screen::clean,
 };
-use choice::{Chosen, Completion};
+use choice::Chosen;
 use receipt::{Learnt, News, Plan, Reach};
 use target::Target;
 
@@ -78,14 +78,8 @@ pub(crate) struct Arguments {
     no_wait: bool,
 }
 
-pub(crate) fn main(arguments: Arguments) -> ExitCode {
-    match fleet::block_on(run(&arguments)) {
-        Ok(completion) => ExitCode::from(completion as u8),
-        Err(failure) => {
-            failure.report();
-            ExitCode::from(Completion::Failed as u8)
-        }
-    }
+pub(crate) fn main(arguments: &Arguments) -> Result<Completion, Failure> {
+    fleet::block_on(run(arguments))
 }
 
 async fn run(arguments: &Arguments) -> Result<Completion, Failure> {
@@ -95,7 +89,7 @@ async fn run(arguments: &Arguments) -> Result<Completion, Failure> {
     }
     if chosen.len() > 1 && !arguments.yes && !agreed(&chosen)? {
         report("nothing was cancelled");
-        return Ok(Completion::NotCancelled);
+        return Ok(Completion::Partial);
     }
     let reason = arguments.reason.as_deref().map(|reason| {
         if reason.len() > MAX_REASON {
@@ -121,7 +115,7 @@ async fn cancel(chosen: Vec<Chosen>, plan: Plan) -> Completion {
         tokio::spawn(async move { receipt::cancel(&shim, 0, chosen, &plan, &sender).await });
     }
     drop(sender);
-    let mut completion = Completion::Cancelled;
+    let mut completion = Completion::Whole;
     while let Some(News { session, learnt }) = news.recv().await {
         completion = completion.max(print(&session, learnt));
     }
@@ -132,12 +126,9 @@ async fn cancel(chosen: Vec<Chosen>, plan: Plan) -> Completion {
 fn print(session: &str, learnt: Learnt) -> Completion {
     match learnt {
         Learnt::Receipt(request) => {
-            let Some(cancel) = &request.cancel else { return Completion::Cancelled };
+            let Some(cancel) = &request.cancel else { return Completion::Whole };
             print_receipt(session, &request, &words(&request, cancel));
-            match cancel.outcome == Outcome::NotSendable {
-                true => Completion::NotCancelled,
-                false => Completion::Cancelled,
-            }
+            Completion::whole_if(cancel.outcome != Outcome::NotSendable)
         }
         Learnt::NotCancelled(request) => {
             let why = match (&request.settled, &request.cancel) {
@@ -146,20 +137,20 @@ fn print(session: &str, learnt: Learnt) -> Completion {
                 (None, None) => "not cancelled".into(),
             };
             print_receipt(session, &request, &why);
-            Completion::NotCancelled
+            Completion::Partial
         }
-        Learnt::Began(_) => Completion::Cancelled,
+        Learnt::Began(_) => Completion::Whole,
         Learnt::Failed(why) => {
             report(&format!("error: {session}: {why}"));
             Completion::Failed
         }
         Learnt::Unheard(why) => {
             report(&format!("note: {session}: {why}"));
-            Completion::Cancelled
+            Completion::Whole
         }
         Learnt::Ended(_) => {
             report(&format!("note: {session}: the session has ended"));
-            Completion::Cancelled
+            Completion::Whole
         }
     }
 }

@@ -4,7 +4,6 @@ use std::{
     collections::BTreeSet,
     io::{self, IsTerminal, Write},
     path::{Path, PathBuf},
-    process::ExitCode,
 };
 
 use clap::Args;
@@ -13,6 +12,7 @@ use rescind_operator::Directories;
 
 use crate::{
     browser,
+    completion::Completion,
     failure::Failure,
     fleet::{self, report},
     interrupts::Interrupts,
@@ -52,18 +52,8 @@ pub(crate) struct Arguments {
     key_file: Option<PathBuf>,
 }
 
-pub(crate) fn main(arguments: Arguments) -> ExitCode {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let served = runtime
-        .map_err(|error| Failure::new("rescind console", error, "check the limit on open files (ulimit -n)"))
-        .and_then(|runtime| runtime.block_on(serve(arguments)));
-    match served {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            failure.report();
-            ExitCode::from(2)
-        }
-    }
+pub(crate) fn main(arguments: Arguments) -> Result<Completion, Failure> {
+    fleet::block_on(serve(arguments)).map(|()| Completion::Whole)
 }
 
 async fn serve(arguments: Arguments) -> Result<(), Failure> {

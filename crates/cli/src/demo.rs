@@ -12,7 +12,7 @@ use rescind_demo::{
     sample_server,
 };
 
-use crate::{failure::Failure, screen::Screen};
+use crate::{completion::Completion, failure::Failure, screen::Screen};
 
 /// See it work, on real processes, in two acts.
 ///
@@ -38,42 +38,32 @@ pub(crate) struct HopArguments {
     role: Role,
 }
 
-pub(crate) fn main(arguments: Arguments) -> ExitCode {
-    let demo = match Demo::play() {
-        Ok(demo) => demo,
-        Err(error) => {
-            return failed("rescind demo", error, "check the limits on processes and open files (ulimit -a)");
-        }
-    };
+pub(crate) fn main(arguments: &Arguments) -> Result<Completion, Failure> {
+    let hint = "check the limits on processes and open files (ulimit -a)";
+    let demo = Demo::play().map_err(|error| Failure::new("rescind demo", error, hint))?;
     let text = if arguments.json { demo.to_json() } else { demo.picture(paint()) };
     match io::stdout().write_all(text.as_bytes()) {
         // A reader that has closed the pipe needs no more.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            failed("standard output", error, "write to a file system with free space")
+            Err(Failure::new("standard output", error, "write to a file system with free space"))
         }
-        Ok(()) | Err(_) if demo.is_as_expected() => ExitCode::SUCCESS,
-        Ok(()) | Err(_) => ExitCode::FAILURE,
+        Ok(()) | Err(_) => Ok(Completion::whole_if(demo.is_as_expected())),
     }
 }
 
 pub(crate) fn hop(HopArguments { role }: HopArguments) -> ExitCode {
-    hops::run(role)
-        .unwrap_or_else(|error| failed(hops::SUBCOMMAND, error, "this is part of `rescind demo`: run that instead"))
+    hops::run(role).unwrap_or_else(|error| {
+        Failure::new(hops::SUBCOMMAND, error, "this is part of `rescind demo`: run that instead").report();
+        Completion::Failed.into()
+    })
 }
 
-pub(crate) fn sample_server() -> ExitCode {
-    match sample_server::serve() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => failed(sample_server::SUBCOMMAND, error, "name a file or pipe that can be written"),
-    }
+pub(crate) fn sample_server() -> Result<Completion, Failure> {
+    let served = sample_server::serve().map(|()| Completion::Whole);
+    served.map_err(|error| Failure::new(sample_server::SUBCOMMAND, error, "name a file or pipe that can be written"))
 }
 
 fn paint() -> Paint {
     let screen = Screen::now();
     Paint::new(screen.size.map(|(columns, _)| columns), screen.colour)
-}
-
-fn failed(input: &str, cause: io::Error, hint: &str) -> ExitCode {
-    Failure::new(input, cause, hint).report();
-    ExitCode::from(2)
 }

@@ -5,14 +5,11 @@ mod program;
 mod report;
 mod text;
 
-use std::{
-    io::{self, Write},
-    process::ExitCode,
-};
+use std::io::{self, Write};
 
 use clap::Args;
 
-use crate::failure::Failure;
+use crate::{completion::Completion, failure::Failure};
 use report::Report;
 
 /// Report which servers of your clients have the shim, which do not, and why. Changes nothing.
@@ -34,19 +31,11 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-pub(crate) fn main(arguments: &Arguments) -> ExitCode {
-    let done = examine::report().and_then(|report| {
-        let printed = if arguments.json { json(&report) } else { text::print(&report) };
-        printed.map_err(|error| Failure::new("stdout", error, "check where it leads to"))?;
-        Ok(report.exit_code())
-    });
-    match done {
-        Ok(code) => ExitCode::from(code),
-        Err(failure) => {
-            failure.report();
-            ExitCode::from(2)
-        }
-    }
+pub(crate) fn main(arguments: &Arguments) -> Result<Completion, Failure> {
+    let report = examine::report()?;
+    let printed = if arguments.json { json(&report) } else { text::print(&report) };
+    printed.map_err(|error| Failure::new("stdout", error, "check where it leads to"))?;
+    Ok(report.completion())
 }
 
 fn json(report: &Report) -> io::Result<()> {

@@ -5,6 +5,7 @@ use std::{io::Write, path::Path, time::Duration};
 use clap::Args;
 use rescind_feed::{DIRECTORY_VARIABLE, Request, Session};
 use rescind_operator::{Directories, ListingQuery, Shim, ShimError, ShimScan, ask_all};
+use tokio::runtime::Runtime;
 
 use crate::{duration, failure::Failure, screen::clean, selector::Selector};
 
@@ -181,6 +182,11 @@ pub(crate) fn report(line: &str) {
 
 /// Runs the work of one command.
 pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    runtime()?.block_on(work)
+}
+
+/// A runtime on this thread.
+pub(crate) fn runtime() -> Result<Runtime, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.map_err(|error| Failure::new("rescind", error, "check the limit on open files (ulimit -n)"))?.block_on(work)
+    runtime.map_err(|error| Failure::new("rescind", error, "check the limit on open files (ulimit -n)"))
 }

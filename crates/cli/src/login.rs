@@ -1,13 +1,15 @@
 //! `rescind login URL`: signs in at an MCP server.
 
-use std::{io::Write, process::ExitCode, sync::Arc};
+use std::{io::Write, sync::Arc};
 
 use clap::Args;
 use rescind_sign_in::{ClientChoice, Record, Scopes, Secret, Settings, SignInError};
 
 use crate::{
     browser,
+    completion::Completion,
     failure::Failure,
+    fleet,
     interrupts::Interrupts,
     number,
     screen::clean,
@@ -49,27 +51,15 @@ pub(crate) struct Arguments {
     redirect_port: u16,
 }
 
-pub(crate) fn main(arguments: Arguments) -> ExitCode {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let signed_in = runtime
-        .map_err(|error| Failure::new("rescind login", error, "check the limit on open files (ulimit -n)"))
-        .and_then(|runtime| {
-            let signed_in = runtime.block_on(sign_in(arguments));
-            // Whoever resolves a name need not be waited for.
-            runtime.shutdown_background();
-            signed_in
-        });
-    match signed_in {
-        Ok(record) => {
-            let issuer = clean(record.issuer());
-            let _ = writeln!(std::io::stdout(), "signed in to {} at {issuer}", clean(record.server()));
-            ExitCode::SUCCESS
-        }
-        Err(failure) => {
-            failure.report();
-            ExitCode::from(2)
-        }
-    }
+pub(crate) fn main(arguments: Arguments) -> Result<Completion, Failure> {
+    let runtime = fleet::runtime()?;
+    let signed_in = runtime.block_on(sign_in(arguments));
+    // The thread that resolves a name need not be waited for.
+    runtime.shutdown_background();
+    let record = signed_in?;
+    let issuer = clean(record.issuer());
+    let _ = writeln!(std::io::stdout(), "signed in to {} at {issuer}", clean(record.server()));
+    Ok(Completion::Whole)
 }
 
 async fn sign_in(arguments: Arguments) -> Result<Record, Failure> {

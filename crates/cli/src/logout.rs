@@ -1,11 +1,12 @@
 //! `rescind logout URL`: forgets a sign-in, here and at the server.
 
-use std::{io::Write, process::ExitCode};
+use std::io::Write;
 
 use clap::Args;
 use rescind_sign_in::Settings;
 
 use crate::{
+    completion::Completion,
     failure::Failure,
     fleet::{self, report},
     screen::clean,
@@ -22,32 +23,28 @@ pub(crate) struct Arguments {
     place: SignInArguments,
 }
 
-pub(crate) fn main(arguments: Arguments) -> ExitCode {
-    let code = fleet::block_on(sign_out(&arguments.place));
-    code.unwrap_or_else(|failure| {
-        failure.report();
-        ExitCode::from(2)
-    })
+pub(crate) fn main(arguments: &Arguments) -> Result<Completion, Failure> {
+    fleet::block_on(sign_out(&arguments.place))
 }
 
-async fn sign_out(place: &SignInArguments) -> Result<ExitCode, Failure> {
+async fn sign_out(place: &SignInArguments) -> Result<Completion, Failure> {
     let server = shown(&place.server()?);
     let signed_out = place.sign_in(Settings::default(), None)?.sign_out().await;
     let hint = "see RESCIND_SIGN_IN_DIR, the folder in which sign-ins are kept";
     let signed_out = signed_out.map_err(|error| Failure::new(&server, clean(&error.to_string()), hint))?;
-    let (said, code) = match signed_out {
-        None => (format!("nobody was signed in to {server}"), ExitCode::SUCCESS),
-        Some((_, Some(Ok(())))) => (format!("signed out of {server}"), ExitCode::SUCCESS),
+    let (said, completion) = match signed_out {
+        None => (format!("nobody was signed in to {server}"), Completion::Whole),
+        Some((_, Some(Ok(())))) => (format!("signed out of {server}"), Completion::Whole),
         Some((_, None)) => {
             report(&format!("warning: {server} offers no way to make a token void: it is good until it expires"));
-            (format!("signed out of {server}"), ExitCode::SUCCESS)
+            (format!("signed out of {server}"), Completion::Whole)
         }
         Some((_, Some(Err(error)))) => {
             let why = clean(&error.to_string());
             report(&format!("warning: the token could not be made void ({why}): it is good until it expires"));
-            (format!("signed out of {server}"), ExitCode::from(1))
+            (format!("signed out of {server}"), Completion::Partial)
         }
     };
     let _ = writeln!(std::io::stdout(), "{said}");
-    Ok(code)
+    Ok(completion)
 }

@@ -10,6 +10,7 @@
 
 mod browser;
 mod cancel;
+mod completion;
 mod console;
 mod demo;
 mod descriptors;
@@ -48,6 +49,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use rescind_demo::{hops, sample_server};
+
+use completion::Completion;
 
 /// Cancellation that works, for MCP servers, ACP agents and language servers.
 #[derive(Debug, Parser)]
@@ -113,29 +116,34 @@ fn main() -> ExitCode {
         Ok(command) => command,
         Err(error) => return refused(error),
     };
-    match command {
-        Command::Session(SessionCommand::Run(arguments)) => run::main(*arguments),
+    let done = match command {
+        Command::Session(SessionCommand::Run(arguments)) => return run::main(*arguments),
         #[cfg(unix)]
-        Command::Session(SessionCommand::Exec(arguments)) => exec::main(arguments),
+        Command::Session(SessionCommand::Exec(arguments)) => return exec::main(arguments),
         #[cfg(unix)]
-        Command::Session(SessionCommand::Guard) => guard::main(),
+        Command::Session(SessionCommand::Guard) => return guard::main(),
         Command::Serve(arguments) => serve::main(*arguments),
-        Command::Ps(arguments) => ps::main(arguments),
-        Command::Cancel(arguments) => cancel::main(arguments),
+        Command::Ps(arguments) => ps::main(&arguments),
+        Command::Cancel(arguments) => cancel::main(&arguments),
         Command::Stop(arguments) => stop::main(&arguments),
         Command::Reap(arguments) => reap::main(&arguments),
         Command::Console(arguments) => console::main(arguments),
         Command::Mcp(arguments) => mcp::main(arguments),
         Command::Login(arguments) => login::main(arguments),
-        Command::Logout(arguments) => logout::main(arguments),
-        Command::Whoami(arguments) => whoami::main(arguments),
+        Command::Logout(arguments) => logout::main(&arguments),
+        Command::Whoami(arguments) => whoami::main(&arguments),
         Command::Wrap(arguments) => wrap::wrap(&arguments),
         Command::Unwrap(arguments) => wrap::unwrap(&arguments),
         Command::Doctor(arguments) => doctor::main(&arguments),
-        Command::Demo(arguments) => demo::main(arguments),
+        Command::Demo(arguments) => demo::main(&arguments),
         Command::SampleServer => demo::sample_server(),
-        Command::Hop(arguments) => demo::hop(arguments),
-    }
+        Command::Hop(arguments) => return demo::hop(arguments),
+    };
+    let completion = done.unwrap_or_else(|failure| {
+        failure.report();
+        Completion::Failed
+    });
+    completion.into()
 }
 
 /// Exits after a usage error. That of `run` must not look like an exit code of its command.

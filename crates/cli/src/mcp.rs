@@ -10,7 +10,7 @@ mod receipt;
 mod row;
 mod stop;
 
-use std::{process::ExitCode, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use clap::{Args, ValueEnum};
 use rescind::{
@@ -25,6 +25,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::{
     cancel::receipt::{self as orders, Learnt, News, Plan},
+    completion::Completion,
     failure::Failure,
     fleet::{self, Pages},
     stop::{Tally, stop_quietly},
@@ -78,24 +79,18 @@ enum Which {
     All,
 }
 
-pub(crate) fn main(arguments: Arguments) -> ExitCode {
+pub(crate) fn main(arguments: Arguments) -> Result<Completion, Failure> {
     let Arguments { reach, session, read_only } = arguments;
     let scope = match (session.is_empty(), reach) {
         (false, _) => Scope::Named(session),
         (true, Which::Own) => Scope::Own,
         (true, Which::All) => Scope::All,
     };
-    let serve = async {
+    fleet::block_on(async {
         let served = server(Reach::new(scope, Lineage::find()), read_only).serve(transport::stdio()).await;
-        served.map_err(|error| Failure::new("rescind mcp", error, "start it again"))
-    };
-    match fleet::block_on(serve) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            failure.report();
-            ExitCode::from(2)
-        }
-    }
+        served.map_err(|error| Failure::new("rescind mcp", error, "start it again"))?;
+        Ok(Completion::Whole)
+    })
 }
 
 fn server(reach: Reach, is_read_only: bool) -> Server {

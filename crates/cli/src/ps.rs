@@ -7,16 +7,14 @@ pub(crate) mod row;
 pub(crate) mod table;
 mod watch;
 
-use std::{
-    io::{self, Write},
-    process::ExitCode,
-};
+use std::io::{self, Write};
 
 use clap::{Args, ValueEnum};
 use rescind_feed::{Request, Side, State};
 use rescind_operator::ListingQuery;
 
 use crate::{
+    completion::Completion,
     failure::Failure,
     fleet::{self, Pages, Selection, SessionListing, ShimAnswer, report},
     screen::{Screen, clean},
@@ -97,41 +95,20 @@ enum SideArg {
     Server,
 }
 
-pub(crate) fn main(arguments: Arguments) -> ExitCode {
+pub(crate) fn main(arguments: &Arguments) -> Result<Completion, Failure> {
     if arguments.processes || arguments.orphans {
-        let Arguments { selection, orphans, json, .. } = &arguments;
-        return match processes::list(selection.session.as_deref(), *orphans, *json) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(failure) => {
-                failure.report();
-                ExitCode::from(2)
-            }
-        };
+        let Arguments { selection, orphans, json, .. } = arguments;
+        return processes::list(selection.session.as_deref(), *orphans, *json).map(|()| Completion::Whole);
     }
-    let done = fleet::block_on(async {
+    fleet::block_on(async {
         match arguments.watch {
-            true => watch::run(&arguments).await.map(|()| Coverage::Whole),
-            false => once(&arguments).await,
+            true => watch::run(arguments).await.map(|()| Completion::Whole),
+            false => once(arguments).await,
         }
-    });
-    match done {
-        Ok(coverage) => ExitCode::from(coverage as u8),
-        Err(failure) => {
-            failure.report();
-            ExitCode::from(2)
-        }
-    }
+    })
 }
 
-/// The completeness of the listing: the exit code.
-#[derive(Clone, Copy, Debug)]
-enum Coverage {
-    Whole = 0,
-    /// A session did not answer.
-    Partial = 1,
-}
-
-async fn once(arguments: &Arguments) -> Result<Coverage, Failure> {
+async fn once(arguments: &Arguments) -> Result<Completion, Failure> {
     let shims = fleet::shims(arguments.selection.session.as_deref())?;
     let mut answers = fleet::ask_shims(shims, &arguments.query(), arguments.pages()).await;
     let mut hidden = Vec::new();
@@ -169,7 +146,7 @@ async fn once(arguments: &Arguments) -> Result<Coverage, Failure> {
     }
     hidden.iter().for_each(|line| report(line));
     fleet::report_silent(&answers);
-    Ok(if answers.iter().all(|answer| answer.answer.is_ok()) { Coverage::Whole } else { Coverage::Partial })
+    Ok(Completion::whole_if(answers.iter().all(|answer| answer.answer.is_ok())))
 }
 
 impl Arguments {

@@ -4,7 +4,6 @@ mod adopt;
 
 use std::{
     io::{self, IsTerminal, Write},
-    process::ExitCode,
     time::Duration,
 };
 
@@ -19,6 +18,7 @@ use rescind_ledger::{
 use rescind_operator::Directories;
 
 use crate::{
+    completion::Completion,
     duration,
     failure::Failure,
     fleet::report,
@@ -65,25 +65,7 @@ pub(crate) struct Arguments {
     yes: bool,
 }
 
-/// The exit code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Completion {
-    Done = 0,
-    Left = 1,
-    Failed = 2,
-}
-
-pub(crate) fn main(arguments: &Arguments) -> ExitCode {
-    match run(arguments) {
-        Ok(completion) => ExitCode::from(completion as u8),
-        Err(failure) => {
-            failure.report();
-            ExitCode::from(Completion::Failed as u8)
-        }
-    }
-}
-
-fn run(arguments: &Arguments) -> Result<Completion, Failure> {
+pub(crate) fn main(arguments: &Arguments) -> Result<Completion, Failure> {
     let Arguments { adopt, command, grace, dry_run, yes, .. } = arguments;
     if *adopt {
         return adopt::run(command, *grace, *dry_run, *yes);
@@ -99,7 +81,7 @@ fn run(arguments: &Arguments) -> Result<Completion, Failure> {
     let chosen = choice.follow(&orphaned);
     if chosen.is_empty() && left.is_empty() {
         report(if orphaned.is_empty() { NOTHING_LEFT } else { "nothing to end" });
-        return Ok(Completion::Done);
+        return Ok(Completion::Whole);
     }
     for family in &mut orphaned {
         family.members.retain(|member| chosen.contains(&member.process.id) || member.kept.is_some());
@@ -107,11 +89,11 @@ fn run(arguments: &Arguments) -> Result<Completion, Failure> {
     orphaned.retain(|family| !family.members.is_empty());
     lines(&orphaned, &left, Screen::now()).iter().for_each(|line| report(line));
     if arguments.dry_run {
-        return Ok(Completion::Done);
+        return Ok(Completion::Whole);
     }
     if !arguments.yes && !agreed(chosen.len() + left.len())? {
         report("nothing was ended");
-        return Ok(Completion::Left);
+        return Ok(Completion::Partial);
     }
     let directories = Directories::of_this_user();
     let contained = end_in_containers(&directories, &left);
@@ -120,11 +102,11 @@ fn run(arguments: &Arguments) -> Result<Completion, Failure> {
 
 /// Ends what is left in containers, and prints how.
 fn end_in_containers(directories: &Directories, left: &[Contained]) -> Completion {
-    let mut completion = Completion::Done;
+    let mut completion = Completion::Whole;
     for one in left {
         let ReapedContainer { ended, how, .. } = ReapedContainer::of(one, &directories.end_in_container(one));
         if !ended {
-            completion = Completion::Left;
+            completion = Completion::Partial;
         }
         let _ = writeln!(io::stdout(), "container {}  {}", clean(one.id()), clean(&how));
     }
@@ -160,10 +142,10 @@ fn agreed(count: usize) -> Result<bool, Failure> {
 
 /// Prints how each ended.
 fn told(reaped: &[Reaped]) -> Completion {
-    let mut completion = Completion::Done;
+    let mut completion = Completion::Whole;
     for Reaped { process, arguments, how } in reaped {
         if !how.is_end() {
-            completion = Completion::Left;
+            completion = Completion::Partial;
         }
         let _ = writeln!(io::stdout(), "{}  {}  {}", process.id.pid, command(process, arguments), how.words());
     }

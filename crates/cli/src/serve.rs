@@ -3,9 +3,7 @@
 mod access;
 mod watched_file;
 
-use std::{
-    ffi::OsString, fs, net::SocketAddr, panic::resume_unwind, path::PathBuf, process::ExitCode, rc::Rc, time::Duration,
-};
+use std::{ffi::OsString, fs, net::SocketAddr, panic::resume_unwind, path::PathBuf, rc::Rc, time::Duration};
 
 use clap::Args;
 use rescind::relay::{self, LinkClient};
@@ -22,6 +20,7 @@ use tokio::{
 
 use self::access::{AccessArguments, Granted};
 use crate::{
+    completion::Completion,
     descriptors, duration,
     failure::Failure,
     interrupts::Interrupts,
@@ -156,7 +155,7 @@ const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 /// Time for clients to read what they are owed when the service ends.
 const LAST_BYTES: Duration = Duration::from_secs(1);
 
-pub(crate) fn main(arguments: Arguments) -> ExitCode {
+pub(crate) fn main(arguments: Arguments) -> Result<Completion, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
     let served = runtime
         .map_err(|error| Failure::new("rescind serve", error, "check the limit on open files (ulimit -n)"))
@@ -169,13 +168,7 @@ pub(crate) fn main(arguments: Arguments) -> ExitCode {
             })
         });
     stderr::finish();
-    match served {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            failure.report();
-            ExitCode::from(2)
-        }
-    }
+    served.map(|()| Completion::Whole)
 }
 
 async fn serve(arguments: Arguments) -> Result<(), Failure> {

@@ -6,7 +6,6 @@ mod scope;
 use std::{
     collections::BTreeSet,
     io::{self, IsTerminal, Write},
-    process::ExitCode,
     sync::Arc,
     time::Duration,
 };
@@ -26,6 +25,7 @@ use crate::{
         choice::{Chosen, chosen},
         receipt::{self, Learnt, News, Plan, Reach},
     },
+    completion::Completion,
     duration,
     failure::Failure,
     fleet::{self, Pages, SessionListing, no_sessions, report},
@@ -110,22 +110,8 @@ impl Kill {
     }
 }
 
-/// The exit code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Completion {
-    Over = 0,
-    NotOver = 1,
-    Failed = 2,
-}
-
-pub(crate) fn main(arguments: &Arguments) -> ExitCode {
-    match fleet::block_on(run(arguments)) {
-        Ok(completion) => ExitCode::from(completion as u8),
-        Err(failure) => {
-            failure.report();
-            ExitCode::from(Completion::Failed as u8)
-        }
-    }
+pub(crate) fn main(arguments: &Arguments) -> Result<Completion, Failure> {
+    fleet::block_on(run(arguments))
 }
 
 async fn run(arguments: &Arguments) -> Result<Completion, Failure> {
@@ -142,7 +128,7 @@ async fn run(arguments: &Arguments) -> Result<Completion, Failure> {
     let is_sure = !has_silent || !search.asks_names();
     if !unmatched.is_empty() && is_sure {
         unmatched.into_iter().for_each(|one| one.report());
-        stopping.completion = stopping.completion.max(Completion::NotOver);
+        stopping.completion = stopping.completion.max(Completion::Partial);
     }
     stopping.show();
     if stopping.board.is_empty() {
@@ -163,8 +149,7 @@ async fn run(arguments: &Arguments) -> Result<Completion, Failure> {
     if arguments.json {
         stopping.print_document();
     }
-    let over = if stopping.board.is_over() { Completion::Over } else { Completion::NotOver };
-    Ok(stopping.completion.max(over))
+    Ok(stopping.completion.max(Completion::whole_if(stopping.board.is_over())))
 }
 
 /// What became of everything that was in flight in some sessions.
@@ -303,7 +288,7 @@ impl<'a> Stopping<'a> {
             board,
             silent: Vec::new(),
             notices: Vec::new(),
-            completion: Completion::Over,
+            completion: Completion::Whole,
             drawing,
             on_terminal,
             tally: None,

@@ -2,7 +2,6 @@
 
 use std::{
     io::Write,
-    process::ExitCode,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -11,6 +10,7 @@ use rescind_sign_in::{Record, Settings};
 use serde_json::json;
 
 use crate::{
+    completion::Completion,
     failure::Failure,
     screen::{clean, inert},
     sign_in::{SignInArguments, shown},
@@ -29,14 +29,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-pub(crate) fn main(arguments: Arguments) -> ExitCode {
-    show(&arguments).unwrap_or_else(|failure| {
-        failure.report();
-        ExitCode::from(2)
-    })
-}
-
-fn show(arguments: &Arguments) -> Result<ExitCode, Failure> {
+pub(crate) fn main(arguments: &Arguments) -> Result<Completion, Failure> {
     let Arguments { place, json } = arguments;
     let server = shown(&place.server()?);
     let kept = place.sign_in(Settings::default(), None)?.record();
@@ -48,11 +41,11 @@ fn show(arguments: &Arguments) -> Result<ExitCode, Failure> {
         (None, false) => {
             let hint = format!("sign in: {}", place.login());
             Failure::new(&server, "nobody is signed in", hint).report();
-            return Ok(ExitCode::from(1));
+            return Ok(Completion::Partial);
         }
     };
     let _ = writeln!(std::io::stdout(), "{text}");
-    Ok(if kept.is_some() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    Ok(Completion::whole_if(kept.is_some()))
 }
 
 fn document(server: &str, profile: &str, record: Option<&Record>) -> serde_json::Value {

@@ -9,13 +9,13 @@ mod server;
 use std::{
     io::{self, IsTerminal, Write},
     path::{Path, PathBuf},
-    process::ExitCode,
 };
 
 use clap::Args;
 use rescind_wrap::{client::CLIENTS, entry::Launch, journal::Journal};
 
 use crate::{
+    completion::Completion,
     failure::Failure,
     fleet::report,
     folders, question,
@@ -101,14 +101,6 @@ struct Choice {
     yes: bool,
 }
 
-/// The exit code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Completion {
-    Done = 0,
-    LeftAlone = 1,
-    Failed = 2,
-}
-
 fn client(text: &str) -> Result<String, String> {
     match rescind_wrap::client::client(text) {
         Some(client) => Ok(client.id.into()),
@@ -116,30 +108,21 @@ fn client(text: &str) -> Result<String, String> {
     }
 }
 
-pub(crate) fn wrap(arguments: &WrapArguments) -> ExitCode {
-    finish(file_size::survive_limit().and_then(|()| check_flags(&arguments.run_flags)).and_then(|()| {
-        let urls = match (arguments.urls, arguments.force) {
-            (false, _) => Urls::Leave,
-            (true, false) => Urls::Wrap,
-            (true, true) => Urls::Force,
-        };
-        let program = program::path()?;
-        run(&arguments.choice, &Direction::Wrap { program, run_flags: arguments.run_flags.clone(), urls })
-    }))
+pub(crate) fn wrap(arguments: &WrapArguments) -> Result<Completion, Failure> {
+    file_size::survive_limit()?;
+    check_flags(&arguments.run_flags)?;
+    let urls = match (arguments.urls, arguments.force) {
+        (false, _) => Urls::Leave,
+        (true, false) => Urls::Wrap,
+        (true, true) => Urls::Force,
+    };
+    let program = program::path()?;
+    run(&arguments.choice, &Direction::Wrap { program, run_flags: arguments.run_flags.clone(), urls })
 }
 
-pub(crate) fn unwrap(arguments: &UnwrapArguments) -> ExitCode {
-    finish(file_size::survive_limit().and_then(|()| run(&arguments.choice, &Direction::Unwrap)))
-}
-
-fn finish(done: Result<Completion, Failure>) -> ExitCode {
-    match done {
-        Ok(completion) => ExitCode::from(completion as u8),
-        Err(failure) => {
-            failure.report();
-            ExitCode::from(Completion::Failed as u8)
-        }
-    }
+pub(crate) fn unwrap(arguments: &UnwrapArguments) -> Result<Completion, Failure> {
+    file_size::survive_limit()?;
+    run(&arguments.choice, &Direction::Unwrap)
 }
 
 /// Refuses flags that `rescind run` does not have. Later, only the client would see its error message.
@@ -164,14 +147,14 @@ fn run(choice: &Choice, direction: &Direction) -> Result<Completion, Failure> {
         targets.extend(files::projects().into_iter().filter(|target| target.client.is_none_or(|of| is_meant(of.id))));
     }
     let managed = Managed::read();
-    let mut completion = Completion::Done;
+    let mut completion = Completion::Whole;
     let mut found = Vec::new();
     for target in targets {
         match Found::read(target, &managed) {
             Ok(one) => found.push(one),
             Err(failure) => {
                 failure.report();
-                completion = Completion::LeftAlone;
+                completion = Completion::Partial;
             }
         }
     }
@@ -239,7 +222,7 @@ fn run(choice: &Choice, direction: &Direction) -> Result<Completion, Failure> {
     }
     if !choice.yes && !agreed(count, meant.len(), direction)? {
         report("nothing was changed");
-        return Ok(Completion::LeftAlone);
+        return Ok(Completion::Partial);
     }
     forget_missing(choice, direction)?;
     let mut journal = open_journal()?;
@@ -252,12 +235,12 @@ fn run(choice: &Choice, direction: &Direction) -> Result<Completion, Failure> {
                 files += usize::from(changed > 0);
                 for failure in left {
                     failure.report();
-                    completion = Completion::LeftAlone;
+                    completion = Completion::Partial;
                 }
             }
             Err(failure) => {
                 failure.report();
-                completion = Completion::LeftAlone;
+                completion = Completion::Partial;
             }
         }
     }

@@ -7,18 +7,11 @@ use rescind_operator::{ListingQuery, Shim};
 
 use super::target::Target;
 use crate::{
+    completion::Completion,
     failure::Failure,
     fleet::{self, Pages, Selection, SessionListing, ShimAnswer, no_such_session, report},
     screen::clean,
 };
-
-/// The exit code: the worst result of all requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Completion {
-    Cancelled = 0,
-    NotCancelled = 1,
-    Failed = 2,
-}
 
 /// A request to cancel, as it was a moment ago.
 #[derive(Clone, Debug)]
@@ -56,8 +49,8 @@ impl Chosen {
 
 /// Finds the named requests. Reports names that match none or several.
 pub(super) async fn by_name(targets: &[Target], session: Option<&str>) -> Result<(Vec<Chosen>, Completion), Failure> {
-    let Some(shims) = shims(session)? else { return Ok((Vec::new(), Completion::NotCancelled)) };
-    let (mut chosen, mut completion) = (Vec::<Chosen>::new(), Completion::Cancelled);
+    let Some(shims) = shims(session)? else { return Ok((Vec::new(), Completion::Partial)) };
+    let (mut chosen, mut completion) = (Vec::<Chosen>::new(), Completion::Whole);
     let mut silent_reported = BTreeSet::new();
     for (place, target) in targets.iter().enumerate() {
         if targets[..place].contains(target) {
@@ -69,7 +62,7 @@ pub(super) async fn by_name(targets: &[Target], session: Option<&str>) -> Result
         };
         if let (Some(session), true) = (&target.session, meant.is_empty()) {
             no_such_session(session).report();
-            completion = completion.max(Completion::NotCancelled);
+            completion = completion.max(Completion::Partial);
             continue;
         }
         let Fitting { requests: mut open, silent } = fitting(target, &meant, None).await;
@@ -92,13 +85,13 @@ pub(super) async fn by_name(targets: &[Target], session: Option<&str>) -> Result
             (Some(one), false) => {
                 open.push(one);
                 report_ambiguous(target, &open);
-                completion = completion.max(Completion::NotCancelled);
+                completion = completion.max(Completion::Partial);
             }
             (None, _) if !silent.is_empty() => report_unsure(target, None, &silent),
             (None, _) => {
                 let ended = fitting(target, &meant, Some("recent")).await.requests;
                 report_missing(target, ended.last(), &meant);
-                completion = completion.max(Completion::NotCancelled);
+                completion = completion.max(Completion::Partial);
             }
         }
     }
@@ -107,12 +100,12 @@ pub(super) async fn by_name(targets: &[Target], session: Option<&str>) -> Result
 
 /// Finds every selected request in flight that is not cancelled yet.
 pub(super) async fn by_selection(selection: &Selection) -> Result<(Vec<Chosen>, Completion), Failure> {
-    let (mut chosen, mut completion) = (Vec::new(), Completion::Cancelled);
+    let (mut chosen, mut completion) = (Vec::new(), Completion::Whole);
     let query = ListingQuery { cancelled: Some(false), ..selection.query() };
-    let Some(shims) = shims(selection.session.as_deref())? else { return Ok((chosen, Completion::NotCancelled)) };
+    let Some(shims) = shims(selection.session.as_deref())? else { return Ok((chosen, Completion::Partial)) };
     if shims.is_empty() {
         report(&fleet::no_sessions());
-        return Ok((chosen, Completion::NotCancelled));
+        return Ok((chosen, Completion::Partial));
     }
     let (answered, silent) = partition(fleet::ask_shims(shims, &query, Pages::All).await);
     for one in &silent {
@@ -134,7 +127,7 @@ pub(super) async fn by_selection(selection: &Selection) -> Result<(Vec<Chosen>, 
             "nothing to cancel: no request in flight matches{of_those}, or each that matches is cancelled already"
         );
         Failure::new("rescind cancel", cause, "`rescind ps` lists the requests in flight").report();
-        completion = completion.max(Completion::NotCancelled);
+        completion = completion.max(Completion::Partial);
     }
     Ok((chosen, completion))
 }

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use crate::completion::Completion;
+
 /// What was found.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
@@ -156,11 +158,10 @@ impl Report {
         (self.attention, self.unreadable) = (attention, unreadable);
     }
 
-    pub(super) const fn exit_code(&self) -> u8 {
+    pub(super) const fn completion(&self) -> Completion {
         match (self.unreadable, self.attention) {
-            (0, 0) => 0,
-            (0, _) => 1,
-            _ => 2,
+            (0, attention) => Completion::whole_if(attention == 0),
+            _ => Completion::Failed,
         }
     }
 }

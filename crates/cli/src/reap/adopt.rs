@@ -11,8 +11,9 @@ use rescind_ledger::{
 };
 use rescind_wrap::entry::Launch;
 
-use super::{Completion, agreed, told};
+use super::{agreed, told};
 use crate::{
+    completion::Completion,
     failure::Failure,
     fleet::report,
     ps::processes::command,
@@ -27,18 +28,18 @@ pub(super) fn run(named: &[String], grace: Duration, is_dry: bool, yes: bool) ->
     let all: Vec<&Process> = strays.iter().flat_map(Stray::all).collect();
     if all.is_empty() {
         report(&format!("nothing is left of {} commands", commands.len()));
-        return Ok(Completion::Done);
+        return Ok(Completion::Whole);
     }
     for process in &all {
         let age = duration(u64::try_from(process.age.as_micros()).unwrap_or(u64::MAX));
         report(&format!("{}  {}  {age}", process.id.pid, command(process, &process.arguments())));
     }
     if is_dry {
-        return Ok(Completion::Done);
+        return Ok(Completion::Whole);
     }
     if !yes && !agreed(all.len())? {
         report("nothing was ended");
-        return Ok(Completion::Left);
+        return Ok(Completion::Partial);
     }
     let chosen: BTreeSet<ProcessId> = all.iter().map(|process| process.id).collect();
     Ok(told(&reap(grace, |snapshot| snapshot.with_descendants(&chosen))))
