@@ -6,7 +6,7 @@ mod target;
 
 use std::{
     collections::BTreeMap,
-    io::{self, IsTerminal, Write},
+    io::{self, Write},
     time::Duration,
 };
 
@@ -187,10 +187,8 @@ async fn choose(arguments: &Arguments) -> Result<(Vec<Chosen>, Completion), Fail
 fn agreed(chosen: &[Chosen]) -> Result<bool, Failure> {
     const SHOWN: usize = 20;
     let count = chosen.len();
-    if !io::stdin().is_terminal() {
-        let cause = format_args!("would cancel {count} requests, and cannot ask without a terminal");
-        return Err(Failure::new("rescind cancel", cause, "use --yes, or name a single request"));
-    }
+    let hint = "use --yes, or name a single request";
+    question::require_terminal("rescind cancel", format_args!("cancel {count} requests"), hint)?;
     chosen.iter().take(SHOWN).for_each(|one| report(&one.line()));
     if count > SHOWN {
         report(&format!("  and {} more", count - SHOWN));

@@ -1,8 +1,19 @@
 //! A question to the person at the terminal.
 
-use std::io::{self, BufRead, Write};
+use std::{
+    fmt,
+    io::{self, BufRead, IsTerminal, Write},
+};
 
 use crate::failure::Failure;
+
+/// Fails where nobody can be asked before a command does what it `would`.
+pub(crate) fn require_terminal(command: &str, would: fmt::Arguments<'_>, hint: &str) -> Result<(), Failure> {
+    if io::stdin().is_terminal() {
+        return Ok(());
+    }
+    Err(Failure::new(command, format_args!("would {would}, and cannot ask without a terminal"), hint))
+}
 
 /// Asks a question on stderr that is answered with yes or no on stdin. Anything but yes is no.
 pub(crate) fn ask(question: &str) -> Result<bool, Failure> {

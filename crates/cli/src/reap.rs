@@ -3,7 +3,7 @@
 mod adopt;
 
 use std::{
-    io::{self, IsTerminal, Write},
+    io::{self, Write},
     time::Duration,
 };
 
@@ -132,10 +132,7 @@ fn check(families: &[Family], left: &[Contained], targets: &[String]) -> Result<
 }
 
 fn agreed(count: usize) -> Result<bool, Failure> {
-    if !io::stdin().is_terminal() {
-        let cause = format_args!("would end {count}, and cannot ask without a terminal");
-        return Err(Failure::new("rescind reap", cause, "use --yes"));
-    }
+    question::require_terminal("rescind reap", format_args!("end {count}"), "use --yes")?;
     let these = if count == 1 { "this".into() } else { format!("these {count}") };
     question::ask(&format!("End {these}?"))
 }

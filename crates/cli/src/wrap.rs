@@ -7,7 +7,7 @@ pub(crate) mod program;
 mod server;
 
 use std::{
-    io::{self, IsTerminal, Write},
+    io::{self, Write},
     path::{Path, PathBuf},
 };
 
@@ -318,14 +318,8 @@ fn missing(choice: &Choice, found: &[Found]) -> Result<(), Failure> {
 
 fn agreed(servers: usize, files: usize, direction: &Direction) -> Result<bool, Failure> {
     let what = format!("{} in {}", counted(servers, "server", "servers"), counted(files, "file", "files"));
-    if !io::stdin().is_terminal() {
-        let cause = format!("would {} {what}, and cannot ask without a terminal", direction.verb());
-        return Err(Failure::new(
-            format!("rescind {}", direction.verb()),
-            cause,
-            "use --yes, or --dry-run to look only",
-        ));
-    }
+    let (verb, hint) = (direction.verb(), "use --yes, or --dry-run to look only");
+    question::require_terminal(&format!("rescind {verb}"), format_args!("{verb} {what}"), hint)?;
     question::ask(&format!("{} {what}?", direction.question()))
 }
 

@@ -9,13 +9,18 @@ mod tools;
 pub(crate) mod wire;
 mod work;
 
-use std::{io, process::ExitCode, str::FromStr, sync::Arc, time::Duration};
+use std::{
+    env, io,
+    process::{Command, ExitCode},
+    str::FromStr,
+    sync::Arc,
+    time::Duration,
+};
 
 use tokio::runtime;
 
 use crate::marks::Marks;
 
-pub(crate) use agent::{BUILD_AND_SEARCH, GO_ON};
 pub(crate) use work::{TERMINATED, TERMINATION};
 
 /// The name of the subcommand that calls [`run`].
@@ -23,6 +28,12 @@ pub const SUBCOMMAND: &str = "__hop";
 
 /// The version by which they introduce themselves.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The prompt whose turn builds, searches and asks for permission, all at once. None of them ends by itself.
+pub(crate) const BUILD_AND_SEARCH: &str = "build it, and find where it is used";
+
+/// The prompt whose turn sends one request to the tool server and ends.
+pub(crate) const GO_ON: &str = "which tools are there?";
 
 /// The length of a step of work.
 const STEP: Duration = Duration::from_millis(50);
@@ -85,6 +96,13 @@ pub fn run(role: Role) -> io::Result<ExitCode> {
             Role::Compiler => work::compiler(&marks).await,
         }
     })
+}
+
+/// Makes a command that starts the running executable again, in this role.
+pub(crate) fn command(role: Role) -> io::Result<Command> {
+    let mut command = Command::new(env::current_exe()?);
+    command.args([SUBCOMMAND, role.as_str()]);
+    Ok(command)
 }
 
 /// Creates a runtime on this thread.

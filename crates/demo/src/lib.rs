@@ -17,13 +17,14 @@
 
 #![warn(missing_docs)]
 
+mod act;
+mod axis;
 pub mod hops;
 mod marks;
 mod moment;
 mod ms;
 mod paint;
 mod pipe;
-mod program;
 pub mod sample_server;
 mod shim;
 mod stop;
@@ -33,7 +34,6 @@ use std::io;
 use serde::Serialize;
 
 pub use paint::Paint;
-use paint::{Ink, wrapped};
 
 /// The story of both acts.
 #[derive(Debug, Serialize)]
@@ -106,12 +106,3 @@ except afterMs, wentOnMs and pingMs, which are durations in milliseconds. What w
     pingMs      how long a ping took after the late answers
     end         exitCode of the shim, leftBehind (true if a process of the act was left running)
     unexpected  a list with a sentence for each thing that was not as expected; normally empty";
-
-/// Writes the last lines of an act that did not go as expected.
-fn failures(sentences: &[String], paint: Paint) -> String {
-    let mut text = paint.text(Ink::Bad, "  not as expected") + "\n";
-    for sentence in sentences {
-        text += &format!("  - {}\n", wrapped(sentence, 4, paint.width));
-    }
-    text
-}

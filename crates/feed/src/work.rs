@@ -48,21 +48,18 @@ impl WorkStatus {
     /// What is known of `request` while more may come, or when nothing more `is_awaited`.
     #[must_use]
     pub fn of(request: &Request, is_awaited: bool) -> Self {
-        match request.from {
-            Side::Client => Self::of_work(request, is_awaited),
-            Side::Server => Self::of_question(request, is_awaited),
+        match (&request.cancel, request.from) {
+            (Some(cancel), Side::Client) => Self::of_work(request, cancel, is_awaited),
+            (Some(cancel), Side::Server) => Self::of_question(cancel, is_awaited),
+            (None, _) if !request.is_open() => Self::Finished,
+            (None, _) if is_awaited => Self::Stopping,
+            (None, Side::Client) => Self::Unknown,
+            (None, Side::Server) => Self::WithClient,
         }
     }
 
-    /// What is known of a request that the server works on.
-    fn of_work(request: &Request, is_awaited: bool) -> Self {
-        let Some(cancel) = &request.cancel else {
-            return match (request.is_open(), is_awaited) {
-                (false, _) => Self::Finished,
-                (true, true) => Self::Stopping,
-                (true, false) => Self::Unknown,
-            };
-        };
+    /// What is known of a cancelled request that the server works on.
+    fn of_work(request: &Request, cancel: &Cancel, is_awaited: bool) -> Self {
         match cancel.outcome {
             Outcome::NeverSent | Outcome::Confirmed => Self::Stopped,
             Outcome::CompletedFirst | Outcome::AnsweredAfter => Self::Finished,
@@ -77,15 +74,8 @@ impl WorkStatus {
         }
     }
 
-    /// What is known of a request that the client works on: never a reason to end the server (D53).
-    fn of_question(request: &Request, is_awaited: bool) -> Self {
-        let Some(cancel) = &request.cancel else {
-            return match (request.is_open(), is_awaited) {
-                (false, _) => Self::Finished,
-                (true, true) => Self::Stopping,
-                (true, false) => Self::WithClient,
-            };
-        };
+    /// What is known of a cancelled request that the client works on: never a reason to end the server (D53).
+    const fn of_question(cancel: &Cancel, is_awaited: bool) -> Self {
         match cancel.outcome {
             Outcome::NeverSent | Outcome::Confirmed => Self::Withdrawn,
             Outcome::CompletedFirst | Outcome::AnsweredAfter => Self::Finished,

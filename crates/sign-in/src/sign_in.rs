@@ -6,7 +6,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use http::{HeaderValue, Method, Request, StatusCode, Uri, header};
+use http::{HeaderValue, Method, StatusCode, Uri, header};
 
 use crate::{
     Challenge, ClientChoice, Http, Person, Record, Scopes, Secret, SignInError, Vault, VaultError, address, exchange,
@@ -428,12 +428,9 @@ impl Inner {
 
     /// What the server wants of somebody who is not signed in.
     async fn challenge(&self) -> Result<Challenge, SignInError> {
-        let mut request = Request::new(QUESTION.into());
-        *request.method_mut() = Method::POST;
-        *request.uri_mut() = self.world.server.clone();
-        let headers = request.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+        let accepted = "application/json, text/event-stream";
+        let mut request = web::request(Method::POST, &self.world.server, accepted, QUESTION.into());
+        request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let reply = web::send(&*self.world.http, request).await?;
         match Challenge::read(&reply.headers) {
             Some(challenge) if reply.status == StatusCode::UNAUTHORIZED => Ok(challenge),

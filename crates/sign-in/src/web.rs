@@ -65,10 +65,7 @@ impl fmt::Debug for Reply {
 pub(crate) async fn get(http: &dyn Http, url: &Uri) -> Result<Reply, SignInError> {
     let mut url = url.clone();
     for _ in 0..=MAX_REDIRECTS {
-        let mut request = Request::new(Bytes::new());
-        *request.uri_mut() = url.clone();
-        request.headers_mut().insert(header::ACCEPT, HeaderValue::from_static("application/json"));
-        let reply = send(http, request).await?;
+        let reply = send(http, request(Method::GET, &url, "application/json", Bytes::new())).await?;
         if !reply.status.is_redirection() {
             return Ok(reply);
         }
@@ -92,18 +89,24 @@ pub(crate) async fn post(
     authorization: Option<HeaderValue>,
     body: String,
 ) -> Result<Reply, SignInError> {
-    let mut request = Request::new(Bytes::from(body));
-    *request.method_mut() = Method::POST;
-    *request.uri_mut() = url.clone();
+    let mut request = request(Method::POST, url, "application/json", body.into());
     let headers = request.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content));
-    headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
     headers.extend(authorization.map(|authorization| (header::AUTHORIZATION, authorization)));
     let reply = send(http, request).await?;
     if reply.status.is_redirection() {
         return Err(SignInError::http(url, &HttpError::Redirect("elsewhere".to_owned())));
     }
     Ok(reply)
+}
+
+/// Makes a request for an answer of one of these types.
+pub(crate) fn request(method: Method, url: &Uri, accepted: &'static str, body: Bytes) -> Request<Bytes> {
+    let mut request = Request::new(body);
+    *request.method_mut() = method;
+    *request.uri_mut() = url.clone();
+    request.headers_mut().insert(header::ACCEPT, HeaderValue::from_static(accepted));
+    request
 }
 
 /// Sends one request, and waits no longer than is reasonable.

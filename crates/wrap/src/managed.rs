@@ -2,7 +2,7 @@
 
 use crate::{
     syntax::Syntax,
-    tree::{Node, Value},
+    tree::{Node, Object},
 };
 
 /// The members that hold such lists.
@@ -23,20 +23,14 @@ pub const fn managed_file() -> &'static str {
 /// The commands that a file of settings names. One that cannot be read names none.
 #[must_use]
 pub fn commands(text: &str) -> Vec<Vec<String>> {
-    let Ok(root) = Syntax::Json.read(text) else { return Vec::new() };
-    let Some(settings) = root.as_object() else { return Vec::new() };
-    let lists = LISTS.iter().filter_map(|list| settings.get(list)?.node.as_array());
-    lists.flatten().filter_map(command).collect()
+    named(text).iter().filter_map(command).collect()
 }
 
 /// Whether a file of settings names servers by more than their name: by a URL, or by a command.
 #[must_use]
 pub fn names_launches(text: &str) -> bool {
-    let Ok(root) = Syntax::Json.read(text) else { return false };
-    let Some(settings) = root.as_object() else { return false };
-    let lists = LISTS.iter().filter_map(|list| settings.get(list)?.node.as_array());
-    let mut servers = lists.flatten().filter_map(Node::as_object);
-    servers.any(|server| server.get("serverUrl").is_some() || server.get("serverCommand").is_some())
+    let by_launch = |server: &Object| server.get("serverUrl").is_some() || server.get("serverCommand").is_some();
+    named(text).iter().filter_map(Node::as_object).any(by_launch)
 }
 
 /// The lists that a file of settings has.
@@ -50,7 +44,13 @@ pub fn lists(text: &str) -> Result<Vec<&'static str>, String> {
     Ok(LISTS.into_iter().filter(|list| settings.is_some_and(|settings| settings.get(list).is_some())).collect())
 }
 
+/// The members of all lists of a file of settings. One that cannot be read has none.
+fn named(text: &str) -> Vec<Node> {
+    let Ok(root) = Syntax::Json.read(text) else { return Vec::new() };
+    let lists = LISTS.iter().filter_map(|list| root.as_object()?.get(list)?.node.as_array());
+    lists.flatten().cloned().collect()
+}
+
 fn command(server: &Node) -> Option<Vec<String>> {
-    let Value::Object(server) = &server.value else { return None };
-    Some(server.get("serverCommand")?.node.as_words()?.into_iter().map(ToOwned::to_owned).collect())
+    Some(server.as_object()?.get("serverCommand")?.node.as_words()?.into_iter().map(ToOwned::to_owned).collect())
 }

@@ -30,52 +30,59 @@ const MAX_BODY: usize = 64 << 10;
 /// Time for a body.
 const BODY_PATIENCE: Duration = Duration::from_secs(10);
 
+/// The answer to a request that is carried out, or to one that is not.
+type Answered = Result<Response<AnswerBody>, Response<AnswerBody>>;
+
 /// Answers one request. A request that is not allowed learns nothing.
 pub(super) async fn answer(
     auth: &Auth,
     sources: &Arc<SessionSources>,
     request: Request<Incoming>,
 ) -> Response<AnswerBody> {
+    let (Ok(answer) | Err(answer)) = carry_out(auth, sources, request).await;
+    answer
+}
+
+async fn carry_out(auth: &Auth, sources: &Arc<SessionSources>, request: Request<Incoming>) -> Answered {
     let (head, body) = request.into_parts();
     let inside = match auth.authorize(&head.method, head.uri.path(), head.uri.query(), &head.headers) {
-        Ok(Route::Launch) => return answer::see(&auth.inside()),
+        Ok(Route::Launch) => return Ok(answer::see(&auth.inside())),
         Ok(Route::Inside(inside)) => inside,
-        Err(refusal) => return answer::text(refusal.status, refusal.words),
+        Err(refusal) => return Err(answer::text(refusal.status, refusal.words)),
     };
     let steps: Vec<&str> = inside.split('/').collect();
     let read = head.method == Method::GET || head.method == Method::HEAD;
-    match (read, steps.as_slice()) {
+    let directories = sources.directories.as_ref();
+    Ok(match (read, steps.as_slice()) {
         (true, [""]) => answer::of_type("text/html; charset=utf-8", page::INDEX),
         (true, ["events"]) => answer::stream(events::open(Arc::clone(sources), last_seen(&head.headers))),
-        (true, ["sessions", session, "requests", key]) => details(sources, session, key).await,
+        (true, ["sessions", session, "requests", key]) => details(sources, session, key).await?,
         (false, ["sessions", session, "cancel"]) if head.method == Method::POST => {
-            match order::<CancelOrder>(&head.headers, body).await {
-                Ok(order) => obey(sources, session, async |shim| shim.cancel(&order).await).await,
-                Err(refused) => refused,
-            }
+            let order: CancelOrder = order(&head.headers, body).await?;
+            obey(sources, session, async |shim| shim.cancel(&order).await).await?
         }
         (false, ["sessions", session, "end"]) if head.method == Method::POST => {
-            match order::<EndOrder>(&head.headers, body).await {
-                Ok(order) => obey(sources, session, async |shim| shim.end(&order).await).await,
-                Err(refused) => refused,
-            }
+            let order: EndOrder = order(&head.headers, body).await?;
+            obey(sources, session, async |shim| shim.end(&order).await).await?
         }
-        (true, ["processes"]) => sources.processes.list(sources.directories.as_ref()).await,
-        (true, ["processes", "containers"]) => sources.processes.list_containers(sources.directories.as_ref()).await,
+        (true, ["processes"]) => sources.processes.list(directories).await,
+        (true, ["processes", "containers"]) => sources.processes.list_containers(directories).await,
         (false, ["processes", "reap"]) if head.method == Method::POST => {
-            match order::<ReapOrder>(&head.headers, body).await {
-                Ok(order) => sources.processes.reap(sources.directories.as_ref(), order).await,
-                Err(refused) => refused,
-            }
+            let order: ReapOrder = order(&head.headers, body).await?;
+            sources.processes.reap(directories, order).await
         }
-        (true, ["metrics"]) => metrics(sources).await,
+        (true, ["metrics"]) => {
+            let scan = directories.map_or_else(|| Ok(ShimScan::default()), Directories::scan);
+            let scan = scan.map_err(|error| unusable(&error))?;
+            answer::of_type(metrics::CONTENT_TYPE, metrics::text(scan.shims).await)
+        }
         (true, [name]) => match page::asset(name) {
             Some((kind, text)) => answer::of_type(kind, text),
             None => answer::text(StatusCode::NOT_FOUND, "Not found.\n"),
         },
         (true, _) => answer::text(StatusCode::NOT_FOUND, "Not found.\n"),
         (false, _) => answer::text(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed.\n"),
-    }
+    })
 }
 
 /// The id of the last piece that a browser saw, if it reconnects.
@@ -83,28 +90,15 @@ fn last_seen(headers: &HeaderMap) -> &str {
     headers.get("last-event-id").and_then(|id| id.to_str().ok()).unwrap_or_default()
 }
 
-async fn metrics(sources: &SessionSources) -> Response<AnswerBody> {
-    match sources.directories.as_ref().map_or_else(|| Ok(ShimScan::default()), Directories::scan) {
-        Ok(scan) => answer::of_type(metrics::CONTENT_TYPE, metrics::text(scan.shims).await),
-        Err(error) => unusable(&error),
-    }
-}
-
-async fn details(sources: &SessionSources, session: &str, key: &str) -> Response<AnswerBody> {
-    let source = match find(sources, session) {
-        Ok(source) => source,
-        Err(refused) => return refused,
-    };
-    let Ok(key) = percent_decode_str(key).decode_utf8() else {
-        return answer::problem(StatusCode::BAD_REQUEST, "the key is not UTF-8", "use the `key` of a request");
-    };
-    match source.details(&key).await {
-        Ok(Some(details)) => answer::json(StatusCode::OK, &details),
-        Ok(None) => {
-            answer::problem(StatusCode::NOT_FOUND, "this request is no longer remembered", "it ended a while ago")
-        }
-        Err(error) => failed(&error),
-    }
+async fn details(sources: &SessionSources, session: &str, key: &str) -> Answered {
+    let source = find(sources, session)?;
+    let key = percent_decode_str(key)
+        .decode_utf8()
+        .map_err(|_| answer::problem(StatusCode::BAD_REQUEST, "the key is not UTF-8", "use the `key` of a request"))?;
+    let details = source.details(&key).await.map_err(|error| failed(&error))?.ok_or_else(|| {
+        answer::problem(StatusCode::NOT_FOUND, "this request is no longer remembered", "it ended a while ago")
+    })?;
+    Ok(answer::json(StatusCode::OK, &details))
 }
 
 /// Passes an order on to the shim of a session.
@@ -112,19 +106,13 @@ async fn obey<T: Serialize>(
     sources: &SessionSources,
     session: &str,
     order: impl AsyncFnOnce(Shim) -> Result<T, ShimError>,
-) -> Response<AnswerBody> {
-    match find(sources, session) {
-        Ok(SessionSource::Shim(shim)) => match order(shim).await {
-            Ok(reply) => answer::json(StatusCode::OK, &reply),
-            Err(error) => failed(&error),
-        },
-        Ok(SessionSource::Recording(_)) => answer::problem(
-            StatusCode::CONFLICT,
-            "nothing in a recording can be cancelled or ended",
-            "the session it shows has ended",
-        ),
-        Err(refused) => refused,
-    }
+) -> Answered {
+    let SessionSource::Shim(shim) = find(sources, session)? else {
+        let (error, hint) = ("nothing in a recording can be cancelled or ended", "the session it shows has ended");
+        return Err(answer::problem(StatusCode::CONFLICT, error, hint));
+    };
+    let reply = order(shim).await.map_err(|error| failed(&error))?;
+    Ok(answer::json(StatusCode::OK, &reply))
 }
 
 #[expect(clippy::result_large_err, reason = "the error is the answer")]

@@ -10,21 +10,15 @@ use rescind::{
 use serde_json::json;
 
 use super::{
-    Role, VERSION,
+    BUILD_AND_SEARCH, Role, VERSION,
     mark::{Event, Piece},
     wire::Wire,
 };
-use crate::{marks::Marks, program};
-
-/// The prompt whose turn builds, searches and asks for permission, all at once. None of them ends by itself.
-pub(crate) const BUILD_AND_SEARCH: &str = "build it, and find where it is used";
-
-/// The prompt whose turn sends one request to the tool server and ends.
-pub(crate) const GO_ON: &str = "which tools are there?";
+use crate::marks::Marks;
 
 /// Serves the editor until stdin ends, and then ends the tool server in order.
 pub(super) async fn serve(marks: &Arc<Marks>) -> io::Result<()> {
-    let (transport, _child) = transport::child(program::hop(Role::Tools)?)?;
+    let (transport, _child) = transport::child(super::command(Role::Tools)?)?;
     let (peer, driver) = Wire::new(marks).observe(mcp::Client::peer_builder()).connect(transport);
     let driver = driver.spawn();
     let tools = mcp::Client::new(peer, "rescind-sample-agent", VERSION);

@@ -17,7 +17,7 @@ use super::{
     Role, STEP, VERSION,
     mark::{Event, Piece},
 };
-use crate::{marks::Marks, program};
+use crate::marks::Marks;
 
 pub(super) async fn serve(marks: &Arc<Marks>) -> io::Result<()> {
     let (for_build, for_search) = (Arc::clone(marks), Arc::clone(marks));
@@ -32,7 +32,7 @@ pub(super) async fn serve(marks: &Arc<Marks>) -> io::Result<()> {
 
 async fn build(cx: Context, marks: Arc<Marks>) -> Result<String, ErrorObject> {
     let work = marks.begin(Piece::Build);
-    let mut command = program::hop(Role::Make).map_err(failed)?;
+    let mut command = super::command(Role::Make).map_err(failed)?;
     command.stdin(Stdio::null()).stdout(Stdio::null());
     let mut make = cx.command(command.into()).map_err(failed)?;
     let status = work.until_end(&cx, make.wait()).await.map_err(failed)?;

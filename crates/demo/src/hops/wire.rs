@@ -9,7 +9,7 @@ use rescind::peer::{Builder, filter::Pass};
 use serde_json::Value;
 
 use super::{
-    agent::BUILD_AND_SEARCH,
+    BUILD_AND_SEARCH,
     mark::{Event, Piece},
 };
 use crate::marks::Marks;

@@ -11,7 +11,7 @@ use super::{
     Role, STEP,
     mark::{Event, Piece},
 };
-use crate::{marks::Marks, program};
+use crate::marks::Marks;
 
 /// What asks these processes to end, where all of a group are asked at once.
 pub(crate) const TERMINATION: &str = if cfg!(windows) { "CTRL+BREAK" } else { "SIGTERM" };
@@ -32,7 +32,7 @@ async fn work(marks: &Marks, piece: Piece, part: Option<Role>) -> io::Result<Exi
     let mut termination = termination()?;
     let mut step = interval(STEP);
     marks.mark(piece, Event::Started);
-    let part: Option<Child> = part.map(|role| program::hop(role)?.spawn()).transpose()?;
+    let part: Option<Child> = part.map(|role| super::command(role)?.spawn()).transpose()?;
     loop {
         tokio::select! {
             biased;

@@ -4,8 +4,9 @@
 //! recording. So nothing is written to disk, and the pipes end only when no process that has them open is left.
 
 use std::{
+    env,
     io::{self, Write},
-    process::{Child, ChildStdin, ExitStatus, Stdio},
+    process::{Child, ChildStdin, Command, ExitStatus, Stdio},
     sync::mpsc::{self, Receiver, RecvTimeoutError},
     thread,
     time::{Duration, Instant},
@@ -18,8 +19,7 @@ use crate::{
     marks,
     moment::Moment,
     pipe::{self, Entrance, Report},
-    program,
-    sample_server::mark::Mark,
+    sample_server::{SUBCOMMAND, mark::Mark},
 };
 
 /// How long each step may take. A step that works takes a small part of it.
@@ -100,7 +100,13 @@ impl Client {
         };
         let marks = pipe::open(to(Arrival::Mark))?;
         let recording = pipe::open(to(Arrival::Recorded))?;
-        let mut shim = program::shim_and_server(&recording.path(), flags)?
+        let program = env::current_exe()?;
+        let mut shim = Command::new(&program)
+            .args(["run", "--record"])
+            .arg(recording.path())
+            .args(flags)
+            .arg("--")
+            .args([program.as_os_str(), SUBCOMMAND.as_ref()])
             .env(marks::VARIABLE, marks.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

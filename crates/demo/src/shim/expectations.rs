@@ -6,7 +6,7 @@ use super::{
     script,
     story::{Call, Canceller, Story, WorkEnd},
 };
-use crate::sample_server::tool::Tool;
+use crate::{act::unmet, sample_server::tool::Tool};
 
 /// The shim's error codes for a timeout and for a server that has exited.
 const TIMED_OUT: i32 = rescind_proto::error_code::TIMED_OUT;
@@ -16,8 +16,7 @@ const SERVER_GONE: i32 = rescind_proto::error_code::UPSTREAM_GONE;
 pub(super) fn of_calls(story: &Story) -> Vec<String> {
     let mut found = Vec::new();
     for call in &story.calls {
-        let unmet = expectations(call).into_iter().filter(|(_, holds)| !holds);
-        found.extend(unmet.map(|(what, _)| format!("{}: {what}", call.tool.name())));
+        found.extend(unmet(call.tool.name(), expectations(call)));
     }
     if story.ping_ms.is_none() {
         found.push("the session must continue after late answers".to_owned());
@@ -30,15 +29,11 @@ pub(super) fn of_calls(story: &Story) -> Vec<String> {
 
 /// Lists what is wrong however far the script got.
 pub(super) fn of_session(story: &Story, seen: &Seen, recording: &Recording) -> Vec<String> {
-    let mut found = Vec::new();
-    if story.end.left_behind {
-        found.push("no process may be left behind".to_owned());
-    }
+    let mut found = story.end.unexpected(&seen.unreadable);
     if !recording.is_complete {
         found.push("the recording must be complete".to_owned());
     }
     found.extend(recording.anomalies.iter().map(|line| format!("recorded: {line}")));
-    found.extend(seen.unreadable.iter().map(|line| format!("unreadable: {line}")));
     found
 }
 
@@ -131,10 +126,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{ms::Ms, shim::example};
+    use crate::{moment::Moment, ms::Ms, shim::tests::story};
 
     fn failures(change: impl FnOnce(&mut Story)) -> Vec<String> {
-        let mut story = example::story();
+        let mut story = story();
         change(&mut story);
         of_calls(&story)
     }
@@ -142,8 +137,8 @@ mod tests {
     #[test]
     fn an_act_that_went_as_expected_has_no_failures() {
         assert_eq!(failures(|_| ()), Vec::<String>::new());
-        let recording = Recording::read(&[json!({}), json!({"kind": "end"})]);
-        assert_eq!(of_session(&example::story(), &Seen::default(), &recording), Vec::<String>::new());
+        let recording = Recording::read(&[json!({}), json!({"kind": "end"})], Moment::now());
+        assert_eq!(of_session(&story(), &Seen::default(), &recording), Vec::<String>::new());
     }
 
     #[test]
@@ -184,15 +179,15 @@ mod tests {
 
     #[test]
     fn what_is_left_or_dropped_or_unreadable_is_a_failure() {
-        let mut story = example::story();
+        let mut story = story();
         story.end.left_behind = true;
         let seen = Seen { unreadable: vec!["noise".to_owned()], ..Seen::default() };
-        let recording = Recording::read(&[json!({}), json!({"kind": "dropped"})]);
+        let recording = Recording::read(&[json!({}), json!({"kind": "dropped"})], Moment::now());
         let failures = [
             "no process may be left behind",
+            "unreadable: noise",
             "the recording must be complete",
             "recorded: {\"kind\":\"dropped\"}",
-            "unreadable: noise",
         ];
         assert_eq!(of_session(&story, &seen, &recording), failures);
     }

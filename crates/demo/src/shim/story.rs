@@ -5,10 +5,11 @@ use serde_json::Value;
 
 use super::{
     client::{Ending, Message, Seen},
-    recording::Recording,
+    recording::{Receipt, Recording},
     script,
 };
 use crate::{
+    act::End,
     moment::Moment,
     ms::Ms,
     sample_server::{REVISION, mark::Event, tool::Tool},
@@ -113,38 +114,13 @@ pub(super) struct Swallowed {
     pub(super) answer_ms: Option<Ms>,
 }
 
-/// What the shim knows of a cancel (D28).
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Receipt {
-    pub(super) cause: String,
-    pub(super) outcome: String,
-    pub(super) asked_ms: Ms,
-    /// When the cancel was written to the server.
-    pub(super) written_ms: Option<Ms>,
-    /// From the cancel to the answer.
-    pub(super) after_ms: Option<Ms>,
-    /// `result` or `error`.
-    pub(super) answer: Option<String>,
-}
-
-/// The end of the session.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct End {
-    /// The shim's; `null` if a signal killed it or it did not exit in time.
-    pub(super) exit_code: Option<i32>,
-    /// Whether a process still held the pipes of the session.
-    pub(super) left_behind: bool,
-}
-
 impl Story {
-    pub(super) fn new(seen: &Seen, recording: &Recording, ending: Ending) -> Self {
-        let start = sent(seen, script::id(Tool::Quick)).map_or_else(Moment::now, |message| message.at);
-        let time = |at: Moment| Ms(at.since(start).as_secs_f64() * 1e3);
+    /// Tells what was seen since `start`.
+    pub(super) fn new(seen: &Seen, recording: &Recording, ending: Ending, start: Moment) -> Self {
+        let time = |at: Moment| Ms::of(at.since(start));
         let ping_ms = sent(seen, script::PING).and_then(|ping| {
             let pong = seen.received.iter().find(|message| message.answers(script::PING))?;
-            Some(Ms(pong.at.since(ping.at).as_secs_f64() * 1e3))
+            Some(Ms::of(pong.at.since(ping.at)))
         });
         let exit_code = ending.exit.and_then(|status| status.code());
         Self {
@@ -162,7 +138,7 @@ impl Call {
         let id = script::id(tool);
         let cancelled = seen.sent.iter().find(|message| message.cancels(id)).map(|message| message.at);
         let cancel = cancelled.map(|at| Cancel { by: Canceller::Client, at_ms: time(at) });
-        let decided = recording.timed_out(id).map(|at| Cancel { by: Canceller::Shim, at_ms: time(at) });
+        let decided = recording.timed_out(id).map(|at_ms| Cancel { by: Canceller::Shim, at_ms });
         Self {
             id,
             tool,
@@ -173,16 +149,9 @@ impl Call {
             swallowed: Swallowed {
                 progress: recording.late_progress(tool.name()),
                 answers: recording.late_answers(id).count(),
-                answer_ms: recording.late_answers(id).last().map(time),
+                answer_ms: recording.late_answers(id).last(),
             },
-            receipt: recording.receipt(id).map(|receipt| Receipt {
-                cause: receipt.cause.clone(),
-                outcome: receipt.outcome.clone(),
-                asked_ms: time(receipt.asked),
-                written_ms: receipt.written.map(time),
-                after_ms: receipt.after_ms.map(Ms),
-                answer: receipt.answer.clone(),
-            }),
+            receipt: recording.receipt(id).cloned(),
         }
     }
 
@@ -243,6 +212,6 @@ impl Message {
 }
 
 /// Returns the request that the client sent with this id.
-fn sent(seen: &Seen, id: u64) -> Option<&Message> {
+pub(super) fn sent(seen: &Seen, id: u64) -> Option<&Message> {
     seen.sent.iter().find(|message| message.json["id"] == id)
 }

@@ -2,6 +2,7 @@
 
 use super::story::{Answer, Call, Canceller, Story, WorkEnd};
 use crate::{
+    axis::{Axis, MARGIN},
     ms::Ms,
     paint::{Cell, Ink, Paint, join, legend},
 };
@@ -15,87 +16,47 @@ const SHORTEST: f64 = 2100.0;
 const LONGEST: f64 = 3000.0;
 const LABELS: f64 = 500.0;
 
-/// Columns kept free at the end of the axis for signs that had to move.
-const MARGIN: usize = 2;
-
 pub(super) fn draw(story: &Story, paint: Paint) -> String {
-    let axis = Axis::of(story, paint.width.saturating_sub(BEFORE + AFTER));
-    let mut picture = axis.heading(paint);
+    let axis = axis(story, paint.width.saturating_sub(BEFORE + AFTER));
+    let mut picture = heading(&axis, paint);
     for call in &story.calls {
         let name = format!("{:<8}", call.tool.name());
         picture += &format!("  {} {} ", call.id, paint.text(Ink::Name, name));
-        picture += &join(&axis.row(call, paint), paint);
+        picture += &join(&cells(&axis, call, paint), paint);
         picture += &format!("  {}\n", received(call));
     }
     picture + "\n" + &explain_signs(paint)
 }
 
-/// A scale from time to columns.
-struct Axis {
-    columns: usize,
-    /// From one label to the next: milliseconds, and columns.
-    label: f64,
-    pitch: usize,
+fn axis(story: &Story, columns: usize) -> Axis {
+    let last = story.calls.iter().flat_map(times).fold(SHORTEST, f64::max);
+    let label = LABELS * (last / LONGEST).ceil();
+    // The most whole columns from label to label that leave room for the last sign.
+    let pitch = (columns.saturating_sub(MARGIN) as f64 / (last / label)).floor().max(1.0) as usize;
+    let columns = (last / label * pitch as f64).ceil() as usize + MARGIN;
+    Axis { lead: 0, columns, label, pitch }
 }
 
-impl Axis {
-    fn of(story: &Story, columns: usize) -> Self {
-        let last = story.calls.iter().flat_map(times).fold(SHORTEST, f64::max);
-        let label = LABELS * (last / LONGEST).ceil();
-        // The most whole columns from label to label that leave room for the last sign.
-        let pitch = (columns.saturating_sub(MARGIN) as f64 / (last / label)).floor().max(1.0) as usize;
-        let columns = (last / label * pitch as f64).ceil() as usize + MARGIN;
-        Self { columns, label, pitch }
+fn heading(axis: &Axis, paint: Paint) -> String {
+    let mut line = format!("{:BEFORE$}", "  call");
+    for (column, time) in axis.labels() {
+        let label = if column == 0 { "0 s".to_owned() } else { format!("{:.1}", time / 1000.0) };
+        line = format!("{line:<at$}{label}", at = BEFORE + column);
     }
+    let line = format!("{line:<at$}the client received", at = BEFORE + axis.columns + 2);
+    paint.text(Ink::Faint, line) + "\n"
+}
 
-    fn column(&self, Ms(time): Ms) -> usize {
-        let column = (time / self.label * self.pitch as f64).max(0.0) as usize;
-        column.min(self.columns - 1)
-    }
-
-    /// Returns the columns with a label, and their times in seconds.
-    fn labels(&self) -> impl Iterator<Item = (usize, f64)> {
-        (0..self.columns)
-            .step_by(self.pitch)
-            .zip(0_u32..)
-            .map(|(column, label)| (column, f64::from(label) * self.label / 1000.0))
-    }
-
-    fn heading(&self, paint: Paint) -> String {
-        let mut line = format!("{:BEFORE$}", "  call");
-        for (column, seconds) in self.labels() {
-            let label = if column == 0 { "0 s".to_owned() } else { format!("{seconds:.1}") };
-            line = format!("{line:<at$}{label}", at = BEFORE + column);
-        }
-        let line = format!("{line:<at$}the client received", at = BEFORE + self.columns + 2);
-        paint.text(Ink::Faint, line) + "\n"
-    }
-
-    fn row(&self, call: &Call, paint: Paint) -> Vec<Cell> {
-        let glyphs = paint.glyphs;
-        let mut cells = vec![(' ', Ink::Plain); self.columns];
-        for (column, _) in self.labels() {
-            cells[column] = (glyphs.grid, Ink::Faint);
-        }
-        let cancelled = call.cancel.as_ref().map(|cancel| self.column(cancel.at_ms));
-        if let Some(started) = call.work.started_ms {
-            let started = self.column(started);
-            // Work without a mark of its end is drawn to the end of the axis.
-            let ended = call.work.ended_ms.map_or(self.columns - MARGIN, |ended| self.column(ended).max(started + 1));
-            for (column, cell) in cells.iter_mut().enumerate().take(ended).skip(started) {
-                let is_wanted = cancelled.is_none_or(|cancelled| column < cancelled);
-                *cell = if is_wanted { (glyphs.work, Ink::Work) } else { (glyphs.unwanted, Ink::Unwanted) };
-            }
-        }
-        // Two signs never share a column: the later one moves right.
-        let mut free = 0;
-        for (Ms(at), sign) in signs(call, paint) {
-            let column = self.column(Ms(at)).max(free).min(self.columns - 1);
-            cells[column] = sign;
-            free = column + 1;
-        }
-        cells
-    }
+fn cells(axis: &Axis, call: &Call, paint: Paint) -> Vec<Cell> {
+    let cancelled = call.cancel.as_ref().map_or(axis.columns, |cancel| axis.column(cancel.at_ms));
+    let work = call.work.started_ms.map_or(0..0, |started| {
+        let started = axis.column(started);
+        // Work without a mark of its end is drawn to the end of the axis.
+        let ended = call.work.ended_ms.map_or(axis.columns - MARGIN, |ended| axis.column(ended).max(started + 1));
+        started..ended
+    });
+    let signs = signs(call, paint).into_iter().map(|(at, sign)| (axis.column(at), sign));
+    axis.row(work, cancelled, signs.collect(), paint)
 }
 
 /// Returns the signs of one row, ordered by time.

@@ -26,7 +26,6 @@ use crate::{
     marks::{self, Marks},
     moment::Moment,
     pipe::{self, Entrance, Report},
-    program,
 };
 
 /// How long each step may take. A step that works takes a small part of it.
@@ -73,7 +72,7 @@ pub(super) fn play() -> io::Result<(Seen, Result<(), ScriptError>)> {
     let (sender, reports) = mpsc::unbounded_channel();
     // Sending fails only once the session is over.
     let entrance = pipe::open(move |report| drop(sender.send(report)))?;
-    let mut agent = program::hop(Role::Agent)?;
+    let mut agent = hops::command(Role::Agent)?;
     agent.env(marks::VARIABLE, entrance.path());
     let marks = Arc::new(Marks::to(entrance.writer()?));
     let runtime = hops::runtime()?;

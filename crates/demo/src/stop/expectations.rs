@@ -1,17 +1,16 @@
 //! What must hold in the first act.
 
-use super::{
-    editor::Seen,
-    story::{Exit, Row, Story},
+use super::story::{Exit, Row, Story};
+use crate::{
+    act::unmet,
+    hops::{TERMINATED, mark::Piece},
 };
-use crate::hops::{TERMINATED, mark::Piece};
 
 /// Lists what is wrong with the turn, as sentences.
 pub(super) fn of_turn(story: &Story) -> Vec<String> {
     let mut found = Vec::new();
     for row in &story.rows {
-        let unmet = expectations(story, row).into_iter().filter(|(_, holds)| !holds);
-        found.extend(unmet.map(|(what, _)| format!("{}: {what}", row.name())));
+        found.extend(unmet(row.name(), expectations(story, row)));
     }
     if story.went_on_ms.is_none() {
         found.push("the session must continue".to_owned());
@@ -20,12 +19,6 @@ pub(super) fn of_turn(story: &Story) -> Vec<String> {
         found.push("the agent must exit with code 0".to_owned());
     }
     found
-}
-
-/// Lists what is wrong however far the script got.
-pub(super) fn of_session(story: &Story, seen: &Seen) -> Vec<String> {
-    let left = story.end.left_behind.then(|| "no process may be left behind".to_owned());
-    left.into_iter().chain(seen.unreadable.iter().map(|line| format!("unreadable: {line}"))).collect()
 }
 
 fn expectations(story: &Story, row: &Row) -> Vec<(&'static str, bool)> {
@@ -94,11 +87,11 @@ mod tests {
     use super::*;
     use crate::{
         ms::Ms,
-        stop::{example, story::Answer},
+        stop::{story::Answer, tests::story},
     };
 
     fn failures(change: impl FnOnce(&mut Story)) -> Vec<String> {
-        let mut story = example::story();
+        let mut story = story();
         change(&mut story);
         of_turn(&story)
     }
@@ -110,8 +103,7 @@ mod tests {
     #[test]
     fn an_act_that_went_as_expected_has_no_failures() {
         assert_eq!(failures(|_| ()), Vec::<String>::new());
-        let seen = Seen { is_alone: true, ..Seen::default() };
-        assert_eq!(of_session(&example::story(), &seen), Vec::<String>::new());
+        assert_eq!(story().end.unexpected(&[]), Vec::<String>::new());
     }
 
     #[test]

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::editor::Seen;
 use crate::{
+    act::End,
     hops::mark::{Event, Piece},
     moment::Moment,
     ms::Ms,
@@ -79,26 +80,16 @@ pub(super) struct Exit {
     pub(super) signal: Option<i32>,
 }
 
-/// The end of the session.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct End {
-    /// The agent's; `null` if a signal killed it or it did not exit in time.
-    pub(super) exit_code: Option<i32>,
-    /// Whether a process still held the pipe of marks.
-    pub(super) left_behind: bool,
-}
-
 impl Story {
     pub(super) fn new(seen: &Seen) -> Self {
         let asked = seen.of(Piece::Prompt).next().map(|mark| mark.at);
         let start = asked.unwrap_or_else(Moment::now);
-        let time = |at: Moment| Ms(at.since(start).as_secs_f64() * 1e3);
+        let time = |at: Moment| Ms::of(at.since(start));
         Self {
             mcp: rescind::mcp::LATEST.name.trim_start_matches("mcp-"),
             stop_ms: seen.stop.map(time),
             rows: Piece::ALL.into_iter().map(|piece| Row::new(piece, seen, &time)).collect(),
-            went_on_ms: seen.went_on.map(|took| Ms(took.as_secs_f64() * 1e3)),
+            went_on_ms: seen.went_on.map(Ms::of),
             end: End { exit_code: seen.exit_code, left_behind: !seen.is_alone },
             unexpected: Vec::new(),
         }

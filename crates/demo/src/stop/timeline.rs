@@ -2,6 +2,7 @@
 
 use super::story::{Row, Story};
 use crate::{
+    axis::{Axis, MARGIN},
     hops::mark::Piece,
     ms::Ms,
     paint::{Cell, Ink, Paint, join, legend, wrapped},
@@ -11,23 +12,22 @@ use crate::{
 const BEFORE: usize = 39;
 const AFTER: usize = 21;
 
-/// Columns of the axis before Stop, and columns kept free at its end for signs that had to move.
+/// Columns of the axis before Stop.
 const LEAD: usize = 4;
-const MARGIN: usize = 2;
 
 /// The least number of columns from one label to the next.
 const PITCH: usize = 9;
 
 pub(super) fn draw(story: &Story, paint: Paint) -> String {
-    let axis = Axis::of(story, paint.width.saturating_sub(BEFORE + AFTER));
-    let mut picture = axis.heading(paint);
+    let axis = axis(story, paint.width.saturating_sub(BEFORE + AFTER));
+    let mut picture = heading(&axis, paint);
     for (index, row) in story.rows.iter().enumerate() {
         let tree = tree(story, index, paint);
         let name = format!("{:<width$}", row.name(), width = 16_usize.saturating_sub(tree.chars().count()));
         let began = row.started_ms.map_or_else(|| "-".to_owned(), |Ms(at)| format!("{at:.1}"));
         picture += &format!("  {}{}", paint.text(Ink::Faint, tree), paint.text(Ink::Name, name));
         picture += &format!("{:<12}{began:>7}  ", row.place());
-        picture += &join(&axis.row(story, row, paint), paint);
+        picture += &join(&cells(&axis, story, row, paint), paint);
         let column = |at| story.after_stop(at).map_or_else(|| "-".to_owned(), |Ms(after)| format!("+{after:.2}"));
         picture += &format!(" {:>9} {:>9}\n", column(row.told_ms), column(row.stopped_ms));
     }
@@ -58,79 +58,46 @@ fn tree(story: &Story, index: usize, paint: Paint) -> String {
     branches.iter().rev().copied().collect()
 }
 
-/// A scale from milliseconds after Stop to columns.
-struct Axis {
-    columns: usize,
-    /// From one label to the next: milliseconds, and columns.
-    label: f64,
-    pitch: usize,
+/// An axis from just before Stop.
+fn axis(story: &Story, columns: usize) -> Axis {
+    let times = story.rows.iter().flat_map(|row| [row.told_ms, row.stopped_ms]);
+    let last = times.filter_map(|at| story.after_stop(at)).fold(0.1, |last, Ms(after)| f64::max(last, after));
+    let room = columns.saturating_sub(LEAD + MARGIN);
+    // The finest of 0.1, 0.2, 0.5, 1, 2, 5, … that leaves room for its labels.
+    let steps = (0..).flat_map(|power| [0.1, 0.2, 0.5].map(|step| step * 10_f64.powi(power)));
+    let fits = |label: &f64| ((last / label).ceil() as usize) * PITCH <= room;
+    let label = steps.take(30).find(fits).unwrap_or(last);
+    let pitch = room / ((last / label).ceil() as usize).max(1);
+    Axis { lead: LEAD, columns, label, pitch }
 }
 
-impl Axis {
-    fn of(story: &Story, columns: usize) -> Self {
-        let times = story.rows.iter().flat_map(|row| [row.told_ms, row.stopped_ms]);
-        let last = times.filter_map(|at| story.after_stop(at)).fold(0.1, |last, Ms(after)| f64::max(last, after));
-        let room = columns.saturating_sub(LEAD + MARGIN);
-        // The finest of 0.1, 0.2, 0.5, 1, 2, 5, … that leaves room for its labels.
-        let steps = (0..).flat_map(|power| [0.1, 0.2, 0.5].map(|step| step * 10_f64.powi(power)));
-        let fits = |label: &f64| ((last / label).ceil() as usize) * PITCH <= room;
-        let label = steps.take(30).find(fits).unwrap_or(last);
-        let pitch = room / ((last / label).ceil() as usize).max(1);
-        Self { columns, label, pitch }
+fn heading(axis: &Axis, paint: Paint) -> String {
+    let mut line = format!("  {:<16}{:<12}{:>7}  ", "work", "where", "began");
+    for (column, after) in axis.labels() {
+        let label = if column == LEAD { "Stop".to_owned() } else { format!("+{} ms", (after * 10.0).round() / 10.0) };
+        if column + label.len() <= axis.columns {
+            line = format!("{line:<at$}{label}", at = BEFORE + column);
+        }
     }
+    line = format!("{line:<at$} {:>9} {:>9}", "told", "stopped", at = BEFORE + axis.columns);
+    paint.text(Ink::Faint, line) + "\n"
+}
 
-    fn column(&self, Ms(after): Ms) -> usize {
-        let column = LEAD as f64 + after / self.label * self.pitch as f64;
-        (column.max(0.0) as usize).min(self.columns - 1)
-    }
-
-    fn labels(&self) -> impl Iterator<Item = (usize, f64)> {
-        let columns = (LEAD..self.columns).step_by(self.pitch.max(1));
-        columns.zip(0_u32..).map(|(column, label)| (column, f64::from(label) * self.label))
-    }
-
-    fn heading(&self, paint: Paint) -> String {
-        let mut line = format!("  {:<16}{:<12}{:>7}  ", "work", "where", "began");
-        for (column, after) in self.labels() {
-            let label =
-                if column == LEAD { "Stop".to_owned() } else { format!("+{} ms", (after * 10.0).round() / 10.0) };
-            if column + label.len() <= self.columns {
-                line = format!("{line:<at$}{label}", at = BEFORE + column);
-            }
-        }
-        line = format!("{line:<at$} {:>9} {:>9}", "told", "stopped", at = BEFORE + self.columns);
-        paint.text(Ink::Faint, line) + "\n"
-    }
-
-    fn row(&self, story: &Story, row: &Row, paint: Paint) -> Vec<Cell> {
-        let glyphs = paint.glyphs;
-        let mut cells = vec![(' ', Ink::Plain); self.columns];
-        for (column, _) in self.labels() {
-            cells[column] = (glyphs.grid, Ink::Faint);
-        }
-        let after = |at| story.after_stop(at).map(|after| self.column(after));
-        let (told, stopped) = (after(row.told_ms), after(row.stopped_ms));
-        if row.started_ms.is_some() {
-            // Work without a mark of its end is drawn to the end of the axis.
-            for (column, cell) in cells.iter_mut().enumerate().take(stopped.unwrap_or(self.columns - MARGIN)) {
-                let is_wanted = story.stop_ms.is_none() || column < LEAD;
-                *cell = if is_wanted { (glyphs.work, Ink::Work) } else { (glyphs.unwanted, Ink::Unwanted) };
-            }
-        }
-        if row.piece == Piece::Prompt && story.stop_ms.is_some() {
-            cells[LEAD] = (glyphs.cancel, Ink::Cancel);
-        }
-        // Two signs never share a column: the later one moves right.
-        let mut free = if row.piece == Piece::Prompt { LEAD + 1 } else { 0 };
-        let signs = [(told, (glyphs.told, Ink::Cancel)), (stopped, (glyphs.stopped, Ink::Answer))];
-        for (column, sign) in signs {
-            let Some(column) = column else { continue };
-            let column = column.max(free).min(self.columns - 1);
-            cells[column] = sign;
-            free = column + 1;
-        }
-        cells
-    }
+fn cells(axis: &Axis, story: &Story, row: &Row, paint: Paint) -> Vec<Cell> {
+    let glyphs = paint.glyphs;
+    let after = |at| story.after_stop(at).map(|after| axis.column(after));
+    let (told, stopped) = (after(row.told_ms), after(row.stopped_ms));
+    // Work without a mark of its end is drawn to the end of the axis.
+    let work = row.started_ms.map_or(0..0, |_| 0..stopped.unwrap_or(axis.columns - MARGIN));
+    let unwanted = story.stop_ms.map_or(axis.columns, |_| LEAD);
+    let pressed = story.stop_ms.filter(|_| row.piece == Piece::Prompt).map(|_| LEAD);
+    let signs = [
+        (pressed, (glyphs.cancel, Ink::Cancel)),
+        (told, (glyphs.told, Ink::Cancel)),
+        (stopped, (glyphs.stopped, Ink::Answer)),
+    ];
+    let signs = signs.into_iter().filter_map(|(column, sign)| Some((column?, sign)));
+    axis.row(work, unwanted, signs.collect(), paint)
 }
 
 fn explain_signs(paint: Paint) -> String {

@@ -1,9 +1,17 @@
-//! A story with chosen times, for tests of its picture and its checks.
+//! Tests of the picture, and a story with chosen times.
 
 use serde_json::{Value, json};
 
-use super::story::{Answer, Cancel, End, Exit, Receipt, Row, Story};
-use crate::{hops::mark::Piece, ms::Ms};
+use super::{
+    editor, picture,
+    story::{Answer, Cancel, Exit, Receipt, Row, Story},
+};
+use crate::{
+    act::End,
+    hops::{TERMINATION, mark::Piece},
+    ms::Ms,
+    paint::Paint,
+};
 
 /// When Stop is pressed.
 const STOP: f64 = 200.0;
@@ -62,4 +70,44 @@ fn answer(after: f64, answer: Value) -> Vec<Answer> {
 
 fn receipt(outcome: &str, after: Option<f64>) -> Option<Receipt> {
     Some(Receipt { outcome: outcome.to_owned(), after_ms: after.map(Ms) })
+}
+
+#[test]
+fn an_act_that_went_as_expected_is_drawn_as_in_the_example() {
+    let example = include_str!("example.txt").replace("SIGTERM", TERMINATION);
+    assert_eq!(picture(&story(), Paint::PLAIN), example);
+}
+
+#[test]
+fn what_was_not_expected_is_listed() {
+    let mut story = story();
+    story.unexpected.push("make: the work must stop".to_owned());
+    let text = picture(&story, Paint::PLAIN);
+    assert!(text.ends_with("  not as expected\n  - make: the work must stop\n"), "{text}");
+}
+
+#[test]
+fn an_answer_that_came_before_a_cancel_says_who_gave_it() {
+    let mut story = story();
+    let permission = story.rows.iter_mut().find(|row| row.name() == "permission").unwrap();
+    permission.cancels.clear();
+    permission.receipt.as_mut().unwrap().outcome = "completed_first".to_owned();
+    let text = picture(&story, Paint::PLAIN);
+    let line = "  permission   answered by the editor with outcome \"cancelled\" before a cancel was sent.\n";
+    assert!(text.contains(line), "{text}");
+}
+
+#[test]
+fn no_line_is_wider_than_the_screen() {
+    for width in [80, 88, 96] {
+        let text = picture(&story(), Paint { width, ..Paint::PLAIN });
+        let widest = text.lines().map(|line| line.chars().count()).max();
+        assert!(widest <= Some(width), "{widest:?} of {width}:\n{text}");
+    }
+}
+
+#[test]
+fn a_turn_that_never_began_can_be_drawn() {
+    let text = picture(&Story::new(&editor::Seen::default()), Paint::PLAIN);
+    assert!(text.contains("prompt"), "{text}");
 }

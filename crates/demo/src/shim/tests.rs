@@ -1,9 +1,13 @@
-//! A story with chosen times, for tests of its picture and its checks.
+//! Tests of the picture, and a story with chosen times.
 
 use serde_json::json;
 
-use super::story::{Answer, Call, Cancel, Canceller, Client, End, Receipt, Story, Swallowed, Work, WorkEnd};
-use crate::{ms::Ms, sample_server::tool::Tool};
+use super::{
+    picture,
+    recording::Receipt,
+    story::{Answer, Call, Cancel, Canceller, Client, Story, Swallowed, Work, WorkEnd},
+};
+use crate::{act::End, ms::Ms, paint::Paint, sample_server::tool::Tool};
 
 /// An act in which everything went as expected.
 pub(super) fn story() -> Story {
@@ -84,4 +88,42 @@ fn receipt(cause: &str, outcome: &str, asked: f64, after: Option<f64>) -> Option
         after_ms: after.map(Ms),
         answer: after.map(|_| "result".to_owned()),
     })
+}
+
+#[test]
+fn an_act_that_went_as_expected_is_drawn_as_in_the_example() {
+    assert_eq!(picture(&story(), Paint::PLAIN), include_str!("example.txt"));
+}
+
+#[test]
+fn what_was_not_expected_is_listed() {
+    let mut story = story();
+    story.unexpected.push("obeys: the cancel must stop the work".to_owned());
+    let text = picture(&story, Paint::PLAIN);
+    assert!(text.ends_with("  not as expected\n  - obeys: the cancel must stop the work\n"), "{text}");
+}
+
+#[test]
+fn without_colour_there_are_no_escape_codes_and_with_it_the_same_text() {
+    let plain = picture(&story(), Paint::PLAIN);
+    let painted = picture(&story(), Paint { has_colour: true, ..Paint::PLAIN });
+    assert!(!plain.contains('\x1b'));
+    let stripped: String = painted
+        .split('\x1b')
+        .enumerate()
+        .map(|(index, part)| match index {
+            0 => part,
+            _ => part.split_once('m').unwrap().1,
+        })
+        .collect();
+    assert_eq!(stripped, plain);
+}
+
+#[test]
+fn no_line_is_wider_than_the_screen() {
+    for width in [80, 88, 96] {
+        let text = picture(&story(), Paint { width, ..Paint::PLAIN });
+        let widest = text.lines().map(|line| line.chars().count()).max();
+        assert!(widest <= Some(width), "{widest:?} of {width}:\n{text}");
+    }
 }
