@@ -36,14 +36,14 @@ const PARTS: &[Part] = &[
         lines: 15_100,
     },
     // Goal: less than 81,832.
-    Part { name: "all crates", of: &[""], without: &[], lines: 82_750 },
+    Part { name: "all crates", of: &[""], without: &[], lines: 82_500 },
 ];
 
 /// The most lines of code of each crate.
 const CRATES: &[(&str, usize)] = &[
-    ("cli", 6_700),
+    ("cli", 6_600),
     ("console", 1_800),
-    ("demo", 2_650),
+    ("demo", 2_600),
     ("feed", 650),
     ("http", 13_300),
     ("ledger", 2_050),
