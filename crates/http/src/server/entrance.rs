@@ -157,9 +157,9 @@ impl HttpServer {
 
     /// Puts a response in its place, once its request was handled, and does what had to wait for that.
     pub(crate) fn conclude(&mut self, now: Instant, key: ReplyKey, mut reply: Reply, done: Result<(), Refusal>) {
-        if let Err(refusal) = done {
-            reply.refuse(refusal);
-        }
+        done.unwrap_or_else(|refusal| reply.refuse(refusal));
+        // Its request was passed on with it. What waits for the era of the server has no stream yet.
+        reply.caller.take_if(|_| reply.stream.is_some());
         reply.report(key, &mut self.streams.events);
         self.streams.replies.insert(key, reply);
         self.do_later(now);

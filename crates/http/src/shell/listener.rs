@@ -5,11 +5,12 @@
 //! links those of a `LocalSet`: under load a link then finds what many connections have brought, and writes once.
 
 use std::{
-    future::{Future, pending},
+    future::{Future, pending, poll_fn},
     io,
-    net::SocketAddr,
+    net::IpAddr,
     pin::pin,
     sync::Arc,
+    task::Poll,
     time::Duration,
 };
 
@@ -106,6 +107,7 @@ impl Listener {
         let parts_addresses = self.pool.parts_addresses();
         let (ending, ended) = watch::channel(false);
         let turns = Arc::new(Turns::new());
+        let config = Arc::new(self.config);
         let mut connections = JoinSet::new();
         let mut end = pin!(end);
         loop {
@@ -120,12 +122,9 @@ impl Listener {
             };
             match accepted {
                 Ok((stream, address)) => {
-                    let place = room.open(address.ip(), parts_addresses);
-                    let connection =
-                        Connection { place, address, pool: self.pool.clone(), config: self.config.clone() };
-                    // An error concerns this connection alone, and its client sees it.
-                    let conversation = connection.converse(stream, turns.seat(), ended.clone());
-                    connections.spawn(async move { drop(conversation.await) });
+                    let (place, seat) = (room.open(address.ip(), parts_addresses), turns.seat());
+                    let connection = Connection { place, seat, pool: self.pool.clone(), config: Arc::clone(&config) };
+                    connections.spawn(connection.converse(stream, address.ip(), ended.clone()));
                 }
                 Err(error) => {
                     if is_want_of_descriptors(&error) {
@@ -144,9 +143,9 @@ impl Listener {
 /// What a connection is served with.
 struct Connection {
     place: Arc<Place>,
-    address: SocketAddr,
+    seat: Seat,
     pool: Pool,
-    config: ListenerConfig,
+    config: Arc<ListenerConfig>,
 }
 
 /// How a connection came to its end.
@@ -160,92 +159,97 @@ enum End {
 }
 
 impl Connection {
-    async fn converse(self, stream: TcpStream, seat: Seat, mut ended: watch::Receiver<bool>) -> io::Result<()> {
-        let Self { place, address, pool, config } = &self;
-        stream.set_nodelay(true)?;
-        probe(&stream, config.probe_after);
+    /// Serves until the connection ends. An error concerns this connection alone, and its client sees it.
+    ///
+    /// There are ten thousand of these futures: each holds once what it needs while a stream is open. So what comes before the
+    /// first wait is done here, what is over has left its scope, and what is rare is boxed.
+    fn converse(self, stream: TcpStream, from: IpAddr, mut ended: watch::Receiver<bool>) -> impl Future<Output = ()> {
+        // Where it fails, the client has left, which is seen as soon as it is read.
+        let _ = stream.set_nodelay(true);
+        probe(&stream, self.config.probe_after);
         let local = stream.local_addr().ok().map(|local| LocalAddress(local.ip()));
-        let seat = &seat;
-        let service = service_fn(move |mut request: Request<Incoming>| async move {
-            match place.ask() {
-                Admission::Anything => {}
-                Admission::NoCalls => drop(request.extensions_mut().insert(NoCalls)),
-                // It ends without being handled.
-                Admission::Nothing => return pending().await,
-            }
-            request.extensions_mut().insert(ClientAddress(address.ip()));
-            if let Some(local) = local {
-                request.extensions_mut().insert(local);
-            }
-            let request = request.map(|body| Question::new(body, Arc::clone(place)));
-            let is_get = request.method() == Method::GET;
-            let response = seat.in_turn(pool.respond(request)).await;
-            if is_get && response.as_ref().is_ok_and(|response| response.status() == StatusCode::OK) {
-                seat.listen();
-            }
-            response.map(|response| response.map(|body| Answer::new(body, Arc::clone(place))))
-        });
-        let mut server = http1::Builder::new();
-        server.timer(TokioTimer::new()).header_read_timeout(config.idle_patience);
-        server.max_buf_size(config.max_head).max_headers(config.max_headers);
-        let mut connection = server.serve_connection(Watched::new(stream, Arc::clone(place)), service);
-        let is_silent = async {
-            sleep(config.head_patience).await;
-            if place.stage() != Stage::Silent {
-                pending::<()>().await;
-            }
-        };
-        let served = async {
-            tokio::select! {
-                served = &mut connection => served,
-                () = until(&mut ended) => {
-                    std::pin::Pin::new(&mut connection).graceful_shutdown();
-                    (&mut connection).await
-                }
-            }
-        };
-        let end = tokio::select! {
-            served = served => End::Served(served),
-            () = is_silent => End::Silent,
-            () = place.ended() => End::NoRoom,
-        };
-        // First the response, whose client may have hung up: a cancel need not wait until the socket is closed.
-        let socket = connection.into_parts().io.into_socket();
-        tokio::task::yield_now().await;
-        match &end {
-            // Between two requests an answer would be taken for that of the next.
-            End::NoRoom if matches!(place.stage(), Stage::Silent | Stage::Asked) => {
-                let _ = socket.try_write(&Refusal::unavailable(1, "too many connections").last_words());
-            }
-            End::Silent => {
-                let text = "no request came in time";
-                let refusal = Refusal::new(StatusCode::REQUEST_TIMEOUT, error_code::PARSE_ERROR, text);
-                let _ = socket.try_write(&refusal.last_words());
-            }
-            End::Served(served) => {
-                let is_garbled = served.as_ref().is_err_and(hyper::Error::is_parse);
-                if is_garbled || matches!(place.stage(), Stage::Refused | Stage::Unread) {
+        let stream = Watched::new(stream, Arc::clone(&self.place));
+        async move {
+            let Self { place, seat, pool, config } = &self;
+            let (end, socket) = {
+                let service = service_fn(|mut request: Request<Incoming>| {
+                    let admission = place.ask();
+                    if admission == Admission::NoCalls {
+                        request.extensions_mut().insert(NoCalls);
+                    }
+                    request.extensions_mut().insert(ClientAddress(from));
+                    if let Some(local) = local {
+                        request.extensions_mut().insert(local);
+                    }
+                    let is_get = request.method() == Method::GET;
+                    let mut admitted = match admission {
+                        Admission::Anything | Admission::NoCalls => {
+                            Ok(pool.respond(request.map(|body| Question::new(body, Arc::clone(place)))))
+                        }
+                        // It ends without being handled.
+                        Admission::Nothing => Err(Box::new(request)),
+                    };
+                    async move {
+                        let Ok(response) = &mut admitted else { return pending().await };
+                        let response = seat.in_turn(response).await;
+                        if is_get && response.as_ref().is_ok_and(|response| response.status() == StatusCode::OK) {
+                            seat.listen();
+                        }
+                        response.map(|response| response.map(|body| Answer::new(body, Arc::clone(place))))
+                    }
+                });
+                let mut connection = http1::Builder::new()
+                    .timer(TokioTimer::new())
+                    .header_read_timeout(config.idle_patience)
+                    .max_buf_size(config.max_head)
+                    .max_headers(config.max_headers)
+                    .serve_connection(stream, service);
+                let mut patience = Some(Box::pin(sleep(config.head_patience)));
+                let mut is_silent = poll_fn(|cx| {
+                    patience.take_if(|_| place.stage() != Stage::Silent);
+                    patience.as_mut().map_or(Poll::Pending, |patience| patience.as_mut().poll(cx))
+                });
+                let end = loop {
                     tokio::select! {
-                        () = drop_rest(&socket) => {}
-                        () = sleep(config.linger) => {}
-                        () = place.ended() => {}
-                        () = until(&mut ended) => {}
+                        biased;
+                        served = &mut connection => break End::Served(served),
+                        () = &mut is_silent => break End::Silent,
+                        () = place.ended() => break End::NoRoom,
+                        Ok(()) = ended.changed() => std::pin::Pin::new(&mut connection).graceful_shutdown(),
+                    }
+                };
+                // First the response, whose client may have hung up: a cancel need not wait until the socket is closed.
+                (end, connection.into_parts().io.into_socket())
+            };
+            tokio::task::yield_now().await;
+            match end {
+                // Between two requests an answer would be taken for that of the next.
+                End::NoRoom if matches!(place.stage(), Stage::Silent | Stage::Asked) => {
+                    let _ = socket.try_write(&Refusal::unavailable(1, "too many connections").last_words());
+                }
+                End::Silent => {
+                    let text = "no request came in time";
+                    let refusal = Refusal::new(StatusCode::REQUEST_TIMEOUT, error_code::PARSE_ERROR, text);
+                    let _ = socket.try_write(&refusal.last_words());
+                }
+                End::Served(served) => {
+                    let is_garbled = served.as_ref().is_err_and(hyper::Error::is_parse);
+                    if is_garbled || matches!(place.stage(), Stage::Refused | Stage::Unread) {
+                        let lingering = async {
+                            tokio::select! {
+                                () = drop_rest(&socket) => {}
+                                () = sleep(config.linger) => {}
+                                () = place.ended() => {}
+                                _ = ended.wait_for(|ended| *ended) => {}
+                            }
+                        };
+                        Box::pin(lingering).await;
                     }
                 }
+                End::NoRoom => {}
             }
-            End::NoRoom => {}
-        }
-        drop(socket);
-        match end {
-            End::Served(served) => served.map_err(io::Error::other),
-            End::Silent | End::NoRoom => Ok(()),
         }
     }
-}
-
-/// Waits until the service ends.
-async fn until(ended: &mut watch::Receiver<bool>) {
-    drop(ended.wait_for(|ended| *ended).await);
 }
 
 /// Reads and drops what still comes of a request, until its client closes. A socket that is closed before resets the
@@ -301,4 +305,25 @@ fn probe(stream: &TcpStream, after: Duration) {
     let _ = sockopt::set_tcp_keepcnt(stream, PROBES);
     #[cfg(target_os = "linux")]
     let _ = sockopt::set_tcp_user_timeout(stream, u32::try_from((2 * after).as_millis()).unwrap_or(u32::MAX));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{server::HttpServerConfig, shell::Endpoint};
+
+    #[tokio::test]
+    async fn an_open_connection_is_small() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let stream = TcpStream::connect(address).await.expect("a connection");
+        let room = Room::new(2);
+        let place = room.open(address.ip(), true);
+        let pool = Endpoint::new(HttpServerConfig::default()).into();
+        let connection = Connection { place, seat: Arc::new(Turns::new()).seat(), pool, config: Arc::default() };
+        let (_ending, ended) = watch::channel(false);
+        let conversation = connection.converse(stream, address.ip(), ended);
+        // 712 of it are those of hyper.
+        assert!(size_of_val(&conversation) <= 1200, "{} bytes", size_of_val(&conversation));
+    }
 }

@@ -86,6 +86,11 @@ impl Turns {
         u64::try_from(self.origin.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
+    /// Whether busy connections take turns: while another one is quiet.
+    fn are_taken(&self) -> bool {
+        self.is_one_thread && self.quiet.load(Ordering::Relaxed) > 0
+    }
+
     /// A place for a new connection, which counts as a quiet one.
     pub(super) fn seat(self: &Arc<Self>) -> Seat {
         self.quiet.fetch_add(1, Ordering::Relaxed);
@@ -107,7 +112,12 @@ impl Seat {
         }
         let come = self.turns.now();
         let handled = pin!(handled);
-        let done = if self.is_busy_with_another(come) { self.when_it_may(handled).await } else { handled.await };
+        let done = if self.is_busy_with_another(come) && self.turns.are_taken() {
+            // Few need the room that this takes, and all would have it.
+            Box::pin(self.when_it_may(handled)).await
+        } else {
+            handled.await
+        };
         let answered = self.turns.now();
         let is_soon = Duration::from_micros(answered - come) < PATIENT;
         self.answered.store(if is_soon { answered } else { 0 }, Ordering::Relaxed);
@@ -122,13 +132,9 @@ impl Seat {
         }
     }
 
-    /// Handles a request of a busy connection: in its turn, while another connection is quiet.
+    /// Handles a request of a busy connection in its turn.
     async fn when_it_may<T>(&self, mut handled: Pin<&mut impl Future<Output = T>>) -> T {
-        let turns = &self.turns;
-        if !turns.is_one_thread || turns.quiet.load(Ordering::Relaxed) == 0 {
-            return handled.await;
-        }
-        let turn = turns.turn.acquire().await;
+        let turn = self.turns.turn.acquire().await;
         // Meanwhile the runtime looks at the sockets, and handles what has come on them.
         tokio::task::yield_now().await;
         let begun = Instant::now();
