@@ -60,7 +60,7 @@ struct Cli {
     command: Command,
 }
 
-/// The same with only what each session starts, which so costs nothing for the other commands.
+/// The same with only what stays as long as a session, which so costs nothing for the other commands.
 #[derive(Debug, Parser)]
 #[command(name = "rescind", version, max_term_width = 100)]
 struct SessionCli {
@@ -71,19 +71,16 @@ struct SessionCli {
 #[derive(Debug, Subcommand)]
 enum SessionCommand {
     Run(Box<run::Arguments>),
+    Serve(Box<serve::Arguments>),
     #[cfg(unix)]
     #[command(name = "__exec", hide = true)]
     Exec(exec::Arguments),
-    #[cfg(unix)]
-    #[command(name = "__guard", hide = true)]
-    Guard,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
     #[command(flatten)]
     Session(SessionCommand),
-    Serve(Box<serve::Arguments>),
     Ps(ps::Arguments),
     Cancel(cancel::Arguments),
     Stop(stop::Arguments),
@@ -105,8 +102,13 @@ enum Command {
 
 fn main() -> ExitCode {
     launcher::die_with_it();
-    let is_of_session =
-        std::env::args_os().nth(1).is_some_and(|name| name.to_str().is_some_and(SessionCommand::has_subcommand));
+    let name = std::env::args_os().nth(1);
+    // Each server process has one: what reads arguments would stay in the memory of all.
+    #[cfg(unix)]
+    if name.as_ref().is_some_and(|name| name == "__guard") {
+        return guard::main();
+    }
+    let is_of_session = name.is_some_and(|name| name.to_str().is_some_and(SessionCommand::has_subcommand));
     let parsed = if is_of_session {
         SessionCli::try_parse().map(|cli| Command::Session(cli.command))
     } else {
@@ -118,11 +120,9 @@ fn main() -> ExitCode {
     };
     let done = match command {
         Command::Session(SessionCommand::Run(arguments)) => return run::main(*arguments),
+        Command::Session(SessionCommand::Serve(arguments)) => serve::main(*arguments),
         #[cfg(unix)]
         Command::Session(SessionCommand::Exec(arguments)) => return exec::main(arguments),
-        #[cfg(unix)]
-        Command::Session(SessionCommand::Guard) => return guard::main(),
-        Command::Serve(arguments) => serve::main(*arguments),
         Command::Ps(arguments) => ps::main(&arguments),
         Command::Cancel(arguments) => cancel::main(&arguments),
         Command::Stop(arguments) => stop::main(&arguments),
