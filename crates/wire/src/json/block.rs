@@ -56,6 +56,18 @@ impl<S: Simd> Lanes<S> {
         equal.into_iter().reduce(|all, one| all | one).map_or(0, |found| found.to_bitmask())
     }
 
+    /// The block with this bit set in each byte.
+    #[inline(always)]
+    pub(super) fn with_bit(self, bit: u8) -> Self {
+        Self(self.0 | bit)
+    }
+
+    /// The bytes that are larger than this one.
+    #[inline(always)]
+    pub(super) fn above(self, byte: u8) -> u64 {
+        self.0.simd_gt(byte).to_bitmask()
+    }
+
     /// The bytes that are this one.
     #[inline(always)]
     pub(super) fn equal(self, byte: u8) -> u64 {

@@ -50,20 +50,22 @@ fn checked_end_in<S: Simd>(simd: S, text: &[u8], open: usize) -> Result<usize, N
         let mut found = before.read(inside, was_inside, &brackets, &marks);
         found.words = unsure_words(lanes, found.words, found.all_words);
         let mut wrong = found.wrong | control & inside | backslashes & !inside;
-        // The bytes in objects; a bracket belongs to the container around it.
-        let mut objects = nesting.kind().wrapping_neg();
-        let mut left = (brackets.opens | brackets.closes) & !inside;
+        let places = (brackets.opens | brackets.closes) & !inside;
+        let around = nesting.kind();
+        // Those behind which an object begins or goes on.
+        let mut into_objects = 0;
+        let mut left = places;
         while left != 0 {
-            let (bit, upto, kind) = (left & left.wrapping_neg(), left ^ (left - 1), nesting.kind());
+            let (bit, upto) = (left & left.wrapping_neg(), left ^ (left - 1));
             left &= left - 1;
             if nesting.pass(bit, &brackets)? {
-                wrong |= found.misplaced(objects);
+                wrong |= found.misplaced(objects(around, into_objects, places));
                 check_one_by_one(text, start, escaped & upto, found.words & upto)?;
                 return if wrong & upto == 0 { Ok(start + bit.trailing_zeros() as usize + 1) } else { Err(NotJson) };
             }
-            objects ^= !upto & (kind ^ nesting.kind()).wrapping_neg();
+            into_objects |= bit & nesting.kind().wrapping_neg();
         }
-        wrong |= found.misplaced(objects);
+        wrong |= found.misplaced(objects(around, into_objects, places));
         check_one_by_one(text, start, escaped, found.words)?;
         if wrong != 0 {
             return Err(NotJson);
@@ -71,6 +73,17 @@ fn checked_end_in<S: Simd>(simd: S, text: &[u8], open: usize) -> Result<usize, N
         start += WIDTH;
     }
     Err(NotJson)
+}
+
+/// The bytes of a block that belong to objects; a bracket belongs to the container around it.
+///
+/// `around` is one if the block begins in an object. An object goes on behind the brackets `into_objects`, up to the next of
+/// all brackets.
+#[inline(always)]
+fn objects(around: u64, into_objects: u64, brackets: u64) -> u64 {
+    let first = (brackets ^ brackets.wrapping_sub(1)) & around.wrapping_neg();
+    let ends = follow(&mut 0, into_objects, 0, !brackets);
+    first | ends.wrapping_sub(into_objects) << 1
 }
 
 /// Where the bytes are that stand between values, those in strings included.
@@ -434,6 +447,11 @@ mod tests {
             #[cfg(target_arch = "x86_64")]
             match Level::new().as_avx2() {
                 Some(avx2) => avx2.vectorize(|| checked_end_in(avx2, text.as_bytes(), before)),
+                None => checked_end(text.as_bytes(), before),
+            },
+            #[cfg(target_arch = "x86_64")]
+            match Level::new().as_sse4_2() {
+                Some(sse4_2) => sse4_2.vectorize(|| checked_end_in(sse4_2, text.as_bytes(), before)),
                 None => checked_end(text.as_bytes(), before),
             },
         ];

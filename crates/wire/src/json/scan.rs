@@ -138,19 +138,16 @@ pub(super) struct Brackets {
     pub(super) opens: u64,
     /// `}` and `]`.
     pub(super) closes: u64,
-    /// `{` and `}`.
+    /// `{` and `}`, and letters.
     pub(super) braces: u64,
 }
 
 impl Brackets {
     #[inline(always)]
     pub(super) fn of<S: Simd>(lanes: Lanes<S>) -> Self {
-        let (open_braces, close_braces) = (lanes.equal(b'{'), lanes.equal(b'}'));
-        Self {
-            opens: open_braces | lanes.equal(b'['),
-            closes: close_braces | lanes.equal(b']'),
-            braces: open_braces | close_braces,
-        }
+        // Braces and square brackets differ in one bit.
+        let folded = lanes.with_bit(0x20);
+        Self { opens: folded.equal(b'{'), closes: folded.equal(b'}'), braces: lanes.above(b'_') }
     }
 }
 
