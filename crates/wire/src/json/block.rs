@@ -37,6 +37,22 @@ impl<S: Simd> Lanes<S> {
         Self(u8x64::load_array_ref(simd, block))
     }
 
+    /// The block with white space in place of its first `count` bytes.
+    #[inline(always)]
+    pub(super) fn without_first(self, simd: S, count: usize) -> Self {
+        const PLACES: Block = {
+            let mut places = [0; WIDTH];
+            let mut at = 0;
+            while at < WIDTH {
+                places[at] = at as u8;
+                at += 1;
+            }
+            places
+        };
+        let kept = u8x64::load_array_ref(simd, &PLACES).simd_ge(count as u8);
+        Self(kept.select(self.0, u8x64::splat(simd, b' ')))
+    }
+
     /// Control characters.
     #[inline(always)]
     pub(super) fn control(self) -> u64 {

@@ -30,7 +30,18 @@ fn checked_end_in<S: Simd>(simd: S, text: &[u8], open: usize) -> Result<usize, N
     let mut padded = PADDING;
     let mut start = open;
     while let Some(rest @ [_, ..]) = text.get(start..) {
-        let lanes = Lanes::of(simd, first_block(rest, &mut padded));
+        let lanes = if let Some(end) = text.last_chunk()
+            && rest.len() < WIDTH
+            && before.word | strings.escape == 0
+        {
+            // The last block reaches back over bytes that have been read, which are white space to it: to copy what is left
+            // into a block of its own makes a processor wait. What a word or a backslash has begun would not go on, though.
+            let read = WIDTH - rest.len();
+            start -= read;
+            Lanes::of(simd, end).without_first(simd, read)
+        } else {
+            Lanes::of(simd, first_block(rest, &mut padded))
+        };
         let backslashes = lanes.equal(b'\\');
         let was_inside = strings.open & 1;
         let (inside, escaped) = strings.inside(lanes.equal(b'"'), backslashes);

@@ -157,7 +157,7 @@ pub(super) struct Strings {
     /// All ones if the last block ended inside a string.
     pub(super) open: u64,
     /// One if its last byte escapes the first of the next.
-    escape: u64,
+    pub(super) escape: u64,
 }
 
 impl Strings {
