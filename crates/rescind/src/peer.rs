@@ -48,6 +48,7 @@ pub mod extract;
 pub mod filter;
 mod filtered;
 pub(crate) mod handler;
+mod json_text;
 mod linked;
 mod on_token;
 #[expect(clippy::module_inception, reason = "the handle is what the module is named for")]

@@ -27,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Peer,
     error::{CallError, CallMisuse, UnreadableAnswer},
+    json_text,
     on_token::OnToken,
     progress_report::ProgressReport,
     receipt::{ReceiptFuture, StopHandle, cause},
@@ -433,7 +434,7 @@ fn read<R: DeserializeOwned>(how: Settlement) -> Result<R, CallError> {
     match CallError::of(how) {
         Ok(error) => Err(error),
         Err(result) => {
-            serde_json::from_slice(&result).map_err(|error| CallError::Unreadable(UnreadableAnswer::Decode(error)))
+            json_text::read(&result).map_err(|error| CallError::Unreadable(UnreadableAnswer::Decode(error)))
         }
     }
 }

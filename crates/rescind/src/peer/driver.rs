@@ -213,7 +213,7 @@ impl Driver {
             if self.phase.ending && !std::mem::replace(&mut self.phase.end_told, true) {
                 self.turn.wakes = state.all_running();
             }
-            self.turn.drain(&shared.service, &mut state, now);
+            self.turn.drain(&shared, &mut state, now);
             if is_due {
                 self.turn.forget(&state);
             }
@@ -498,7 +498,7 @@ impl Driver {
             let mut state = shared.lock();
             state.conn.handle_write_closed(now);
             state.is_over = true;
-            self.turn.drain(&shared.service, &mut state, now);
+            self.turn.drain(&shared, &mut state, now);
             self.turn.wakers.append(&mut state.closing);
             state.all_running()
         };
@@ -579,7 +579,7 @@ impl std::fmt::Debug for Driver {
 
 impl TurnOutput {
     /// Takes the engine's events; those that stop handlers come before all others.
-    fn drain(&mut self, service: &Service, state: &mut PeerState, now: Instant) {
+    fn drain(&mut self, shared: &PeerShared, state: &mut PeerState, now: Instant) {
         self.events.append(&mut state.undelivered);
         while let Some(event) = state.conn.poll_event() {
             if let ConnectionEvent::Cancelled { request: key, cause } = &event
@@ -593,8 +593,10 @@ impl TurnOutput {
             } else if let ConnectionEvent::Silenced { id } = event {
                 self.silenced.push(id.0);
             } else {
-                if let ConnectionEvent::Request(request) = &event {
-                    settle_route(service, state, now, request);
+                if let ConnectionEvent::Request(request) = &event
+                    && shared.has_settled_routes
+                {
+                    settle_route(&shared.service, state, now, request);
                 }
                 self.events.push(event);
             }

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
-use super::{Context, Peer, error::ErrorObject, running_request::RunningRequest, shared::PeerShared};
+use super::{Context, Peer, error::ErrorObject, json_text, running_request::RunningRequest, shared::PeerShared};
 
 /// A parameter of a handler, made from the message that the handler is called for.
 ///
@@ -115,7 +115,7 @@ pub struct Params<T>(
 impl<S: Scope, T: DeserializeOwned> Extract<S> for Params<T> {
     fn extract(scope: &S) -> Result<Self, ErrorObject> {
         let params = scope.params().unwrap_or(b"null");
-        serde_json::from_slice(params).map(Self).map_err(|error| ErrorObject::invalid_params(error.to_string()))
+        json_text::read(params).map(Self).map_err(|error| ErrorObject::invalid_params(error.to_string()))
     }
 }
 
@@ -129,7 +129,7 @@ pub struct RawParams(
 impl<S: Scope> Extract<S> for RawParams {
     fn extract(scope: &S) -> Result<Self, ErrorObject> {
         let params = scope.params().unwrap_or(b"null");
-        serde_json::from_slice(params).map(Self).map_err(|error| ErrorObject::invalid_params(error.to_string()))
+        json_text::read(params).map(Self).map_err(|error| ErrorObject::invalid_params(error.to_string()))
     }
 }
 

@@ -24,6 +24,7 @@ use super::{
     error::ErrorObject,
     extract::{Extract, OnNotification, OnRequest},
     filter::Filter,
+    json_text,
     running_request::RouteInfo,
     shared::PeerShared,
 };
@@ -135,7 +136,7 @@ impl<F: Future, M: Fn(F::Output) -> HandlerOutput> Future for HandlerFuture<F, M
 
 /// Makes the output of a handler that returned `result`.
 pub(crate) fn outcome<T: Serialize, E: Into<ErrorObject>>(result: Result<T, E>) -> HandlerOutput {
-    match result.map(|value| serde_json::to_vec(&value)) {
+    match result.map(|value| json_text::write(&value)) {
         Ok(Ok(json)) => HandlerOutput::Value(json),
         Ok(Err(error)) => {
             HandlerOutput::Error(ErrorObject::internal(format!("the result cannot be written as JSON: {error}")))
@@ -439,6 +440,11 @@ pub(crate) struct Service {
 }
 
 impl Service {
+    pub(crate) fn routes(&self) -> impl Iterator<Item = &Route> {
+        let branches = self.branches.values().flat_map(|branches| branches.routes.values());
+        self.requests.values().chain(branches).chain(&self.fallback)
+    }
+
     pub(crate) fn route(&self, payload: &Payload) -> Option<&Route> {
         let method = payload.method();
         let branch = self.branches.get(method).and_then(|branches| branches.route(payload));

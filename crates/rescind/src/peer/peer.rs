@@ -11,7 +11,7 @@ use rescind_proto::{
 };
 use serde::Serialize;
 
-use super::{Builder, CallMisuse, call::Call, context::give_way, current, error::CallError, shared::PeerShared};
+use super::{Builder, CallMisuse, call::Call, context::give_way, current, error::CallError, json_text, shared::PeerShared};
 
 /// The handle of one connection, for both directions: requests to the other side, and its requests to this one.
 ///
@@ -286,7 +286,7 @@ fn unwritable(error: serde_json::Error) -> CallError {
 
 /// Writes params as the engine takes them: JSON, or nothing.
 pub(crate) fn to_params(params: &(impl Serialize + ?Sized)) -> Result<Vec<u8>, serde_json::Error> {
-    let mut json = serde_json::to_vec(params)?;
+    let mut json = json_text::write(params)?;
     if json == b"null" {
         json.clear();
     }

@@ -5,7 +5,7 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::{Context, Poll, Waker},
     time::Duration,
 };
@@ -34,16 +34,15 @@ pub(crate) struct RunningRequest {
     pub(crate) id: IncomingId,
     pub(crate) route_info: Arc<RouteInfo>,
     terms: Option<Box<Terms>>,
-    pub(crate) signal: Signal<Cause, Hook>,
+    /// With everything that the handler owns besides its future, which is all gone before the handler has ended (D12, case
+    /// 72). Few handlers start anything. Once the signal is over nothing more is linked.
+    pub(crate) signal: Signal<Cause, Hook, Option<Box<Links>>>,
     pub(crate) span: RequestSpan,
-    /// Everything that the handler owns besides its future; all of it is gone before the handler has ended (D12, case
-    /// 72). Absent at first: few handlers start anything. Once the signal is over nothing more is linked.
-    links: Mutex<Option<Box<Links>>>,
 }
 
-// Elsewhere a lock is larger.
+// Elsewhere a lock is larger. With its two counts it fits beside tokio's task, whose alignment leaves room for 104 bytes.
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(feature = "tracing")))]
-const _: () = assert!(size_of::<RunningRequest>() <= 104);
+const _: () = assert!(size_of::<RunningRequest>() <= 88);
 
 /// The part that the requests of one route share.
 #[derive(Debug)]
@@ -80,7 +79,7 @@ pub(crate) enum Hook {
 }
 
 #[derive(Debug, Default)]
-struct Links {
+pub(crate) struct Links {
     list: Vec<Option<Spawned>>,
     /// Places of `list` that are empty.
     free: Vec<usize>,
@@ -128,7 +127,7 @@ impl RunningRequest {
         let IncomingRequest { key, id, payload, attachment, .. } = request;
         let has_terms = progress_token.is_some() || trace.is_some() || attachment.is_some();
         let terms = has_terms.then(|| Box::new(Terms { progress_token, trace, attachment }));
-        let work = Self { shared, key, id, route_info, terms, signal: Signal::new(), span, links: Mutex::default() };
+        let work = Self { shared, key, id, route_info, terms, signal: Signal::new(), span };
         (work, payload)
     }
 
@@ -145,33 +144,35 @@ impl RunningRequest {
     /// The state that another module keeps with the request, if there is any.
     #[cfg(feature = "mcp")]
     pub(crate) fn attached<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
-        Arc::downcast(self.links().as_ref()?.attached.clone()?).ok()
+        let attached = self.signal.see(|links| links.as_ref()?.attached.clone());
+        Arc::downcast(attached.flatten()?).ok()
     }
 
     /// The state that another module keeps with the request, made if there is none.
     #[cfg(feature = "mcp")]
     pub(crate) fn attach<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
-        let mut links = self.links();
-        let attached = &mut links.get_or_insert_default().attached;
-        let found = attached.clone().and_then(|attached| attached.downcast().ok());
-        found.unwrap_or_else(|| {
-            let made = Arc::<T>::default();
-            *attached = Some(Arc::<T>::clone(&made));
-            made
+        self.signal.change(|links| {
+            let attached = &mut links.get_or_insert_default().attached;
+            let found = attached.clone().and_then(|attached| attached.downcast().ok());
+            found.unwrap_or_else(|| {
+                let made = Arc::<T>::default();
+                *attached = Some(Arc::<T>::clone(&made));
+                made
+            })
         })
     }
 
     /// Sets the request in which the requester waits from now on; `None` for none.
     #[cfg(feature = "mcp")]
     pub(crate) fn succeed(&self, successor: Option<Arc<Self>>) {
-        let before = std::mem::replace(&mut self.links().get_or_insert_default().successor, successor);
+        let before = self.signal.change(|links| std::mem::replace(&mut links.get_or_insert_default().successor, successor));
         drop(before);
     }
 
     /// The request in which the requester waits now, if it is not this one.
     #[cfg(feature = "mcp")]
     pub(crate) fn successor(&self) -> Option<Arc<Self>> {
-        self.links().as_ref()?.successor.clone()
+        self.signal.see(|links| links.as_ref()?.successor.clone()).flatten()
     }
 
     #[cfg(not(feature = "mcp"))]
@@ -287,76 +288,70 @@ impl RunningRequest {
 
     /// Links a task, thread or process that the handler started; refused once the handler has ended.
     pub(crate) fn link(&self, link: Spawned) -> Result<usize, Spawned> {
-        let mut links = self.links();
-        if self.signal.is_over() {
-            return Err(link);
-        }
-        let links = links.get_or_insert_default();
-        links.live += 1;
-        if let Some(place) = links.free.pop() {
-            links.list[place] = Some(link);
-            return Ok(place);
-        }
-        links.list.push(Some(link));
-        Ok(links.list.len() - 1)
+        self.signal.change(|links| {
+            if self.signal.is_over() {
+                return Err(link);
+            }
+            let links = links.get_or_insert_default();
+            links.live += 1;
+            if let Some(place) = links.free.pop() {
+                links.list[place] = Some(link);
+                return Ok(place);
+            }
+            links.list.push(Some(link));
+            Ok(links.list.len() - 1)
+        })
     }
 
     /// Replaces a link; the new one is ended at once if the handler has ended meanwhile.
     pub(crate) fn relink(&self, place: usize, link: Spawned) {
-        let mut links = self.links();
-        if self.signal.is_over() {
-            link.end();
-        }
-        if let Some(slot @ Some(_)) = links.as_mut().and_then(|links| links.list.get_mut(place)) {
-            *slot = Some(link);
-        }
+        self.signal.see(|links| {
+            if self.signal.is_over() {
+                link.end();
+            }
+            if let Some(slot @ Some(_)) = links.as_mut().and_then(|links| links.list.get_mut(place)) {
+                *slot = Some(link);
+            }
+        });
     }
 
     /// Removes a link whose task, thread or process has ended.
     pub(crate) fn unlink(&self, place: usize) {
-        let waiting = {
-            let mut links = self.links();
-            let Some(links) = &mut *links else { return };
-            if links.list.get_mut(place).and_then(Option::take).is_none() {
-                return;
-            }
+        let waiting = self.signal.see(|links| {
+            let links = links.as_mut()?;
+            links.list.get_mut(place)?.take()?;
             links.live -= 1;
             links.free.push(place);
             if links.live == 0 { links.waiting.take() } else { None }
-        };
-        if let Some(waiting) = waiting {
+        });
+        if let Some(waiting) = waiting.flatten() {
             waiting.wake();
         }
     }
 
-    /// Whether a task, thread or process of the handler is left.
-    pub(crate) fn has_links(&self) -> bool {
-        self.links().as_ref().is_some_and(|links| links.live > 0)
-    }
-
-    /// Ends everything that is linked, and refuses more.
-    pub(crate) fn close_links(&self) {
+    /// Ends everything that is linked, and refuses more. Returns whether anything is left.
+    pub(crate) fn close_links(&self) -> bool {
         // First: a link from now on is refused, and one that was faster is seen below.
         self.signal.end();
-        // Neither aborting a task nor sending a signal runs foreign code here.
-        for link in self.links().iter().flat_map(|links| links.list.iter().flatten()) {
-            link.end();
-        }
+        let has_links = self.signal.see(|links| {
+            let Some(links) = links else { return false };
+            // Neither aborting a task nor sending a signal runs foreign code here.
+            links.list.iter().flatten().for_each(Spawned::end);
+            links.live > 0
+        });
+        has_links == Some(true)
     }
 
     /// Ready when everything that was linked is gone.
     pub(crate) fn poll_links(&self, cx: &mut Context<'_>) -> Poll<()> {
-        match &mut *self.links() {
+        let polled = self.signal.see(|links| match links {
             Some(links) if links.live > 0 => {
                 links.waiting = Some(cx.waker().clone());
                 Poll::Pending
             }
             Some(_) | None => Poll::Ready(()),
-        }
-    }
-
-    fn links(&self) -> MutexGuard<'_, Option<Box<Links>>> {
-        self.links.lock().unwrap_or_else(PoisonError::into_inner)
+        });
+        polled.unwrap_or(Poll::Ready(()))
     }
 }
 

@@ -48,6 +48,8 @@ pub(crate) struct PeerShared {
     /// The driver has been polled, and runs all clocks.
     is_driven: AtomicBool,
     pub(crate) service: Arc<Service>,
+    /// Some route tells the engine how its requests are stopped.
+    pub(crate) has_settled_routes: bool,
     pub(crate) link: LinkTrace,
     state: Mutex<PeerState>,
 }
@@ -92,13 +94,16 @@ impl PeerShared {
             is_ending: false,
             is_over: false,
         };
+        let service: Arc<Service> = service.into();
+        let has_settled_routes = service.routes().any(|route| !route.settings.is_plain());
         Arc::new(Self {
             origin: tokio::time::Instant::now(),
             driver_notify: Arc::new(DriverNotify::new()),
             freed: Notify::new(),
             handles: AtomicUsize::new(0),
             is_driven: AtomicBool::new(false),
-            service: service.into(),
+            has_settled_routes,
+            service,
             link: LinkTrace::new(protocol),
             state: Mutex::new(state),
         })

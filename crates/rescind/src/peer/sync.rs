@@ -90,34 +90,37 @@ pub(crate) enum StopStage {
 ///
 /// Hooks are actions for that moment: cancel a token, cancel a call, signal a process. Every hook is returned exactly
 /// once: to the code that fires the signal, or to the code that adds the hook too late.
+///
+/// `S` is state of the handler that few have, and that the same lock guards.
 #[derive(Debug)]
-pub(crate) struct Signal<C, H> {
+pub(crate) struct Signal<C, H, S = ()> {
     /// May be read without the lock; state that depends on it is changed under the lock.
     stage: AtomicU8,
     /// The task must be woken when the signal fires. Guarded by the lock; here because alignment leaves room for it.
     task_waits: AtomicBool,
-    inner: Mutex<Inner<C, H>>,
+    inner: Mutex<Inner<C, H, S>>,
 }
 
 #[derive(Debug)]
-struct Inner<C, H> {
+struct Inner<C, H, S> {
     /// Absent at first: most handlers need none of it.
-    rare: Option<Box<Rare<C, H>>>,
+    rare: Option<Box<Rare<C, H, S>>>,
     /// The task that polls the handler.
     task: Option<Waker>,
 }
 
 /// Parts that few handlers have before their end.
 #[derive(Debug)]
-struct Rare<C, H> {
+struct Rare<C, H, S> {
     /// The cause of the stop.
     cause: Option<C>,
     hooks: Vec<Option<H>>,
     /// Places of `hooks` that are empty.
     free: Vec<u32>,
+    state: S,
 }
 
-impl<C, H> Rare<C, H> {
+impl<C, H, S> Rare<C, H, S> {
     fn add(&mut self, hook: H) -> u32 {
         if let Some(place) = self.free.pop() {
             self.hooks[place as usize] = Some(hook);
@@ -128,7 +131,7 @@ impl<C, H> Rare<C, H> {
     }
 }
 
-impl<C, H> Signal<C, H> {
+impl<C, H, S: Default> Signal<C, H, S> {
     pub(crate) fn new() -> Self {
         Self {
             stage: AtomicU8::new(StopStage::Calm as u8),
@@ -161,7 +164,7 @@ impl<C, H> Signal<C, H> {
     }
 
     /// Fires, once, and returns the task to wake and the hooks to run, both without any lock.
-    pub(crate) fn fire(&self, cause: Option<C>) -> (Option<Waker>, impl Iterator<Item = H> + use<C, H>) {
+    pub(crate) fn fire(&self, cause: Option<C>) -> (Option<Waker>, impl Iterator<Item = H> + use<C, H, S>) {
         let (task, hooks) = {
             let mut inner = lock(&self.inner);
             if self.is_fired() {
@@ -257,6 +260,16 @@ impl<C, H> Signal<C, H> {
         Poll::Pending
     }
 
+    /// Changes the state, under the lock.
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut S) -> T) -> T {
+        change(&mut lock(&self.inner).rare().state)
+    }
+
+    /// Passes the state to `see`, under the lock, unless there is none.
+    pub(crate) fn see<T>(&self, see: impl FnOnce(&mut S) -> T) -> Option<T> {
+        lock(&self.inner).rare.as_mut().map(|rare| see(&mut rare.state))
+    }
+
     /// Wakes the task that polls the handler.
     pub(crate) fn wake_task(&self) {
         let task = lock(&self.inner).task.clone();
@@ -274,9 +287,10 @@ impl<C, H> Signal<C, H> {
     }
 }
 
-impl<C, H> Inner<C, H> {
-    fn rare(&mut self) -> &mut Rare<C, H> {
-        self.rare.get_or_insert_with(|| Box::new(Rare { cause: None, hooks: Vec::new(), free: Vec::new() }))
+impl<C, H, S: Default> Inner<C, H, S> {
+    fn rare(&mut self) -> &mut Rare<C, H, S> {
+        let rare = || Box::new(Rare { cause: None, hooks: Vec::new(), free: Vec::new(), state: S::default() });
+        self.rare.get_or_insert_with(rare)
     }
 }
 

@@ -19,7 +19,7 @@ use rescind_proto::{
 };
 
 use super::{
-    current,
+    current::{self, Entered},
     error::ErrorObject,
     handler::{BoxedHandler, HandlerOutput},
     running_request::RunningRequest,
@@ -136,7 +136,8 @@ pub(crate) fn begin(
 impl RunningHandler {
     fn releasing(work: &Arc<RunningRequest>, end: OwnedHandlerEnd) -> Self {
         let mut running = Self { work: Arc::clone(work), phase: RunningPhase::Releasing(None) };
-        running.phase = RunningPhase::Releasing(Some(Box::new(running.release(end))));
+        let (end, _) = running.release(end);
+        running.phase = RunningPhase::Releasing(Some(Box::new(end)));
         running
     }
 
@@ -144,18 +145,20 @@ impl RunningHandler {
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<OwnedHandlerEnd> {
         match &mut self.phase {
             RunningPhase::BoxedHandler(handling) => {
-                let end = if self.work.signal.poll_forced(cx).is_ready() {
+                let is_forced = self.work.signal.poll_forced(cx).is_ready();
+                let entered = current::enter(&self.work);
+                let end = if is_forced {
                     OwnedHandlerEnd::Dropped
                 } else {
-                    let _entered = current::enter(&self.work);
                     match catch_unwind(AssertUnwindSafe(|| handling.as_mut().poll(cx))) {
                         Ok(polled) => self.work.end_of(ready!(polled)),
                         Err(_panic) => OwnedHandlerEnd::Panicked,
                     }
                 };
-                self.discard();
-                let end = self.release(end);
-                if self.work.poll_links(cx).is_ready() {
+                self.discard(&entered);
+                drop(entered);
+                let (end, has_links) = self.release(end);
+                if !has_links || self.work.poll_links(cx).is_ready() {
                     return Poll::Ready(end);
                 }
                 self.phase = RunningPhase::Releasing(Some(Box::new(end)));
@@ -169,31 +172,28 @@ impl RunningHandler {
     }
 
     /// Drops the handler's future, in the name of the request; a panic in it is contained.
-    fn discard(&mut self) {
+    fn discard(&mut self, _in_its_name: &Entered) {
         if let RunningPhase::BoxedHandler(handling) = mem::replace(&mut self.phase, RunningPhase::Releasing(None)) {
-            let _entered = current::enter(&self.work);
             let _ = catch_unwind(AssertUnwindSafe(|| drop(handling)));
         }
     }
 
-    /// Stops everything that depended on the future, which is gone. Returns the end that is left to report.
-    fn release(&self, end: OwnedHandlerEnd) -> OwnedHandlerEnd {
+    /// Stops everything that depended on the future, which is gone. Returns the end that is left to report, and whether
+    /// that waits for tasks, threads or processes.
+    fn release(&self, end: OwnedHandlerEnd) -> (OwnedHandlerEnd, bool) {
         let was_fired = self.work.signal.is_fired();
         self.work.span.ended(end.word(was_fired), || end.error_type());
         self.work.retire();
-        let mut end = end;
-        if self.work.has_links() {
-            // It was not stopped: the answer does not wait for the tasks and processes that it left behind.
-            if !was_fired && matches!(end, OwnedHandlerEnd::Value(_) | OwnedHandlerEnd::Error(_)) {
-                let shared = &self.work.shared;
-                let now = shared.now();
-                shared.lock().conn.respond(now, self.work.key, end.reply());
-                shared.driver_notify.notify();
-                end = OwnedHandlerEnd::Answered;
-            }
+        let has_links = self.work.close_links();
+        // It was not stopped: the answer does not wait for the tasks and processes that it left behind.
+        if has_links && !was_fired && matches!(end, OwnedHandlerEnd::Value(_) | OwnedHandlerEnd::Error(_)) {
+            let shared = &self.work.shared;
+            let now = shared.now();
+            shared.lock().conn.respond(now, self.work.key, end.reply());
+            shared.driver_notify.notify();
+            return (OwnedHandlerEnd::Answered, true);
         }
-        self.work.close_links();
-        end
+        (end, has_links)
     }
 }
 
@@ -225,7 +225,7 @@ impl Drop for RunningHandler {
         if matches!(self.phase, RunningPhase::Releasing(None)) {
             return;
         }
-        self.discard();
+        self.discard(&current::enter(&self.work));
         self.work.retire();
         self.work.close_links();
         self.work.shared.ended(self.work.key, HandlerEnd::Dropped);
