@@ -127,6 +127,8 @@ impl Connection {
             link.our_questions.hold(now);
         }
         let session = params.session_id.filter(|_| part.has_session());
+        let token = token.flatten().or_else(|| added.filter(|_| is_added));
+        let is_rare = session.is_some() || token.is_some();
         let key = outgoing.insert(Outgoing {
             id,
             dialect,
@@ -134,8 +136,7 @@ impl Connection {
             started: options.since.unwrap_or(now).min(now),
             clocks,
             timer: TimerKey::NOT,
-            token: token.flatten().or_else(|| added.filter(|_| is_added)).map(Box::new),
-            rare: session.map(|session| Box::new(Rare { parent: None, session: Some(session.into()) })),
+            rare: is_rare.then(|| Box::new(Rare { parent: None, session: session.map(Into::into), token })),
             cancel: None,
             method: link.methods.intern(method),
             part,

@@ -32,8 +32,6 @@ pub(super) struct Outgoing {
     pub(super) clocks: CallClocks,
     /// Its timer, which may be armed before its clocks are due.
     pub(super) timer: TimerKey,
-    /// The progress token, while it is active.
-    pub(super) token: Option<Box<RequestId>>,
     /// Fields that few requests have; each entry would pay for them.
     pub(super) rare: Option<Box<Rare>>,
     pub(super) cancel: Option<Box<Cancelling>>,
@@ -54,7 +52,7 @@ pub(super) struct Outgoing {
 }
 
 /// A million of them wait at once.
-const _: () = assert!(size_of::<Outgoing>() <= 112);
+const _: () = assert!(size_of::<Outgoing>() <= 104);
 
 /// How far a request is from being forgotten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -74,6 +72,8 @@ pub(super) struct Rare {
     pub(super) parent: Option<Key>,
     /// The session of a turn, or of a card within one, as its caller wrote it.
     pub(super) session: Option<Box<[u8]>>,
+    /// The progress token, while it is active.
+    pub(super) token: Option<RequestId>,
 }
 
 /// The clocks of one request (D16); [`NEVER`] is a clock that does not run.
@@ -117,6 +117,11 @@ impl Outgoing {
         self.rare.as_ref()?.session.as_deref()
     }
 
+    /// The progress token, while it is active.
+    fn token(&self) -> Option<&RequestId> {
+        self.rare.as_ref()?.token.as_ref()
+    }
+
     /// What is known of its cancel.
     pub(super) fn outcome(&self) -> Option<Outcome> {
         self.cancel.as_ref().map(|cancel| cancel.receipt.outcome)
@@ -146,7 +151,7 @@ impl Entry for Outgoing {
     }
 
     fn tokens(&self) -> impl Iterator<Item = &RequestId> {
-        self.token.as_deref().into_iter()
+        self.token().into_iter()
     }
 }
 
@@ -203,15 +208,15 @@ impl Calls {
 
     /// Settles a request whose caller waits, and returns it with the token under which it got progress: that is no longer
     /// active (MCP-P03).
-    pub(super) fn settle(&mut self, key: Key) -> Option<(&mut Outgoing, Option<Box<RequestId>>)> {
-        if self.get(key)?.token.is_some() {
+    pub(super) fn settle(&mut self, key: Key) -> Option<(&mut Outgoing, Option<RequestId>)> {
+        if self.get(key)?.token().is_some() {
             self.table.unlist_tokens(key);
         }
         let Self { table, waiting, .. } = self;
         let call = table.get_mut(key).filter(|call| !call.is_settled())?;
         call.standing = Standing::Settled;
         *waiting -= 1;
-        let token = call.token.take();
+        let token = call.rare.as_mut().and_then(|rare| rare.token.take());
         Some((call, token))
     }
 
@@ -246,7 +251,7 @@ impl Calls {
         let count = |is: fn(&Outgoing) -> bool| self.iter().filter(|(_, call)| is(call)).count();
         assert_eq!(count(|call| !call.is_settled()), self.waiting, "invariant 8: the count of waiting callers is off");
         let tombstones = count(|call| call.standing == Standing::Tombstone);
-        let tokens = count(|call| call.token.is_some());
+        let tokens = count(|call| call.token().is_some());
         assert_eq!(tombstones, self.retired(), "invariant 8: the count of tombstones is off");
         assert_eq!((self.len(), tokens), self.table.listed(), "invariant 6: an id or a token leads nowhere");
         self.table.check(|call| call.standing != Standing::Tombstone);

@@ -214,7 +214,6 @@ impl Connection {
             started: _, // only reported
             clocks,
             timer: _, // follows the clocks
-            token,
             rare,
             cancel,
             method,
@@ -231,10 +230,10 @@ impl Connection {
             .hash(state);
         let CallClocks { response, limit, total } = clocks;
         (until(*response, link.their_questions.reading(now)), limit, is_reset, until(*total, now)).hash(state);
-        (link.outbox.has_begun(*frame), has_left, token).hash(state);
+        (link.outbox.has_begun(*frame), has_left).hash(state);
         let none = outgoing::Rare::default();
-        let outgoing::Rare { parent, session } = rare.as_deref().unwrap_or(&none);
-        parent.map(|parent| incoming.get(parent).map(|parent| &parent.id)).hash(state);
+        let outgoing::Rare { parent, session, token } = rare.as_deref().unwrap_or(&none);
+        (token, parent.map(|parent| incoming.get(parent).map(|parent| &parent.id))).hash(state);
         session.as_ref().map(|session| (session, self.place(key, *part, session))).hash(state);
         if let Some(cancel) = cancel {
             let Cancelling { receipt: Receipt { cause, asked: _, written, outcome }, frame, wait } = &**cancel;

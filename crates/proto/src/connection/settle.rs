@@ -120,7 +120,7 @@ impl Connection {
         link.timers.stop(&mut call.timer);
         // A task keeps its token beyond the answer (MCP-P01): its progress is for others to know.
         if let Some(token) = token.filter(|_| !call.is_task) {
-            link.spent_tokens.remember(link.now, *token, SettledAs::Answered);
+            link.spent_tokens.remember(link.now, token, SettledAs::Answered);
         }
         if call.is_question {
             for key in link.our_questions.release(link.now) {

@@ -56,11 +56,13 @@ use crate::alarm::Alarm;
 pub struct Call<R> {
     peer: Peer,
     state: CallState,
-    /// The state shared with its stop handles, once there is one.
-    stop_state: OnceLock<Arc<StopState>>,
-    extras: Option<Box<CallExtras>>,
+    extras: OnceLock<Box<CallExtras>>,
     result: PhantomData<fn() -> R>,
 }
+
+// A million of them wait at once.
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(size_of::<Call<()>>() <= 40);
 
 enum CallState {
     Draft(Box<Draft>),
@@ -85,6 +87,8 @@ struct Draft {
 /// Settings that few callers use.
 #[derive(Default)]
 struct CallExtras {
+    /// The state shared with its stop handles, once there is one.
+    stop_state: OnceLock<Arc<StopState>>,
     token: Option<Arc<OnToken>>,
     reason: Box<str>,
     /// Its clock while the connection has no driver.
@@ -106,7 +110,7 @@ impl<R> Call<R> {
             }
             Err(error) => CallState::Failed(Box::new(CallError::Misuse(CallMisuse::Params(error)))),
         };
-        Self { peer, state, stop_state: OnceLock::new(), extras: None, result: PhantomData }
+        Self { peer, state, extras: OnceLock::new(), result: PhantomData }
     }
 
     /// Limits the time until the answer (D16), in place of the dialect's default. No effect once it is sent.
@@ -145,12 +149,15 @@ impl<R> Call<R> {
     /// has one token: the last that was set.
     pub fn token(mut self, token: CancellationToken) -> Self {
         let stop = self.handle();
-        let extras = self.extras.get_or_insert_default();
-        let on_token = OnToken::new(token, stop, &extras.reason);
+        let (on_token, earlier) = self.change_extras(|extras| {
+            let on_token = OnToken::new(token, stop, &extras.reason);
+            let earlier = extras.token.replace(Arc::clone(&on_token));
+            (on_token, earlier)
+        });
         if !matches!(self.state, CallState::Draft(_)) {
             on_token.arm();
         }
-        if let Some(earlier) = extras.token.replace(on_token) {
+        if let Some(earlier) = earlier {
             earlier.forget();
         }
         self
@@ -159,11 +166,12 @@ impl<R> Call<R> {
     /// Sets the reason that the peer receives if the call is dropped or its token fires. It goes on the wire where the
     /// protocol has a place for it (D20).
     pub fn reason(mut self, reason: &str) -> Self {
-        let extras = self.extras.get_or_insert_default();
-        extras.reason = reason.into();
-        if let Some(token) = &extras.token {
-            token.set_reason(reason);
-        }
+        self.change_extras(|extras| {
+            extras.reason = reason.into();
+            if let Some(token) = &extras.token {
+                token.set_reason(reason);
+            }
+        });
         self
     }
 
@@ -214,7 +222,7 @@ impl<R> Call<R> {
     #[must_use]
     pub fn handle(&self) -> StopHandle {
         let shared = self.peer.shared();
-        let stop_state = self.stop_state.get_or_init(|| match self.state {
+        let stop_state = self.extras.get_or_init(Box::default).stop_state.get_or_init(|| match self.state {
             CallState::Draft(_) => Arc::default(),
             CallState::Sent(at) | CallState::Detached(at) => shared.lock().stop_state(at),
             CallState::Failed(_) | CallState::Over => StopState::of_ended(),
@@ -255,18 +263,30 @@ impl<R> Call<R> {
         self
     }
 
+    fn change_extras<T>(&mut self, change: impl FnOnce(&mut CallExtras) -> T) -> T {
+        let mut extras = self.extras.take().unwrap_or_default();
+        let changed = change(&mut extras);
+        self.extras = OnceLock::from(extras);
+        changed
+    }
+
+    /// The state shared with its stop handles, once there is one.
+    fn stop_state(&self) -> Option<&Arc<StopState>> {
+        self.extras.get()?.stop_state.get()
+    }
+
     fn cause(&self) -> Cause {
-        cause(self.extras.as_ref().map_or("", |extras| &extras.reason))
+        cause(self.extras.get().map_or("", |extras| &extras.reason))
     }
 
     /// Hands the draft to the engine.
     fn make(&mut self, waker: Option<Waker>) {
         let CallState::Draft(draft) = mem::replace(&mut self.state, CallState::Over) else { return };
         let Draft { method, mut params, mut options, on_progress, parent, is_detached } = *draft;
-        if let Some(token) = self.extras.as_ref().and_then(|extras| extras.token.as_ref()) {
+        if let Some(token) = self.extras.get().and_then(|extras| extras.token.as_ref()) {
             token.arm();
         }
-        if let Some(cause) = self.stop_state.get().and_then(|stop_state| stop_state.early()) {
+        if let Some(cause) = self.stop_state().and_then(|stop_state| stop_state.early()) {
             self.state = CallState::Failed(Box::new(CallError::Cancelled(cause)));
             return;
         }
@@ -289,7 +309,7 @@ impl<R> Call<R> {
             }
             None => None,
         };
-        options.is_watched = self.stop_state.get().is_some();
+        options.is_watched = self.stop_state().is_some();
         // A hook that comes back, and what it hangs on, is run and dropped after the lock.
         let mut late_hook = None;
         let mut state = shared.lock();
@@ -316,7 +336,7 @@ impl<R> Call<R> {
         }
         let is_awaited = waker.is_some();
         let at = state.calls.insert(key, waker, rare);
-        if let Some(stop_state) = self.stop_state.get() {
+        if let Some(stop_state) = self.stop_state() {
             let confirms = !state.conn.dialect().is_silent();
             if let Some(cause) = stop_state.made(key, confirms) {
                 state.conn.cancel(now, key, cause);
@@ -342,7 +362,9 @@ impl<R> Call<R> {
             return;
         }
         let shared = self.peer.shared();
-        let alarm = self.extras.get_or_insert_default().alarm.get_or_insert_with(Alarm::new);
+        self.extras.get_or_init(Box::default);
+        let Some(extras) = self.extras.get_mut() else { return };
+        let alarm = extras.alarm.get_or_insert_with(Alarm::new);
         loop {
             let due = shared.lock().conn.poll_timeout();
             if shared.is_driven() || alarm.poll(cx, shared.origin(), due).is_pending() {
@@ -384,7 +406,7 @@ impl<R: DeserializeOwned> Future for Call<R> {
 
 impl<R> Drop for Call<R> {
     fn drop(&mut self) {
-        if let Some(token) = self.extras.as_ref().and_then(|extras| extras.token.as_ref()) {
+        if let Some(token) = self.extras.get().and_then(|extras| extras.token.as_ref()) {
             token.forget();
         }
         let shared = self.peer.shared();
@@ -433,8 +455,6 @@ impl<R> fmt::Debug for Call<R> {
 fn read<R: DeserializeOwned>(how: Settlement) -> Result<R, CallError> {
     match CallError::of(how) {
         Ok(error) => Err(error),
-        Err(result) => {
-            json_text::read(&result).map_err(|error| CallError::Unreadable(UnreadableAnswer::Decode(error)))
-        }
+        Err(result) => json_text::read(&result).map_err(|error| CallError::Unreadable(UnreadableAnswer::Decode(error))),
     }
 }

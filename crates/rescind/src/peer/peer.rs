@@ -11,7 +11,9 @@ use rescind_proto::{
 };
 use serde::Serialize;
 
-use super::{Builder, CallMisuse, call::Call, context::give_way, current, error::CallError, json_text, shared::PeerShared};
+use super::{
+    Builder, CallMisuse, call::Call, context::give_way, current, error::CallError, json_text, shared::PeerShared,
+};
 
 /// The handle of one connection, for both directions: requests to the other side, and its requests to this one.
 ///

@@ -165,7 +165,8 @@ impl RunningRequest {
     /// Sets the request in which the requester waits from now on; `None` for none.
     #[cfg(feature = "mcp")]
     pub(crate) fn succeed(&self, successor: Option<Arc<Self>>) {
-        let before = self.signal.change(|links| std::mem::replace(&mut links.get_or_insert_default().successor, successor));
+        let before =
+            self.signal.change(|links| std::mem::replace(&mut links.get_or_insert_default().successor, successor));
         drop(before);
     }
 

@@ -167,7 +167,7 @@ fn every_check_of_a_connection_can_fail() {
                 (patient.standing, patient.timer) = (Standing::Settled, TimerKey::NOT);
             }),
             ("the count of tombstones", |machine| ours(machine, CANCELLED).standing = Standing::Settled),
-            ("a token leads nowhere", |machine| ours(machine, OPEN).token = None),
+            ("a token leads nowhere", |machine| rare(machine, OPEN).token = None),
             ("too many in flight", |machine| machine.link.config.max_in_flight = 0),
             ("the peer's deadlines stand still", |machine| machine.link.our_questions.hold(now())),
             ("the peer's deadlines stand still", |machine| ours(machine, OPEN).is_question = true),
@@ -326,13 +326,13 @@ fn every_change_of_a_connection_shows_in_its_hash() {
             ("that ours is settled", |machine| ours(machine, OPEN).standing = Standing::Settled),
             ("that ours cannot be cancelled", |machine| ours(machine, OPEN).is_uncancellable = true),
             ("that ours has begun to leave", |machine| ours(machine, OPEN).frame = void(machine)),
-            ("the token of ours", |machine| ours(machine, OPEN).token = Some(Box::new(RequestId::integer(77)))),
-            ("that ours has a token", |machine| ours(machine, OPEN).token = None),
+            ("the token of ours", |machine| rare(machine, OPEN).token = Some(RequestId::integer(77))),
+            ("that ours has a token", |machine| rare(machine, OPEN).token = None),
             ("which request ours serves", |machine| {
                 let parent = incoming(machine, STOPPING);
-                rare_of_child(machine).parent = Some(parent);
+                rare(machine, CHILD).parent = Some(parent);
             }),
-            ("that ours serves a request", |machine| rare_of_child(machine).parent = None),
+            ("that ours serves a request", |machine| rare(machine, CHILD).parent = None),
             ("the response clock of ours", |machine| ours(machine, OPEN).clocks.response = now()),
             ("whether ours has a response clock", |machine| ours(machine, OPEN).clocks.response = NEVER),
             ("the total clock of ours", |machine| ours(machine, OPEN).clocks.total = now()),
@@ -343,7 +343,7 @@ fn every_change_of_a_connection_shows_in_its_hash() {
             ("that ours is a task", |machine| ours(machine, OPEN).is_task = true),
             ("that a person answers ours", |machine| ours(machine, OPEN).is_question = true),
             ("the session of ours", |machine| {
-                ours(machine, OPEN).rare.get_or_insert_default().session = Some(b"1".as_slice().into());
+                rare(machine, OPEN).session = Some(b"1".as_slice().into());
             }),
             ("that the cancel of ours was written", |machine| cancel(machine, PATIENT).receipt.written = None),
             ("who cancelled ours", |machine| cancel(machine, PATIENT).receipt.cause.code = CauseCode::Policy),
@@ -439,8 +439,8 @@ fn take_part(machine: &mut Connection, session: &[u8], part: Part) {
     request.rare().session = Some(session.into());
 }
 
-fn rare_of_child(machine: &mut Connection) -> &mut outgoing::Rare {
-    ours(machine, CHILD).rare.as_mut().expect("it serves a request")
+fn rare(machine: &mut Connection, id: i64) -> &mut outgoing::Rare {
+    ours(machine, id).rare.get_or_insert_default()
 }
 
 fn batch_key(machine: &mut Connection) -> Key {
