@@ -1,6 +1,6 @@
 //! The name of a task.
 
-use std::{fmt, fmt::Write as _, sync::Arc};
+use std::{fmt, sync::Arc};
 
 use crate::error::{StoreFault, StoreFaultKind};
 
@@ -44,9 +44,5 @@ impl fmt::Display for TaskId {
 pub(crate) fn random_hex() -> Result<String, StoreFault> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(|error| StoreFault::new(StoreFaultKind::Io, error))?;
-    Ok(bytes.iter().fold(String::with_capacity(32), |mut text, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    }))
+    Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
 }

@@ -111,6 +111,8 @@ fn connect(path: &Path, busy: Duration, bytes: u64) -> Result<Connection, StoreF
     // A commit survives even a power cut (TASK-23).
     database.pragma_update(None, "synchronous", "full").map_err(fault)?;
     database.pragma_update(None, "journal_size_limit", 64 << 20).map_err(fault)?;
+    // A page that many commits change is copied into the file once, and the two waits for the disk are rare.
+    database.pragma_update_and_check(None, "wal_autocheckpoint", 4096, |_| Ok(())).map_err(fault)?;
     let page: i64 = database.pragma_query_value(None, "page_size", |row| row.get(0)).map_err(fault)?;
     let pages = rows::whole(bytes) / page.max(1);
     // The pragma returns the new value.

@@ -28,8 +28,10 @@ const SMALL_REQUEST: usize = 1 << 10;
 // The columns in the order in which they are read.
 const SUMMARY: &str = "id, dialect, status, message, created, updated, ttl, poll";
 const CANCEL: &str = "cancel_code, cancel_root, cancel_text, cancelled";
-const REQUEST: &str = "method, ifnull(params, (SELECT params FROM request WHERE request.number = task.number)), \
-     ifnull(meta, (SELECT meta FROM request WHERE request.number = task.number))";
+// A request of which a part is in the row has no other.
+const REQUEST: &str = "method, \
+     iif(ifnull(params, meta) IS NULL, (SELECT params FROM request WHERE request.number = task.number), params), \
+     iif(ifnull(params, meta) IS NULL, (SELECT meta FROM request WHERE request.number = task.number), meta)";
 
 /// Loads a task and its number.
 pub(super) fn load(database: &Connection, id: &TaskId) -> rusqlite::Result<Option<(i64, Task)>> {

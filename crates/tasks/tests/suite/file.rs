@@ -1,6 +1,11 @@
 //! The file of a store: what is refused, in words, and that nothing is lost by it.
 
-use std::{fs, path::Path, time::Duration};
+use std::{
+    fs,
+    path::Path,
+    task::{Context, Waker},
+    time::Duration,
+};
 
 use rescind_tasks::{
     Json, NewTask, Owner, SqliteOptions, SqliteStore, Status, StoreFaultKind, TaskDialect, TaskError, TaskOutcome,
@@ -200,6 +205,35 @@ async fn while_another_program_holds_the_file_steps_fail_and_reads_go_on() {
     run.finish(result(), None).await.unwrap();
     let page = store.list(&Owner::NONE, TaskDialect::November2025, None, 10).await.unwrap();
     assert_eq!(page.tasks.len(), 1, "what was refused was not made");
+}
+
+/// Returns the number of transactions in the write-ahead log of a new file.
+fn transactions(file: &Path) -> usize {
+    let log = fs::read(file.with_extension("db-wal")).unwrap();
+    let page = u32::from_be_bytes(log[8..12].try_into().unwrap());
+    let frames = log[32..].chunks(24 + usize::try_from(page).unwrap());
+    // The last frame of each has the size of the database.
+    frames.filter(|frame| frame[4..8] != [0; 4]).count()
+}
+
+#[tokio::test]
+async fn what_waits_while_nothing_can_be_written_shares_a_transaction() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tasks.db");
+    let store = open(&file);
+    let other = Connection::open(&file).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let mut creating: Vec<_> = (0..64).map(|_| store.create(new(10))).collect();
+    for creating in &mut creating {
+        assert!(creating.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    }
+    other.execute_batch("ROLLBACK").unwrap();
+    let mut runs = Vec::new();
+    for creating in creating {
+        runs.push(creating.await.unwrap());
+    }
+    // The writer may have taken up the first of them before it saw the next.
+    assert!((1..=2).contains(&transactions(&file)), "{}", transactions(&file));
 }
 
 #[tokio::test]
