@@ -31,6 +31,12 @@ pub enum Mode {
     Late,
     /// It makes containers and does not start them.
     Stalled,
+    /// The first look at the processes in a container sends SIGTERM and never ends, once.
+    Stuck,
+    /// What a look after SIGTERM prints is lost, once.
+    Lost,
+    /// A look after SIGTERM dies when it has printed half, once.
+    Torn,
 }
 
 impl Mode {
@@ -40,6 +46,9 @@ impl Mode {
             Self::Silent => "silent",
             Self::Late => "late",
             Self::Stalled => "stalled",
+            Self::Stuck => "stuck",
+            Self::Lost => "lost",
+            Self::Torn => "torn",
         }
     }
 
@@ -227,8 +236,29 @@ impl Engine {
         let within = self.own_proc(&id)?;
         // What a container's `/proc` shows are its own processes.
         let command: Vec<String> = command.iter().map(|word| word.replace("/proc/", &within)).collect();
-        let mut monitor = self.start_monitor(&id, "", &environment.join("\n"), &command, false)?;
-        Ok(ended(&mut monitor))
+        let failure = self.failure_of(&command);
+        let mut monitor = self.start_monitor(&id, "", &environment.join("\n"), &command, failure.is_some())?;
+        let code = ended(&mut monitor);
+        match failure {
+            None => Ok(code),
+            Some(Mode::Stuck) => loop {
+                thread::park();
+            },
+            Some(Mode::Torn) => {
+                print("1");
+                Ok(fail("exec died", 1))
+            }
+            Some(_) => Ok(ExitCode::SUCCESS),
+        }
+    }
+
+    /// How this fails, if it is the look at a container's processes that is to fail: each mode is over with that.
+    fn failure_of(&self, command: &[String]) -> Option<Mode> {
+        let [shell, .., signal, _mark] = command else { return None };
+        let failing = if signal == "TERM" { &[Mode::Stuck][..] } else { &[Mode::Lost, Mode::Torn] };
+        let mode = failing.iter().copied().find(|mode| shell == "sh" && mode.is_set(&self.folder))?;
+        fs::remove_file(self.folder.join("mode")).ok()?;
+        Some(mode)
     }
 
     /// A folder like the container's `/proc`.

@@ -288,6 +288,24 @@ fn what_exec_started_ends_and_its_container_does_not() {
     }
 }
 
+/// The work ignores SIGTERM, so there is a look before that and one after it.
+#[test]
+fn what_exec_started_ends_also_if_a_look_at_it_gets_stuck_or_is_not_whole() {
+    for mode in [Mode::Stuck, Mode::Lost, Mode::Torn] {
+        let engine = Engine::stand_in();
+        engine.start_idle("house");
+        let mut rig = busy(engine.exec(&[], "house"));
+        mode.set(engine.folder.path()).unwrap();
+        rig.client.close();
+        rig.server.puppet.expect_signal(15);
+        rig.server.puppet.expect_death();
+        rig.server.close();
+        rig.shim.wait();
+        rig.shim.expect_said_nothing();
+        assert!(!engine.folder.path().join("mode").exists(), "no look was {mode:?}");
+    }
+}
+
 /// An engine that never answers delays the end of the shim by one command's time.
 #[test]
 fn an_engine_that_does_not_answer_is_reported_and_not_waited_for() {
