@@ -28,15 +28,17 @@ pub(super) enum Step {
 /// The id of a task, as JSON.
 pub(super) type TaskId = Box<[u8]>;
 
-/// What has become of a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Status {
-    /// Or something that we do not know.
-    Working,
-    InputRequired,
-    Completed,
-    Failed,
-    Cancelled,
+words! {
+    /// What has become of a task.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(super) enum Status {
+        /// Or something that we do not know.
+        Working = "working",
+        InputRequired = "input_required",
+        Completed = "completed",
+        Failed = "failed",
+        Cancelled = "cancelled",
+    }
 }
 
 pub(super) const CALL: &str = "tools/call";
@@ -98,16 +100,6 @@ impl Status {
             Some("failed") => Self::Failed,
             Some("cancelled") => Self::Cancelled,
             Some(_) | None => Self::Working,
-        }
-    }
-
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Working => "working",
-            Self::InputRequired => "input_required",
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
         }
     }
 }

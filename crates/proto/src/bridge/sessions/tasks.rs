@@ -348,11 +348,6 @@ fn say_task(traffic: &mut Traffic, id: &RequestId, first: &[u8], task: &[u8], st
 }
 
 fn say_members(traffic: &mut Traffic, id: &RequestId, first: &[u8], members: &[u8]) {
-    traffic.say_result(id, |out| {
-        out.push(b'{');
-        out.extend_from_slice(first);
-        out.push(b',');
-        out.extend_from_slice(members);
-        out.push(b'}');
-    });
+    let members = [first, b",", members].concat();
+    traffic.say_result(id, |out| rewrite::object(&members, None, &[], out));
 }
