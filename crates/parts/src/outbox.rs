@@ -132,6 +132,12 @@ impl<T> Outbox<T> {
         Some(len)
     }
 
+    /// Finds a frame of the ordered lane by its tag; `None` if any byte of it has been written. It looks at all that wait.
+    pub fn find(&self, is_it: impl Fn(&T) -> bool) -> Option<Ticket> {
+        let found = self.ordered.find(is_it).map(|number| Ticket::new(false, number));
+        found.filter(|ticket| !self.has_begun(*ticket))
+    }
+
     /// Whether any byte of this frame has been written, or all of it.
     pub fn has_begun(&self, ticket: Ticket) -> bool {
         let lane = if ticket.is_urgent() { &self.urgent } else { &self.ordered };

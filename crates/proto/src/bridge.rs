@@ -233,20 +233,21 @@ impl Bridge {
     /// without this bridge.
     #[must_use]
     pub fn is_done(&self) -> bool {
-        !self.wants_cancels() && self.traffic.outbox.is_empty() && self.traffic.said.is_empty()
+        !self.wants_cancels() && self.traffic.said.is_empty()
     }
 
     /// Whether it takes messages of the client now.
     #[must_use]
     pub fn wants_input(&self) -> bool {
         let held = self.handshake().map_or(0, |handshake| handshake.held_bytes);
-        self.wants_cancels() && held < self.traffic.config.max_held && self.traffic.outbox.unsent() < ENOUGH
+        let is_alike = matches!(self.way, Way::Alike(_));
+        !is_alike && held < self.traffic.config.max_held && self.traffic.outbox.unsent() < ENOUGH
     }
 
     /// Whether it takes cancels all the same: they wait for nothing here.
     #[must_use]
     pub const fn wants_cancels(&self) -> bool {
-        !matches!(self.way, Way::Alike(_))
+        !matches!(self.way, Way::Alike(_)) || !self.traffic.outbox.is_empty()
     }
 
     /// The next bytes for the server: whole lines, but for what has left of the first.

@@ -122,6 +122,12 @@ impl<T> Lane<T> {
         self.frames.binary_search_by_key(&number, |frame| frame.number).ok()
     }
 
+    /// The number of a frame that waits, by its tag.
+    pub(super) fn find(&self, is_it: impl Fn(&T) -> bool) -> Option<u64> {
+        let mut live = self.frames.iter().filter(|frame| !matches!(frame.body, Body::Withdrawn(_)));
+        Some(live.find(|frame| is_it(&frame.tag))?.number)
+    }
+
     /// How many frames leave before this one; `None` once it has left or was withdrawn.
     pub(super) fn place(&self, number: u64) -> Option<usize> {
         let index = self.index(number)?;

@@ -27,7 +27,8 @@ pub(super) trait Direction {
 
     /// A cancel of a client, with these params, of the request that they name.
     fn cancel(&mut self, traffic: &mut Traffic, body: &[u8], id: Option<RequestId>, _params: &[u8]) {
-        traffic.pass_to_server(id.map_or_else(Departs::default, |id| Departure::Cancel(id).into()), body);
+        let Some(id) = id else { return traffic.pass_to_server(Departs::default(), body) };
+        traffic.pass_cancel(id, body);
     }
 
     /// An answer of a client: `false` if we asked nothing under this id.

@@ -43,17 +43,19 @@ pub(super) struct Traffic {
 /// What departs with a line.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Departs {
-    /// A part of a call.
+    /// What it is, if more than a message that was passed on as it was.
     part: Option<Part>,
     /// What the relay learns then.
     departures: Vec<Departure>,
 }
 
-/// What a line is of a call.
+/// What a line is of a call, or of several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Part {
     Request(i64),
     Cancel(i64),
+    /// What it has leaves together.
+    Batch,
 }
 
 impl From<Departure> for Departs {
@@ -69,7 +71,7 @@ impl From<&Batch<'_>> for Departs {
             Frame::Notification(notification) => cancelled_by(&notification).map(Departure::Cancel),
             Frame::Response(_) | Frame::Batch(_) => None,
         };
-        Self { part: None, departures: batch.members().filter_map(departure_of).collect() }
+        Self { part: Some(Part::Batch), departures: batch.members().filter_map(departure_of).collect() }
     }
 }
 
@@ -110,7 +112,7 @@ impl Traffic {
             match part {
                 Some(Part::Request(own)) => self.request_left(own, true),
                 Some(Part::Cancel(own)) => self.calls.cancel_left(self.now, own),
-                None => {}
+                Some(Part::Batch) | None => {}
             }
             departures.into_iter().for_each(|departure| self.departs(departure));
         }
@@ -228,6 +230,21 @@ impl Traffic {
     /// Passes a message of a client on as it is.
     pub(super) fn pass_to_server(&mut self, departs: impl Into<Departs>, body: &[u8]) {
         self.push(departs.into(), |out| out.extend_from_slice(body));
+    }
+
+    /// Passes a client's cancel on as it is, before all that has not begun to leave. If that is its request, which was passed
+    /// on as it was, too, it is taken back; in a batch it leaves before its cancel.
+    pub(super) fn pass_cancel(&mut self, id: RequestId, body: &[u8]) {
+        let request = Departure::Request(id.clone());
+        let waits = |part| self.outbox.find(|departs| departs.part == part && departs.departures.contains(&request));
+        let (alone, in_batch) = (waits(None), waits(Some(Part::Batch)));
+        if self.withdraw(alone) {
+            self.departs(Departure::Withdrawn(id));
+        } else if in_batch.is_some() {
+            self.pass_to_server(Departure::Cancel(id), body);
+        } else if !self.is_write_closed {
+            self.outbox.push_urgent(Departure::Cancel(id).into(), |out| out.extend_from_slice(&[body, b"\n"].concat()));
+        }
     }
 
     /// Sends what is not a request.

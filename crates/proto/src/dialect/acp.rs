@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::{
     CancelForm, CancelReply, CancelResult, ChildForm, DefaultClocks, Dialect, Disconnect, ErrorText, Family, Gate,
-    JSON_RPC, TurnForm,
+    JSON_RPC, TurnForm, mcp,
 };
 use crate::{error_code, rule::Rule};
 
@@ -32,7 +32,7 @@ pub const V1: Dialect = Dialect {
         questions: &["session/request_permission", "elicitation/create"],
         unclocked: &["authenticate"], // a person in a browser (D16)
     },
-    cancel_results: &[PROMPT, PERMISSION, ELICITATION],
+    cancel_results: &[PROMPT, PERMISSION, mcp::ELICITATION],
     turn: Some(&TURN),
     handshake: Some("initialize"),
     meta: true,
@@ -115,6 +115,3 @@ const PERMISSION: CancelResult = CancelResult {
     value: "cancelled",
     json: r#"{"outcome":{"outcome":"cancelled"}}"#,
 };
-
-const ELICITATION: CancelResult =
-    CancelResult { method: "elicitation/create", path: &["action"], value: "cancel", json: r#"{"action":"cancel"}"# };

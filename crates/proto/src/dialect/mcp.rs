@@ -129,7 +129,7 @@ const TASKS_EXTENSION: TaskForm = TaskForm {
 };
 
 /// A person dismissed the dialog.
-const ELICITATION: CancelResult =
+pub(super) const ELICITATION: CancelResult =
     CancelResult { method: "elicitation/create", path: &["action"], value: "cancel", json: r#"{"action":"cancel"}"# };
 
 /// The revision of exactly this date.

@@ -3,12 +3,13 @@
 use core::time::Duration;
 
 use rescind_proto::{
-    bridge::BridgeConfig,
+    bridge::{Bridge, BridgeConfig},
     id::RequestId,
     link::Departure,
     receipt::Outcome,
     relay::{End, RelayConfig, RequestState},
     side::Side,
+    time::Instant,
 };
 use rescind_testkit::relay_rig::RelayRig;
 
@@ -708,6 +709,45 @@ fn what_waits_to_be_written_is_taken_back() {
     assert_eq!(seen, [begun, cancel(OWN[3]), plain(OWN[5], "tools/call", r#""name":"b""#)]);
     assert_eq!((rig.outcome("3"), rig.outcome("2")), (Some(Outcome::NeverSent), Some(Outcome::Sent)));
     assert_eq!(rig.receipt(Side::Client, "3").unwrap().written, None);
+}
+
+/// Its client has greeted the server, which does not read, and calls before that is answered. The server may turn out to be
+/// of the client's era meanwhile.
+#[test]
+fn what_waits_behind_a_handshake_is_taken_back_and_a_cancel_passes_it() {
+    for is_answered in [false, true] {
+        let mut rig = serving_modern();
+        rig.from_client(HELLO);
+        rig.at_server();
+        let call = |id| plain(id, "tools/call", r#""name":"x""#);
+        (1..=3).for_each(|id| rig.from_client(&call(id)));
+        rig.write(Side::Server, 10);
+        if is_answered {
+            rig.from_server(&result(0, GREETING));
+        }
+        rig.from_client(&cancel(3));
+        rig.from_client(&cancel(1));
+        assert_eq!(rig.at_server(), [call(1), cancel(1), call(2)]);
+        assert_eq!((rig.outcome("3"), rig.outcome("1")), (Some(Outcome::NeverSent), Some(Outcome::Sent)));
+        assert_eq!(rig.receipt(Side::Client, "3").unwrap().written, None);
+    }
+}
+
+/// The members of a batch leave together.
+#[test]
+fn a_cancel_before_the_handshake_is_over_stays_behind_the_batch_that_has_its_call() {
+    let (mut bridge, now) = (Bridge::new(BridgeConfig::default(), 0), Instant::ORIGIN);
+    let calls = format!("[{},{}]", plain(1, "tools/call", ""), plain(2, "tools/call", ""));
+    for message in [HELLO, &calls, &plain(3, "tools/call", ""), &cancel(1)] {
+        assert!(bridge.handle_message(now, Side::Client, message.as_bytes()));
+    }
+    let mut sent = String::new();
+    while let len @ 1.. = bridge.pending().len() {
+        sent.push_str(str::from_utf8(bridge.pending()).unwrap());
+        bridge.handle_written(now, len);
+    }
+    let sent: Vec<_> = sent.lines().collect();
+    assert_eq!(sent, [HELLO, &calls, &plain(3, "tools/call", ""), &cancel(1)]);
 }
 
 /// The server does not even say what it speaks: of a call that waits for that, and is cancelled, it gets nothing.
