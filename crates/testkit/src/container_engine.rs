@@ -138,20 +138,11 @@ fn print(line: &str) {
 }
 
 impl Parsed {
-    const VALUED: [&str; 12] = [
-        "--name",
-        "--label",
-        "--cidfile",
-        "--filter",
-        "--format",
-        "--signal",
-        "--env",
-        "-e",
-        "--user",
-        "-u",
-        "--type",
-        "--time",
-    ];
+    /// Whether an option has a value.
+    fn has_value(name: &str) -> bool {
+        ["--name", "--label", "--cidfile", "--filter", "--format", "--signal", "--type", "--time"].contains(&name)
+            || ["--env", "-e", "--user", "-u"].contains(&name)
+    }
 
     fn of(words: &[String]) -> Self {
         let mut parsed = Self::default();
@@ -161,7 +152,7 @@ impl Parsed {
             if !word.starts_with('-') {
                 parsed.rest.push(word.clone());
                 break;
-            } else if Self::VALUED.contains(&name) {
+            } else if Self::has_value(name) {
                 let value = value.map(str::to_owned).or_else(|| words.next().cloned()).unwrap_or_default();
                 parsed.values.entry(name.to_owned()).or_default().push(value);
             } else {

@@ -28,7 +28,7 @@ use rustix::{
 };
 
 pub use ends::{Ends, Framing, Listening, Transcript};
-pub use rig::{Client, Rig, RigBuilder, Shim, Streams};
+pub use rig::{Rig, RigBuilder, Shim, Streams};
 pub use service::{Connection, Event, Head, Service, Session, run_url};
 pub use strings::{Puppet, Server};
 

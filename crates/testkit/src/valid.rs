@@ -169,10 +169,11 @@ fn check_error(error: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The members of one object, each once.
-struct Members<'a>(Vec<(String, &'a RawValue)>);
+/// The members of one object in their order, names by their value.
+pub(crate) struct Members<'a>(pub(crate) Vec<(String, &'a RawValue)>);
 
 impl<'a> Members<'a> {
+    /// Those of this text, each of which stands there once.
     fn of(text: &'a str) -> Result<Self, String> {
         let members: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
         for (nth, (name, _)) in members.0.iter().enumerate() {
@@ -183,7 +184,8 @@ impl<'a> Members<'a> {
         Ok(members)
     }
 
-    fn get(&self, name: &str) -> Option<&'a str> {
+    /// The text of the first of this name.
+    pub(crate) fn get(&self, name: &str) -> Option<&'a str> {
         self.0.iter().find(|(found, _)| found == name).map(|(_, value)| value.get())
     }
 

@@ -14,19 +14,14 @@ use rescind_proto::{
     time::Instant,
 };
 
-use super::{phrases::phrase, relay::dialect};
+use super::{phrases::phrase, relay::dialect, walks::through};
 use crate::sim::{
     chain_world::ChainWorld,
     chooser::{ByteChooser, Chooser},
-    explore::Counterexample,
     pair_world::PairWorld,
     scenes,
     solo_world::SoloWorld,
-    walk::walk,
 };
-
-/// Steps of one walk at most.
-const LONGEST: usize = 2000;
 
 /// Drives an endpoint, or two.
 ///
@@ -40,23 +35,15 @@ pub fn connection(bytes: &[u8]) {
     let mut chains = scenes::chain();
     let chain = chains.swap_remove(scene % chains.len()).adversarial();
     let scene = scenes.swap_remove(scene).adversarial();
-    let broken = match world {
-        0 => walk(&PairWorld::new(scene), &mut chooser, LONGEST).err().map(|found| text(&found)),
-        1 => walk(&SoloWorld::new(scene, Side::Client), &mut chooser, LONGEST).err().map(|found| text(&found)),
-        2 => walk(&SoloWorld::new(scene, Side::Server), &mut chooser, LONGEST).err().map(|found| text(&found)),
-        3 => walk(&ChainWorld::new(chain), &mut chooser, LONGEST).err().map(|found| text(&found)),
+    match world {
+        0 => through(&PairWorld::new(scene), &mut chooser),
+        1 => through(&SoloWorld::new(scene, Side::Client), &mut chooser),
+        2 => through(&SoloWorld::new(scene, Side::Server), &mut chooser),
+        3 => through(&ChainWorld::new(chain), &mut chooser),
         _ => {
             let _ = babble(&mut chooser);
-            None
         }
-    };
-    if let Some(broken) = broken {
-        panic!("{broken}");
     }
-}
-
-fn text<A: core::fmt::Debug>(found: &Counterexample<A>) -> String {
-    found.to_text()
 }
 
 /// What a route may answer when it was cancelled.
@@ -270,26 +257,11 @@ impl Held {
 
     fn poll(&mut self) {
         while let Some(event) = self.conn.poll_event() {
-            match event {
-                ConnectionEvent::Request(request) => self.works.push(request.key),
-                ConnectionEvent::DropHandler { request: key } => {
-                    self.works.retain(|work| *work != key);
-                    self.conn.ended(self.now, key, HandlerEnd::Dropped);
-                }
-                ConnectionEvent::Notification(_)
-                | ConnectionEvent::Settled { .. }
-                | ConnectionEvent::Progress { .. }
-                | ConnectionEvent::Cancelled { .. }
-                | ConnectionEvent::Delivered { .. }
-                | ConnectionEvent::Silenced { .. }
-                | ConnectionEvent::Stopped(_)
-                | ConnectionEvent::Receipt(_)
-                | ConnectionEvent::Cancel(_)
-                | ConnectionEvent::Late { .. }
-                | ConnectionEvent::Rejected { .. }
-                | ConnectionEvent::Violation { .. }
-                | ConnectionEvent::GivenUp { .. }
-                | ConnectionEvent::Closed => {}
+            if let ConnectionEvent::Request(request) = event {
+                self.works.push(request.key);
+            } else if let ConnectionEvent::DropHandler { request: key } = event {
+                self.works.retain(|work| *work != key);
+                self.conn.ended(self.now, key, HandlerEnd::Dropped);
             }
         }
     }

@@ -8,11 +8,9 @@ use rescind_proto::{
     id::RequestId,
     kind::MessageKind,
 };
-use serde::{
-    Deserialize, Deserializer,
-    de::{MapAccess, Visitor},
-};
 use serde_json::value::RawValue;
+
+use crate::valid::Members;
 
 /// Members of an envelope whose repetition makes two readings possible (D6).
 const ENVELOPE: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
@@ -58,15 +56,15 @@ pub fn envelope(bytes: &[u8]) {
         Ok(_) | Err(_) => {
             // A key that no string can hold is not compared.
             if let Ok(members) = serde_json::from_str::<Members<'_>>(text) {
-                compare_members(&parsed, &members.0);
+                compare_members(&parsed, &members);
             }
         }
     }
 }
 
-fn compare_members(parsed: &Result<Frame<'_>, Malformed>, members: &[(String, &str)]) {
-    let of = |name: &str| members.iter().find(|(key, _)| key == name).map(|(_, value)| *value);
-    let repeated = ENVELOPE.iter().any(|name| members.iter().filter(|(key, _)| key == name).count() > 1);
+fn compare_members(parsed: &Result<Frame<'_>, Malformed>, members: &Members<'_>) {
+    let of = |name: &str| members.get(name);
+    let repeated = ENVELOPE.iter().any(|name| members.0.iter().filter(|(key, _)| key == name).count() > 1);
     let (id, method) = (of("id"), of("method"));
     if let Err(Malformed::Invalid { reason: Reason::RepeatedMember | Reason::EscapedMember, .. }) = parsed {
         return;
@@ -125,31 +123,4 @@ fn compare_spans(bytes: &[u8], parsed: &Result<Frame<'_>, Malformed>) {
     let mut same = Vec::new();
     frame::splice(bytes, span, &id, &mut same);
     assert_eq!(same, bytes, "an id is echoed byte for byte (D6)");
-}
-
-/// The members of an object in their order, keys by their value.
-struct Members<'a>(Vec<(String, &'a str)>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(VisitMembers).map(Members)
-    }
-}
-
-struct VisitMembers;
-
-impl<'de> Visitor<'de> for VisitMembers {
-    type Value = Vec<(String, &'de str)>;
-
-    fn expecting(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut members = Vec::new();
-        while let Some((key, value)) = map.next_entry::<String, &RawValue>()? {
-            members.push((key, value.get()));
-        }
-        Ok(members)
-    }
 }

@@ -6,6 +6,7 @@ mod envelope;
 mod monitor;
 mod phrases;
 mod relay;
+mod walks;
 
 pub use codec::{headers_codec, line_codec};
 pub use connection::connection;

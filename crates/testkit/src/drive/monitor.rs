@@ -9,16 +9,11 @@ use rescind_proto::{
     time::Instant,
 };
 
-use super::{phrases::phrase, relay::dialect};
+use super::{phrases::phrase, relay::dialect, walks::through_a_relay};
 use crate::sim::{
     chooser::{ByteChooser, Chooser},
-    relay_world::RelayWorld,
-    scenes,
-    walk::walk,
+    scene::Scene,
 };
-
-/// Steps of one walk at most.
-const LONGEST: usize = 2000;
 
 /// Drives a monitor.
 ///
@@ -26,17 +21,7 @@ const LONGEST: usize = 2000;
 ///
 /// Where it breaks an invariant, keeps what it should forget, or differs from a relay beside it.
 pub fn monitor(bytes: &[u8]) {
-    let mut chooser = ByteChooser::new(bytes);
-    let mut scenes = scenes::relay();
-    let Some(choice) = chooser.choose(2 * scenes.len()) else { return };
-    if choice >= scenes.len() {
-        let _ = babble(&mut chooser);
-        return;
-    }
-    let world = RelayWorld::new(scenes.swap_remove(choice).adversarial().witnessed());
-    if let Err(found) = walk(&world, &mut chooser, LONGEST) {
-        panic!("{}", found.to_text());
-    }
+    through_a_relay(bytes, Scene::witnessed, babble);
 }
 
 /// Phrases and noise from both sides, with every bound so small that it is met; `None` once the choices end.

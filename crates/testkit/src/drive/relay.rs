@@ -11,17 +11,12 @@ use rescind_proto::{
     time::Instant,
 };
 
-use super::phrases::phrase;
+use super::{phrases::phrase, walks::through_a_relay};
 use crate::sim::{
     chooser::{ByteChooser, Chooser},
-    relay_world::RelayWorld,
-    scenes,
-    walk::walk,
+    scene::Scene,
     watcher::Watcher,
 };
-
-/// Steps of one walk at most.
-const LONGEST: usize = 2000;
 
 /// Drives a relay.
 ///
@@ -29,18 +24,7 @@ const LONGEST: usize = 2000;
 ///
 /// Where a rule or an invariant breaks.
 pub fn relay(bytes: &[u8]) {
-    let mut chooser = ByteChooser::new(bytes);
-    let mut scenes = scenes::relay();
-    let Some(choice) = chooser.choose(2 * scenes.len()) else { return };
-    if choice >= scenes.len() {
-        let _ = babble(&mut chooser);
-        return;
-    }
-    if let Err(found) =
-        walk(&RelayWorld::new(scenes.swap_remove(choice).adversarial().watched()), &mut chooser, LONGEST)
-    {
-        panic!("{}", found.to_text());
-    }
+    through_a_relay(bytes, Scene::watched, babble);
 }
 
 /// Phrases and noise from both sides, with every bound so small that it is met; `None` once the choices end.

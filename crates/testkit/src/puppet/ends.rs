@@ -182,6 +182,12 @@ impl Ends {
         self.input = None;
     }
 
+    /// Closes both, as a client that dies does, or a server whose process lives on.
+    pub fn close(&mut self) {
+        self.close_output();
+        self.close_input();
+    }
+
     /// Takes the writing end away, to be written by another thread, for as long as it takes.
     ///
     /// # Panics

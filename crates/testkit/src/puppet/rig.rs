@@ -3,7 +3,6 @@
 use std::{
     ffi::OsString,
     io,
-    ops::{Deref, DerefMut},
     os::{
         fd::OwnedFd,
         unix::{
@@ -28,7 +27,7 @@ use super::{
 #[derive(Debug)]
 pub struct Rig {
     /// The test as the client.
-    pub client: Client,
+    pub client: Ends,
     /// The test as the server, and its process.
     pub server: Server,
     /// The shim between them.
@@ -199,7 +198,7 @@ impl RigBuilder {
         command.env("RESCIND_RUNTIME_DIR", &sockets);
         let shim = Shim::start(command, &transcript);
         let server = Server::accept(&listener, &transcript);
-        Rig { client: Client(client), server, shim, theirs, sockets, listener, transcript, markers: 0, _folder: folder }
+        Rig { client, server, shim, theirs, sockets, listener, transcript, markers: 0, _folder: folder }
     }
 
     /// The shim's stdin and stdout, and the client's ends of them.
@@ -216,32 +215,6 @@ impl RigBuilder {
             }
         };
         (stdin, stdout, Ends::of_client(from_shim, to_shim, transcript.clone()))
-    }
-}
-
-/// The test as the client.
-#[derive(Debug)]
-pub struct Client(Ends);
-
-impl Client {
-    /// Closes both ends of the link, as a client that dies does.
-    pub fn close(&mut self) {
-        self.close_output();
-        self.close_input();
-    }
-}
-
-impl Deref for Client {
-    type Target = Ends;
-
-    fn deref(&self) -> &Ends {
-        &self.0
-    }
-}
-
-impl DerefMut for Client {
-    fn deref_mut(&mut self) -> &mut Ends {
-        &mut self.0
     }
 }
 

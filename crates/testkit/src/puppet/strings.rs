@@ -37,12 +37,6 @@ impl Server {
         self.close();
         self.puppet.exit(code);
     }
-
-    /// Closes both ends of the link; the process lives on.
-    pub fn close(&mut self) {
-        self.ends.close_output();
-        self.ends.close_input();
-    }
 }
 
 impl Deref for Server {

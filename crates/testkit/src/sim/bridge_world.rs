@@ -15,18 +15,20 @@ use rescind_proto::{
     framing::Framing,
     link::RequestKey,
     receipt::{Outcome, Receipt},
-    relay::{End, Relay, RelayConfig, RelayEvent},
-    side::Side,
+    relay::{Relay, RelayConfig},
+    side::{Side, Sides},
     time::Instant,
 };
 use serde_json::{Value, json};
 
 use super::{
     digest::Digest,
-    hop::{Cut, Hop},
+    eras::{self, CAPABILITIES, Judged, META, must},
+    hop::Cut,
     meeting::Meeting,
     post::Post,
-    world::{Broken, World},
+    stage::{Stage, claims_sent},
+    world::{Broken, Transcript, World, broken, never, none, to_rest},
 };
 
 /// One thing that can happen.
@@ -107,7 +109,6 @@ enum Wanted {
     Question(i64),
 }
 
-/// A request that the server has.
 impl Kind {
     /// The first request of the call that it is.
     const fn call(self) -> Option<usize> {
@@ -118,6 +119,7 @@ impl Kind {
     }
 }
 
+/// A request that the server has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Work {
     id: i64,
@@ -142,9 +144,7 @@ enum Kind {
 #[derive(Clone, Debug)]
 pub struct BridgeWorld {
     meeting: Meeting,
-    relay: Relay,
-    now: Instant,
-    hops: [Hop; 2],
+    stage: Stage,
     asks: Vec<Ask>,
     /// The client's handshake was answered, and the session is open.
     greeted: bool,
@@ -170,13 +170,13 @@ pub struct BridgeWorld {
     /// It is the second, whose predecessor ended of our question.
     is_successor: bool,
     /// The array that a side is making, and whether it has made one.
-    gathered: [Gathered; 2],
-    transcript: Option<Vec<String>>,
+    gathered: Sides<Gathered>,
 }
 
 /// A side's array. One is enough to show what becomes of its members.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 enum Gathered {
+    #[default]
     Never,
     /// So far.
     Open(Vec<String>),
@@ -190,7 +190,6 @@ const HEARD_WITHIN: Duration = Duration::from_secs(60);
 const IDS: [u8; 2] = [1, 2];
 /// What a server has said of a message when it ends.
 const HALF: &[u8] = br#"{"jsonrpc":"2.0","id":21"#;
-const META: &str = "io.modelcontextprotocol/protocolVersion";
 
 impl BridgeWorld {
     /// The meeting before anything was said.
@@ -211,9 +210,7 @@ impl BridgeWorld {
         };
         let mut world = Self {
             meeting,
-            relay: Relay::new(config),
-            now: Instant::ORIGIN,
-            hops: [Hop::default(), Hop::default()],
+            stage: Stage::new(Relay::new(config), Instant::ORIGIN),
             asks: Vec::new(),
             greeted: false,
             has_session: false,
@@ -229,12 +226,10 @@ impl BridgeWorld {
             shook_hands: false,
             is_dead: false,
             is_successor: false,
-            gathered: [Gathered::Never, Gathered::Never],
-            transcript: None,
+            gathered: Sides::default(),
         };
         if meeting.client_has_session {
-            let hello = json!({"protocolVersion": meeting.revision(), "capabilities": {"elicitation": {}}, "clientInfo": {"name": "c", "version": "1"}});
-            world.say(Side::Client, &json!({"jsonrpc": "2.0", "id": "hello", "method": "initialize", "params": hello}));
+            world.say(Side::Client, &eras::initialize("hello", meeting.revision()));
         }
         if meeting.is_open {
             world.meet();
@@ -263,51 +258,38 @@ impl BridgeWorld {
 
     fn say(&mut self, from: Side, frame: &Value) {
         let line = frame.to_string();
-        match &mut self.gathered[from as usize] {
+        match &mut self.gathered[from] {
             Gathered::Open(array) => array.push(line),
-            Gathered::Never | Gathered::Sent => self.send(from, line),
+            Gathered::Never | Gathered::Sent => self.stage.say(from, &line),
         }
-    }
-
-    fn send(&mut self, from: Side, mut line: String) {
-        if let Some(transcript) = &mut self.transcript {
-            transcript.push(format!("{} -> {line}", from.as_str()));
-        }
-        line.push('\n');
-        self.relay.handle_input(self.now, from, line.as_bytes());
     }
 
     fn write(&mut self, to: Side, cut: Cut) -> Result<(), Broken> {
-        let len = cut.len(self.relay.pending(to));
-        let bytes = self.relay.pending(to)[..len].to_vec();
-        self.relay.handle_written(self.now, to, len);
-        for frame in self.hops[to as usize].take(&bytes) {
+        for frame in self.stage.write(to, cut) {
             if to == Side::Server && self.meeting.departs {
                 self.take(frame);
-                continue;
+            } else {
+                self.read(to, &frame)?;
             }
-            self.read(to, &frame)?;
         }
         Ok(())
     }
 
     fn read(&mut self, to: Side, frame: &str) -> Result<(), Broken> {
-        if let Some(transcript) = &mut self.transcript {
-            transcript.push(format!("          {frame} -> {}", to.as_str()));
-        }
-        let frame: Value = serde_json::from_str(frame).map_err(|error| Broken(format!("{error}: {frame}")))?;
+        self.stage.note_read(to, frame);
+        let frame = eras::parse(frame)?;
         let array = frame.as_array().filter(|_| self.meeting.has_batches(to)).cloned();
-        let members = array.unwrap_or_else(|| vec![frame]);
-        for frame in members {
-            match to {
-                Side::Client => self.client_reads(&frame)?,
-                Side::Server => self.server_reads(&frame)?,
-            }
+        for frame in array.unwrap_or_else(|| vec![frame]) {
+            let judged = match to {
+                Side::Client => self.client_reads(&frame),
+                Side::Server => self.server_reads(&frame),
+            };
+            judged.map_err(|words| Broken(format!("{words}: {frame}")))?;
         }
         Ok(())
     }
 
-    fn client_reads(&mut self, frame: &Value) -> Result<(), Broken> {
+    fn client_reads(&mut self, frame: &Value) -> Judged {
         match frame["method"].as_str() {
             Some("elicitation/create") => return self.client_is_asked(frame),
             Some("notifications/cancelled") => {
@@ -315,157 +297,117 @@ impl BridgeWorld {
                 let is_it = |ask: &&mut Ask| matches!(ask.wanted, Some(Wanted::Question(id)) if Some(id) == named);
                 // It may have been answered meanwhile.
                 self.asks.iter_mut().filter(is_it).for_each(|ask| ask.wanted = None);
-                return if self.meeting.client_has_session {
-                    Ok(())
-                } else {
-                    Err(Broken(format!("a client without a session is told: {frame}")))
-                };
+                return must(self.meeting.client_has_session, "a client without a session is told");
             }
-            Some(_) => return Err(Broken(format!("the client is told what nobody said: {frame}"))),
+            Some(_) => return Err("the client is told what nobody said"),
             None => {}
         }
         if frame["id"] == "hello" {
-            if std::mem::replace(&mut self.greeted, true) {
-                return Err(Broken("the handshake is answered twice".into()));
-            }
+            must(!std::mem::replace(&mut self.greeted, true), "the handshake is answered twice")?;
             if frame.get("result").is_some() {
-                if frame["result"]["protocolVersion"] != self.meeting.revision() {
-                    return Err(Broken(format!("the handshake has no revision: {frame}")));
-                }
+                let is_known = frame["result"]["protocolVersion"] == self.meeting.revision();
+                must(is_known, "the handshake has no revision")?;
                 self.has_session = true;
-                self.say(Side::Client, &json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+                self.say(Side::Client, &eras::initialized());
             }
             return Ok(());
         }
         let id = frame["id"].as_u64().and_then(|id| u8::try_from(id).ok());
         let waits = |ask: &&mut Ask| Some(ask.id) == id && ask.answers == 0 && !ask.is_cancelled;
-        let Some(ask) = self.asks.iter_mut().find(waits) else {
-            return Err(Broken(format!("the client is answered what it does not wait for: {frame}")));
-        };
+        let ask = self.asks.iter_mut().find(waits).ok_or("the client is answered what it does not wait for")?;
         ask.answers += 1;
         if frame["result"]["resultType"] == "input_required" && ask.era == Era::Modern {
             let requests = frame["result"]["inputRequests"].as_object().into_iter().flatten();
             let for_call = |wanted: &Value| wanted["params"]["message"].as_u64() == u64::try_from(ask.root).ok();
-            if !requests.clone().all(|(_, wanted)| for_call(wanted)) {
-                return Err(Broken(format!("a question of another call: {frame}")));
-            }
+            must(requests.clone().all(|(_, wanted)| for_call(wanted)), "a question of another call")?;
             let state = frame["result"]["requestState"].as_str().unwrap_or_default().to_owned();
             ask.wanted = Some(Wanted::Result(state, requests.map(|(key, _)| key.clone()).collect()));
             return Ok(());
         }
         let is_modern = frame["result"].get("resultType").is_some();
-        if frame.get("result").is_some() && is_modern != (ask.era == Era::Modern) {
-            return Err(Broken(format!("a result of another era: {frame}")));
-        }
-        Ok(())
+        must(frame.get("result").is_none() || is_modern == (ask.era == Era::Modern), "a result of another era")
     }
 
-    fn client_is_asked(&mut self, frame: &Value) -> Result<(), Broken> {
+    fn client_is_asked(&mut self, frame: &Value) -> Judged {
         let (id, root) = (frame["id"].as_i64(), frame["params"]["message"].as_u64());
         let is_for = |ask: &&mut Ask| u64::try_from(ask.root).ok() == root && ask.answers == 0;
-        let Some(ask) = self.asks.iter_mut().find(is_for).filter(|ask| ask.era == Era::Legacy) else {
-            return Err(Broken(format!("the client is asked for nothing: {frame}")));
-        };
-        if ask.wanted.is_some() || id.is_none() {
-            return Err(Broken(format!("the client is asked twice: {frame}")));
-        }
+        let ask = self.asks.iter_mut().find(is_for).filter(|ask| ask.era == Era::Legacy);
+        let ask = ask.ok_or("the client is asked for nothing")?;
+        must(ask.wanted.is_none() && id.is_some(), "the client is asked twice")?;
         ask.wanted = id.map(Wanted::Question);
         Ok(())
     }
 
     /// The server hears what it wanted to know, or that it does not.
-    fn server_is_told(&mut self, frame: &Value) -> Result<(), Broken> {
+    fn server_is_told(&mut self, frame: &Value) -> Judged {
         let id = frame["id"].as_i64();
         let asker = self.work.iter_mut().find(|work| work.questions.iter().any(|question| Some(*question) == id));
         let Some(work) = asker else {
             // The call may have been answered meanwhile.
-            return if self.seen.iter().any(|seen| Some(*seen) == id.map(|id| -id)) {
-                Ok(())
-            } else {
-                Err(Broken(format!("the server is answered what it never asked: {frame}")))
-            };
+            let was_asked = self.seen.iter().any(|seen| Some(*seen) == id.map(|id| -id));
+            return must(was_asked, "the server is answered what it never asked");
         };
         work.questions.retain(|question| Some(*question) != id);
         let for_call = |root: u64| matches!(work.kind, Kind::Call(ask) if u64::try_from(ask).ok() == Some(root));
         match frame["result"]["content"]["for"].as_u64() {
-            Some(root) if !for_call(root) => Err(Broken(format!("an answer for another call: {frame}"))),
-            None if frame.get("error").is_none() => Err(Broken(format!("an answer that nobody gave: {frame}"))),
-            Some(_) | None => Ok(()),
+            Some(root) => must(for_call(root), "an answer for another call"),
+            None => must(frame.get("error").is_some(), "an answer that nobody gave"),
         }
     }
 
-    fn server_reads(&mut self, frame: &Value) -> Result<(), Broken> {
-        let broken = |what: &str| Err(Broken(format!("{what}: {frame}")));
+    fn server_reads(&mut self, frame: &Value) -> Judged {
         let params = &frame["params"];
         match frame["method"].as_str() {
             Some("notifications/initialized") => {
                 self.shook_hands = true;
-                return if self.meeting.server_has_sessions {
-                    Ok(())
-                } else {
-                    broken("a server without sessions is told")
-                };
+                return must(self.meeting.server_has_sessions, "a server without sessions is told");
             }
-            Some("notifications/cancelled") => {
-                let named = params["requestId"].as_i64();
-                let handed = self.handed.iter().filter(|(id, _)| Some(*id) == named);
-                self.cancels_handed.extend(handed.map(|(_, root)| *root));
-                let Some(work) = self.work.iter_mut().find(|work| Some(work.id) == named) else {
-                    // It may have been answered meanwhile.
-                    return if named.is_some_and(|id| self.seen.contains(&id)) {
-                        Ok(())
-                    } else {
-                        broken("a cancel of nothing")
-                    };
-                };
-                let Kind::Call(ask) = work.kind else { return broken("a cancel of a handshake") };
-                if std::mem::replace(&mut work.is_cancelled, true) {
-                    return broken("a second cancel");
-                }
-                work.heard_at = Some(self.now);
-                return if self.may_be_cancelled(ask) { Ok(()) } else { broken("a cancel of another's request") };
-            }
+            Some("notifications/cancelled") => return self.server_is_to_cancel(params["requestId"].as_i64()),
             Some(_) => {}
             None => return self.server_is_told(frame),
         }
-        let Some(id) = frame["id"].as_i64().or_else(|| (frame["id"] == "hello").then_some(-1)) else {
-            return broken("no id");
-        };
-        if self.seen.contains(&id) {
-            return broken("an id is used again (MCP-I02)");
-        }
+        let id = frame["id"].as_i64().or_else(|| (frame["id"] == "hello").then_some(-1)).ok_or("no id")?;
+        must(!self.seen.contains(&id), "an id is used again (MCP-I02)")?;
         self.seen.push(id);
         let is_modern = params["_meta"].get(META).is_some();
         let kind = match frame["method"].as_str() {
             Some("initialize") => Kind::Initialize,
-            Some("server/discover") if self.is_successor => return broken("it is asked what its predecessor ended of"),
-            Some("server/discover") => Kind::Discover,
+            Some("server/discover") => {
+                must(!self.is_successor, "it is asked what its predecessor ended of")?;
+                Kind::Discover
+            }
             _ => {
-                if is_modern != self.meeting.server_is_modern {
-                    return broken("a request of another era");
-                }
-                if self.meeting.server_has_sessions && !self.shook_hands {
-                    return broken("a request before the handshake is over");
-                }
-                let Some(ask) = params["ask"].as_u64().and_then(|ask| usize::try_from(ask).ok()) else {
-                    return broken("a request of nobody");
-                };
-                if self.work.iter().any(|work| work.kind == Kind::Call(ask)) {
-                    return broken("a request for the second time");
-                }
+                must(is_modern == self.meeting.server_is_modern, "a request of another era")?;
+                let may_ask = self.shook_hands || !self.meeting.server_has_sessions;
+                must(may_ask, "a request before the handshake is over")?;
+                let ask = params["ask"].as_u64().and_then(|ask| usize::try_from(ask).ok());
+                let ask = ask.ok_or("a request of nobody")?;
+                must(self.work.iter().all(|work| work.kind != Kind::Call(ask)), "a request for the second time")?;
                 let mut answers = params["inputResponses"].as_object().into_iter().flatten();
-                if answers.any(|(key, given)| *key != ask.to_string() || given["content"]["for"] != ask) {
-                    return broken("an answer for another call");
-                }
-                if (self.asks[ask].is_cancelled && !self.asks[ask].reached) || self.is_never_sent(ask) {
-                    return broken("a request that was withdrawn");
-                }
+                let is_its =
+                    |(key, given): (&String, &Value)| *key == ask.to_string() && given["content"]["for"] == ask;
+                must(answers.all(is_its), "an answer for another call")?;
+                let was_withdrawn = self.asks[ask].is_cancelled && !self.asks[ask].reached;
+                must(!was_withdrawn && !self.is_never_sent(ask), "a request that was withdrawn")?;
                 self.handed.push((id, ask));
                 Kind::Call(ask)
             }
         };
         self.work.push(Work { id, kind, is_cancelled: false, heard_at: None, questions: Vec::new() });
         Ok(())
+    }
+
+    fn server_is_to_cancel(&mut self, named: Option<i64>) -> Judged {
+        let handed = self.handed.iter().filter(|(id, _)| Some(*id) == named);
+        self.cancels_handed.extend(handed.map(|(_, root)| *root));
+        let Some(work) = self.work.iter_mut().find(|work| Some(work.id) == named) else {
+            // It may have been answered meanwhile.
+            return must(named.is_some_and(|id| self.seen.contains(&id)), "a cancel of nothing");
+        };
+        let Kind::Call(ask) = work.kind else { return Err("a cancel of a handshake") };
+        must(!std::mem::replace(&mut work.is_cancelled, true), "a second cancel")?;
+        work.heard_at = Some(self.stage.now);
+        must(self.may_be_cancelled(ask), "a cancel of another's request")
     }
 
     /// Whether the server may be told to cancel this call: its client has stopped it, or does not call again.
@@ -479,31 +421,25 @@ impl BridgeWorld {
         let Kind::Call(root) = self.work[at].kind else { return };
         if self.meeting.server_is_modern {
             let Work { id, .. } = self.work.remove(at);
-            let wanted = json!({"resultType": "input_required", "requestState": "s", "inputRequests": {
-                root.to_string(): {"method": "elicitation/create", "params": {"message": root}},
-            }});
-            return self.say(Side::Server, &json!({"jsonrpc": "2.0", "id": id, "result": wanted}));
+            let question = json!({"method": "elicitation/create", "params": {"message": root}});
+            let wanted = eras::input_required(json!({root.to_string(): question}));
+            return self.say(Side::Server, &eras::result(id, wanted));
         }
         let id = i64::from(self.wants);
         self.work[at].questions.push(id);
         // Beside the ids that it has seen, which are not negative.
         self.seen.push(-id);
-        let params = json!({"message": root});
-        self.say(Side::Server, &json!({"jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": params}));
+        self.say(Side::Server, &eras::question(id, json!({"message": root})));
     }
 
     /// The client gives what was wanted for its request at this place, or says that it does not.
     fn give(&mut self, at: usize, gives: bool) {
         let Some(wanted) = self.asks[at].wanted.take() else { return };
         let root = self.asks[at].root;
-        let given = json!({"action": "accept", "content": {"for": root}});
+        let given = eras::given(root);
         match wanted {
-            Wanted::Question(id) if gives => {
-                self.say(Side::Client, &json!({"jsonrpc": "2.0", "id": id, "result": given}))
-            }
-            Wanted::Question(id) => {
-                self.say(Side::Client, &json!({"jsonrpc": "2.0", "id": id, "error": {"code": -1, "message": "no"}}));
-            }
+            Wanted::Question(id) if gives => self.say(Side::Client, &eras::result(id, given)),
+            Wanted::Question(id) => self.say(Side::Client, &eras::error(id, -1, "no")),
             Wanted::Result(state, keys) => {
                 let id = IDS.into_iter().find(|id| !self.in_flight(*id)).unwrap_or_default();
                 let given: serde_json::Map<_, _> = keys.into_iter().map(|key| (key, given.clone())).collect();
@@ -529,77 +465,56 @@ impl BridgeWorld {
             Era::Legacy => json!({"ask": root}),
             Era::Modern => json!({"ask": root, "_meta": {
                 META: "2026-07-28",
-                "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
+                CAPABILITIES: {"elicitation": {}},
             }}),
         };
-        let more = more.as_object().into_iter().flatten();
-        params.as_object_mut().into_iter().for_each(|params| {
-            params.extend(more.clone().map(|(name, value)| (name.clone(), value.clone())));
-        });
-        self.say(Side::Client, &json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}));
+        eras::extend(&mut params, more);
+        self.say(Side::Client, &eras::request(id, "tools/call", params));
     }
 
     fn answer(&mut self, at: usize, refuses: bool) {
         let Work { id, kind, .. } = self.work.remove(at);
         let id = if id == -1 { json!("hello") } else { json!(id) };
-        let knows = match kind {
-            Kind::Initialize => self.meeting.server_has_sessions,
-            Kind::Discover => self.meeting.server_is_modern,
-            Kind::Call(_) => true,
+        let Meeting { server_has_sessions, server_is_modern, .. } = self.meeting;
+        let answer = match kind {
+            Kind::Initialize if !server_has_sessions => eras::error(id, -32601, "no"),
+            Kind::Discover if !server_is_modern => eras::error(id, -32601, "no"),
+            _ if refuses => eras::error(id, -32000, "no"),
+            Kind::Initialize => eras::result(id, eras::opened(self.meeting.revision(), json!({"tools": {}}))),
+            Kind::Discover => eras::result(id, eras::discovered(json!({"tools": {}}))),
+            Kind::Call(_) => eras::result(id, eras::called(server_is_modern)),
         };
-        let body = match kind {
-            _ if refuses || !knows => json!({"code": if knows { -32000 } else { -32601 }, "message": "no"}),
-            Kind::Initialize => {
-                json!({"protocolVersion": self.meeting.revision(), "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}})
-            }
-            Kind::Discover => {
-                json!({"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}})
-            }
-            Kind::Call(_) if self.meeting.server_is_modern => json!({"resultType": "complete", "content": []}),
-            Kind::Call(_) => json!({"content": []}),
-        };
-        let name = if refuses || !knows { "error" } else { "result" };
-        self.say(Side::Server, &json!({"jsonrpc": "2.0", "id": id, name: body}));
+        self.say(Side::Server, &answer);
     }
 
     fn watch(&mut self) -> Result<(), Broken> {
-        while let Some(event) = self.relay.poll_event() {
-            if let RelayEvent::Receipt { request, id, receipt, .. } = event {
-                self.receipt_came(request, &id.to_string(), receipt)?;
-            }
+        for (request, id, receipt) in self.stage.receipts() {
+            self.judge(request, &id.to_string(), &receipt)?;
         }
-        self.relay.check_invariants();
         Ok(())
     }
 
     /// Judges a receipt.
-    fn receipt_came(&mut self, request: RequestKey, id: &str, receipt: Receipt) -> Result<(), Broken> {
-        if request.from == Side::Server {
-            return Ok(());
-        }
+    fn judge(&mut self, request: RequestKey, id: &str, receipt: &Receipt) -> Result<(), Broken> {
         let known = self.cancelled_asks.iter().find(|(known, _)| *known == request).map(|(_, at)| *at);
         let is_it = |ask: &Ask| ask.id.to_string() == id && ask.told.is_none();
         let Some(at) = known.or_else(|| self.asks.iter().rposition(is_it)) else {
-            return Err(Broken(format!("a receipt for nothing: {id} {receipt:?}")));
+            return broken(format!("a receipt for nothing: {id} {receipt:?}"));
         };
         if known.is_none() {
             self.cancelled_asks.push((request, at));
         }
         let ask = &mut self.asks[at];
-        let claims = receipt.written.is_some()
-            || matches!(receipt.outcome, Outcome::Sent | Outcome::Confirmed { .. } | Outcome::AnsweredAfter { .. });
-        if claims && !self.cancels_handed.contains(&ask.root) {
-            return Err(Broken(format!("the server was handed no such cancel: {id} {receipt:?}")));
-        }
-        if receipt.outcome == Outcome::NeverSent
-            && at == ask.root
-            && self.handed.iter().any(|(_, root)| *root == ask.root)
-        {
-            return Err(Broken(format!("the server has it: {id} {receipt:?}")));
-        }
+        never(claims_sent(receipt) && !self.cancels_handed.contains(&ask.root), || {
+            format!("the server was handed no such cancel: {id} {receipt:?}")
+        })?;
+        let is_never_sent = receipt.outcome == Outcome::NeverSent;
+        never(is_never_sent && at == ask.root && self.handed.iter().any(|(_, root)| *root == ask.root), || {
+            format!("the server has it: {id} {receipt:?}")
+        })?;
         ask.told = Some(if receipt.outcome == Outcome::Asked {
             Told::Asked
-        } else if receipt.outcome == Outcome::NeverSent {
+        } else if is_never_sent {
             Told::NeverSent
         } else {
             Told::More
@@ -615,7 +530,7 @@ impl BridgeWorld {
     /// The post takes a message, and gives back what a cancel names and has not left.
     fn take(&mut self, frame: String) {
         if let Some(departure) = self.post.take(frame) {
-            self.relay.handle_departure(self.now, Side::Server, &departure);
+            self.stage.relay.handle_departure(self.stage.now, Side::Server, &departure);
         }
     }
 
@@ -624,7 +539,7 @@ impl BridgeWorld {
         let Some((frame, departures)) = self.post.hand_on() else { return Ok(()) };
         self.read(Side::Server, &frame)?;
         for departure in departures {
-            self.relay.handle_departure(self.now, Side::Server, &departure);
+            self.stage.relay.handle_departure(self.stage.now, Side::Server, &departure);
         }
         Ok(())
     }
@@ -640,10 +555,10 @@ impl BridgeWorld {
         match action {
             Action::Ask(id, era) => self.ask(id, era, self.asks.len(), &json!({})),
             Action::Cancel(id) => {
-                if !matches!(self.gathered[Side::Client as usize], Gathered::Open(_)) {
+                if !matches!(self.gathered.client, Gathered::Open(_)) {
                     self.cancelled(id);
                 }
-                self.say(Side::Client, &cancel(id));
+                self.say(Side::Client, &eras::cancel(id));
             }
             Action::Write(to, cut) => self.write(to, cut)?,
             Action::Depart => self.hand_on()?,
@@ -652,61 +567,53 @@ impl BridgeWorld {
             Action::Deny(at) => self.give(usize::from(at), false),
             Action::Answer(at) => self.answer(usize::from(at), false),
             Action::Refuse(at) => self.answer(usize::from(at), true),
-            Action::Gather(side) => self.gathered[side as usize] = Gathered::Open(Vec::new()),
+            Action::Gather(side) => self.gathered[side] = Gathered::Open(Vec::new()),
             Action::Send(side) => {
-                if let Gathered::Open(array) = std::mem::replace(&mut self.gathered[side as usize], Gathered::Sent) {
+                if let Gathered::Open(array) = std::mem::replace(&mut self.gathered[side], Gathered::Sent) {
                     IDS.into_iter()
-                        .filter(|id| array.contains(&cancel(*id).to_string()))
+                        .filter(|id| array.contains(&eras::cancel(*id).to_string()))
                         .for_each(|id| self.cancelled(id));
                     for ask in self.asks.iter_mut().filter(|_| side == Side::Client && self.meeting.server_has_sessions)
                     {
                         ask.is_member |= array.iter().any(|member| member.contains(&format!("\"id\":{},", ask.id)));
                     }
-                    self.send(side, format!("[{}]", array.join(",")));
+                    self.stage.say(side, &format!("[{}]", array.join(",")));
                 }
             }
             Action::Timeout => {
-                if let Some(due) = self.relay.poll_timeout() {
-                    let asked = self.asks.iter().filter(|ask| matches!(ask.wanted, Some(Wanted::Result(..))));
-                    self.left.extend(asked.map(|ask| ask.root));
-                    // The client may not have read it yet.
-                    let asking = self.work.iter().filter(|work| !work.questions.is_empty());
-                    self.left.extend(asking.filter_map(|work| work.kind.call()));
-                    self.now = due.max(self.now);
-                    self.relay.handle_timeout(self.now);
-                }
+                let asked = self.asks.iter().filter(|ask| matches!(ask.wanted, Some(Wanted::Result(..))));
+                self.left.extend(asked.map(|ask| ask.root));
+                // The client may not have read it yet.
+                let asking = self.work.iter().filter(|work| !work.questions.is_empty());
+                self.left.extend(asking.filter_map(|work| work.kind.call()));
+                self.stage.pass();
             }
             Action::Die => {
                 self.is_dead = true;
                 self.work.clear();
                 self.post = Post::default();
-                self.gathered[Side::Server as usize] = Gathered::Sent;
-                self.relay.handle_eof(self.now, Side::Server, &End::Closed);
-                self.hops[Side::Server as usize].clear();
+                self.gathered.server = Gathered::Sent;
+                self.stage.lose_server();
             }
             Action::Restart => self.restart()?,
         }
         self.watch()?;
-        if self.is_successor && self.relay.may_replace_server() {
-            return Err(Broken("the server may be replaced for the second time".into()));
-        }
-        Ok(())
+        let is_endless = self.is_successor && self.stage.relay.may_replace_server();
+        never(is_endless, || "the server may be replaced for the second time".into())
     }
 
     /// The server ends of what it was asked, and another takes its place: as a driver does it that can start one.
     fn restart(&mut self) -> Result<(), Broken> {
-        if let Some(work) = self.work.iter().find(|work| work.kind.call().is_some()) {
-            return Err(Broken(format!("{work:?} is lost with the server")));
-        }
+        none(self.work.iter().find(|work| work.kind.call().is_some()), |work| {
+            format!("{work:?} is lost with the server")
+        })?;
         self.work.clear();
         self.post = Post::default();
         self.shook_hands = false;
-        self.hops[Side::Server as usize].clear();
-        self.relay.handle_input(self.now, Side::Server, HALF);
-        if let Some(transcript) = &mut self.transcript {
-            transcript.push("          the server ends, and is started again".into());
-        }
-        self.relay.handle_server_replaced(self.now);
+        self.stage.clear(Side::Server);
+        self.stage.relay.handle_input(self.stage.now, Side::Server, HALF);
+        self.stage.transcript.note(|| "          the server ends, and is started again".into());
+        self.stage.relay.handle_server_replaced(self.stage.now);
         self.is_successor = true;
         Ok(())
     }
@@ -718,17 +625,16 @@ impl BridgeWorld {
         let root = self.asks[at].root;
         self.stopped.push(root);
         let named = format!("\"ask\":{root}");
-        let begun = |side: Side| self.hops[side as usize].begun(self.relay.pending(side));
         let is_work = self.work.iter().any(|work| work.kind == Kind::Call(root));
         let reached = is_work
             || self.asks[at].is_member
             || self.post.holds(&named)
-            || begun(Side::Server).is_some_and(|frame| frame.contains(&named));
+            || self.stage.begun(Side::Server).is_some_and(|frame| frame.contains(&named));
         // An answer that has begun to leave still comes, and so does one in an array, which is not taken apart.
         let answer = format!("\"id\":{id},");
-        let waiting = String::from_utf8_lossy(self.relay.pending(Side::Client));
+        let waiting = String::from_utf8_lossy(self.stage.relay.pending(Side::Client));
         let is_in_array = waiting.lines().any(|line| line.starts_with('[') && line.contains(&answer));
-        if is_in_array || begun(Side::Client).is_some_and(|frame| frame.contains(&answer)) {
+        if is_in_array || self.stage.begun(Side::Client).is_some_and(|frame| frame.contains(&answer)) {
             return;
         }
         self.asks[at].is_cancelled = true;
@@ -748,10 +654,6 @@ impl BridgeWorld {
     }
 }
 
-fn cancel(id: u8) -> Value {
-    json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}})
-}
-
 impl World for BridgeWorld {
     type Action = Action;
 
@@ -768,13 +670,13 @@ impl World for BridgeWorld {
                 }
             }
         }
-        let is_gathered = |id: u8| matches!(&self.gathered[Side::Client as usize], Gathered::Open(array) if array.contains(&cancel(id).to_string()));
+        let is_gathered = |id: u8| matches!(&self.gathered.client, Gathered::Open(array) if array.contains(&eras::cancel(id).to_string()));
         let waits = |id: u8| {
             self.asks.iter().any(|ask| ask.id == id && !ask.is_cancelled && ask.answers == 0) && !is_gathered(id)
         };
         out.extend(IDS.into_iter().filter(|id| waits(*id)).map(Action::Cancel));
         for side in Side::BOTH {
-            if !self.relay.pending(side).is_empty() {
+            if !self.stage.relay.pending(side).is_empty() {
                 out.extend([Cut::Frame, Cut::Half].map(|cut| Action::Write(side, cut)));
             }
         }
@@ -783,7 +685,7 @@ impl World for BridgeWorld {
         }
         for (at, work) in (0_u8..).zip(&self.work) {
             out.extend([Action::Answer(at), Action::Refuse(at)]);
-            let has_heard = work.heard_at.is_some_and(|at| self.now.since(at) >= HEARD_WITHIN);
+            let has_heard = work.heard_at.is_some_and(|at| self.stage.now.since(at) >= HEARD_WITHIN);
             let may_want = matches!(work.kind, Kind::Call(_)) && !has_heard && !self.meeting.is_mixed;
             if may_want && self.wants < MOST_WANTS && self.meeting.asks() {
                 out.push(Action::Want(at));
@@ -799,19 +701,19 @@ impl World for BridgeWorld {
             }
         }
         for side in Side::BOTH.into_iter().filter(|side| self.meeting.has_batches(*side)) {
-            match &self.gathered[side as usize] {
+            match &self.gathered[side] {
                 Gathered::Never if self.may_gather(side) => out.push(Action::Gather(side)),
                 Gathered::Open(array) if !array.is_empty() => out.push(Action::Send(side)),
                 Gathered::Never | Gathered::Open(_) | Gathered::Sent => {}
             }
         }
-        if self.relay.poll_timeout().is_some() {
+        if self.stage.relay.poll_timeout().is_some() {
             out.push(Action::Timeout);
         }
         if !self.is_dead {
             out.push(Action::Die);
         }
-        if !self.is_dead && !self.is_successor && self.relay.may_replace_server() {
+        if !self.is_dead && !self.is_successor && self.stage.relay.may_replace_server() {
             out.push(Action::Restart);
         }
     }
@@ -827,58 +729,18 @@ impl World for BridgeWorld {
     /// Everything that is not cancelled is answered once, and nothing is left.
     fn check_future(&self) -> Result<(), Broken> {
         let mut world = self.clone();
-        for _ in 0..MOST_ROUNDS {
-            let mut moved = false;
-            for side in Side::BOTH {
-                if matches!(&world.gathered[side as usize], Gathered::Open(array) if !array.is_empty()) {
-                    world.act(Action::Send(side))?;
-                    moved = true;
-                }
-            }
-            for side in Side::BOTH {
-                while !world.relay.pending(side).is_empty() {
-                    world.act(Action::Write(side, Cut::All))?;
-                    moved = true;
-                }
-            }
-            while !world.post.is_empty() {
-                world.act(Action::Depart)?;
-                moved = true;
-            }
-            // What waits for the person waits until he has answered or has stopped it; the client may never call again.
-            let asked = |ask: &Ask| matches!(ask.wanted, Some(Wanted::Question(_))) && ask.answers == 0;
-            if let Some(at) = world.asks.iter().position(asked) {
-                world.act(Action::Give(u8::try_from(at).unwrap_or_default()))?;
-                moved = true;
-            }
-            let is_free = |work: &Work| {
-                let is_stopped = work.kind.call().is_some_and(|root| world.stopped.contains(&root));
-                !work.is_cancelled && !is_stopped && work.questions.is_empty()
-            };
-            if let Some(at) = world.work.iter().position(is_free).filter(|_| !moved) {
-                world.act(Action::Answer(u8::try_from(at).unwrap_or_default()))?;
-                moved = true;
-            }
-            if moved {
-                continue;
-            }
-            if world.relay.poll_timeout().is_none() {
-                return world.check_settled();
-            }
-            world.act(Action::Timeout)?;
-        }
-        Err(Broken("nothing ever comes to rest".into()))
+        to_rest(|| world.go_on())?;
+        world.check_settled()
     }
 
     fn digest(&self) -> u128 {
         let mut digest = Digest::new();
-        self.relay.hash_state(self.now, &mut digest);
+        self.stage.hash_state(&mut digest);
         for Work { id, kind, is_cancelled, heard_at, questions } in &self.work {
-            let heard = heard_at.map(|at| self.now.since(at).min(HEARD_WITHIN));
+            let heard = heard_at.map(|at| self.stage.now.since(at).min(HEARD_WITHIN));
             (id, kind, is_cancelled, heard, questions).hash(&mut digest);
         }
         (
-            &self.hops,
             &self.asks,
             self.greeted,
             self.has_session,
@@ -894,42 +756,67 @@ impl World for BridgeWorld {
         digest.finish_wide()
     }
 
-    fn keep_transcript(&mut self) {
-        self.transcript = Some(Vec::new());
-    }
-
-    fn transcript(&self) -> &[String] {
-        self.transcript.as_deref().unwrap_or_default()
+    fn transcript(&mut self) -> &mut Transcript {
+        &mut self.stage.transcript
     }
 }
 
 impl BridgeWorld {
-    fn check_settled(&mut self) -> Result<(), Broken> {
-        if let Some(ask) = self.asks.iter().find(|ask| !ask.is_cancelled && ask.answers != 1) {
-            return Err(Broken(format!("{ask:?} waits for ever")));
+    /// What comes by itself does: messages arrive, the person and the server answer, time passes. Whether anything moved.
+    fn go_on(&mut self) -> Result<bool, Broken> {
+        let mut moved = false;
+        for side in Side::BOTH {
+            if matches!(&self.gathered[side], Gathered::Open(array) if !array.is_empty()) {
+                self.act(Action::Send(side))?;
+                moved = true;
+            }
         }
+        for side in Side::BOTH {
+            while !self.stage.relay.pending(side).is_empty() {
+                self.act(Action::Write(side, Cut::All))?;
+                moved = true;
+            }
+        }
+        while !self.post.is_empty() {
+            self.act(Action::Depart)?;
+            moved = true;
+        }
+        // What waits for the person waits until he has answered or has stopped it; the client may never call again.
+        let asked = |ask: &Ask| matches!(ask.wanted, Some(Wanted::Question(_))) && ask.answers == 0;
+        if let Some(at) = self.asks.iter().position(asked) {
+            self.act(Action::Give(u8::try_from(at).unwrap_or_default()))?;
+            moved = true;
+        }
+        if moved {
+            return Ok(true);
+        }
+        let is_free = |work: &Work| {
+            let is_stopped = work.kind.call().is_some_and(|root| self.stopped.contains(&root));
+            !work.is_cancelled && !is_stopped && work.questions.is_empty()
+        };
+        if let Some(at) = self.work.iter().position(is_free) {
+            self.act(Action::Answer(u8::try_from(at).unwrap_or_default()))?;
+        } else if self.stage.relay.poll_timeout().is_some() {
+            self.act(Action::Timeout)?;
+        } else {
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    fn check_settled(&mut self) -> Result<(), Broken> {
+        none(self.asks.iter().find(|ask| !ask.is_cancelled && ask.answers != 1), |ask| {
+            format!("{ask:?} waits for ever")
+        })?;
         // A request that was forgotten has no more receipts.
         let is_open = |(key, at): &&(RequestKey, usize)| {
-            self.asks[*at].told == Some(Told::Asked) && self.relay.view(*key).is_some()
+            self.asks[*at].told == Some(Told::Asked) && self.stage.relay.view(*key).is_some()
         };
-        if let Some(ask) = self.cancelled_asks.iter().find(is_open).map(|(_, at)| &self.asks[*at]) {
-            return Err(Broken(format!("what became of it is never said: {ask:?}")));
-        }
-        if let Some(work) = self.work.iter().find(|work| !work.is_cancelled && !self.is_dead) {
-            return Err(Broken(format!("{work:?} goes on")));
-        }
-        if self.meeting.client_has_session && !self.greeted {
-            return Err(Broken("the handshake is never answered".into()));
-        }
-        // What is remembered goes with the next message after a long time.
-        self.now = self.now + Duration::from_secs(7200);
-        self.relay.handle_timeout(self.now);
-        if self.relay.residue() > 0 {
-            return Err(Broken(format!("{} entries are left", self.relay.residue())));
-        }
-        Ok(())
+        none(self.cancelled_asks.iter().find(is_open).map(|(_, at)| &self.asks[*at]), |ask| {
+            format!("what became of it is never said: {ask:?}")
+        })?;
+        none(self.work.iter().find(|work| !work.is_cancelled && !self.is_dead), |work| format!("{work:?} goes on"))?;
+        never(self.meeting.client_has_session && !self.greeted, || "the handshake is never answered".into())?;
+        self.stage.check_empty()
     }
 }
-
-/// More rounds than any end takes.
-const MOST_ROUNDS: usize = 1000;

@@ -112,7 +112,7 @@ impl Call {
 }
 
 /// One of the peer's requests.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Work {
     /// Which of all requests of the peer it is.
     pub generation: usize,
@@ -152,24 +152,7 @@ impl Work {
     /// A request just received.
     #[must_use]
     pub fn new(generation: usize, id: &str, method: &str) -> Self {
-        Self {
-            generation,
-            id: id.to_owned(),
-            method: method.to_owned(),
-            key: None,
-            cancelled: false,
-            stopped: false,
-            fired: false,
-            drop_at: None,
-            dropped: false,
-            ended: false,
-            replied: false,
-            reply_is_ours: false,
-            silenced: false,
-            answered: false,
-            over_at: None,
-            notes: 0,
-        }
+        Self { generation, id: id.to_owned(), method: method.to_owned(), ..Self::default() }
     }
 
     /// Whether its id is in use: something may still be said for it.

@@ -15,7 +15,7 @@ use super::{
     hop::{Cut, Hop},
     scene::Scene,
     text,
-    world::Broken,
+    world::{Broken, none},
 };
 
 /// One endpoint of a simulated link.
@@ -357,9 +357,9 @@ impl Endpoint {
     ///
     /// What is left.
     pub fn check_empty(&self) -> Result<(), Broken> {
-        if let Some(call) = self.model.calls.iter().find(|call| call.settled.is_none()) {
-            return Err(Broken(format!("our request {} never settles", call.generation)));
-        }
+        none(self.model.calls.iter().find(|call| call.settled.is_none()), |call| {
+            format!("our request {} never settles", call.generation)
+        })?;
         let conn = &self.conn;
         let left = conn.incoming().count() + conn.outgoing().count() + conn.remembered();
         let timer = conn.poll_timeout();

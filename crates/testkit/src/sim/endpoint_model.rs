@@ -20,7 +20,7 @@ use super::{
     call::{Call, Ending, Work},
     scene::{Method, Scene},
     text::{self, Heard},
-    world::Broken,
+    world::{Broken, broken, never, none},
 };
 
 /// The model of one endpoint.
@@ -391,9 +391,9 @@ impl EndpointModel {
             Some(Heard::Progress { generation }) => {
                 let at = self.works.iter().position(|work| work.generation == generation);
                 let Some(at) = at else { return broken(format!("progress of nothing: {frame}")) };
-                if self.works[at].answered {
-                    return broken(format!("progress of their request {generation} after its answer (MCP-P03)"));
-                }
+                never(self.works[at].answered, || {
+                    format!("progress of their request {generation} after its answer (MCP-P03)")
+                })?;
                 self.take(Out::Note(at))
             }
             Some(Heard::Answer { id, generation, code }) => self.sent_answer(now, frame, id, generation, code),
@@ -420,20 +420,18 @@ impl EndpointModel {
             }
             ConnectionEvent::Cancelled { request: key, .. } => {
                 let work = self.work(*key)?;
-                if work.fired {
-                    return broken(format!("the token of their request {} fires twice", work.generation));
-                }
-                if !work.cancelled && !work.stopped {
-                    return broken(format!("the token of their request {} fires without a reason", work.generation));
-                }
+                never(work.fired, || format!("the token of their request {} fires twice", work.generation))?;
+                never(!work.cancelled && !work.stopped, || {
+                    format!("the token of their request {} fires without a reason", work.generation)
+                })?;
                 work.fired = true;
                 Ok(())
             }
             ConnectionEvent::DropHandler { request: key } => {
                 let work = self.work(*key)?;
-                if work.dropped || !work.fired || work.drop_at.is_none_or(|at| at > now) {
-                    return broken(format!("the handler of their request {} is dropped too early", work.generation));
-                }
+                never(work.dropped || !work.fired || work.drop_at.is_none_or(|at| at > now), || {
+                    format!("the handler of their request {} is dropped too early", work.generation)
+                })?;
                 work.dropped = true;
                 Ok(())
             }
@@ -442,9 +440,7 @@ impl EndpointModel {
                 self.check_receipt(at, notice.receipt.outcome)
             }
             ConnectionEvent::Closed => {
-                if self.closed {
-                    return broken("closed twice".into());
-                }
+                never(self.closed, || "closed twice".into())?;
                 self.closed = true;
                 Ok(())
             }
@@ -466,31 +462,25 @@ impl EndpointModel {
     ///
     /// What is missing.
     pub fn check_told(&self, now: Instant) -> Verdict {
-        if let Some(told) = self.told.front() {
-            return broken(format!("the application is not told {told:?} (D11)"));
-        }
+        none(self.told.front(), |told| format!("the application is not told {told:?} (D11)"))?;
         for call in &self.calls {
-            if call.due.is_some() && call.settled.is_none() {
-                return broken(format!("our request {} does not settle as {:?} (D4)", call.generation, call.due));
-            }
+            never(call.due.is_some() && call.settled.is_none(), || {
+                format!("our request {} does not settle as {:?} (D4)", call.generation, call.due)
+            })?;
         }
         let (mut running, mut queued) = (0, 0);
         for work in &self.works {
             running += usize::from(work.runs());
             queued += usize::from(work.is_queued());
-            if (work.cancelled || work.stopped) && work.runs() && !work.fired {
-                return broken(format!("the token of their request {} does not fire (D21)", work.generation));
-            }
-            if work.runs() && work.drop_at.is_some_and(|at| at <= now) && !work.dropped {
-                return broken(format!("the handler of their request {} is never dropped (D22)", work.generation));
-            }
+            never((work.cancelled || work.stopped) && work.runs() && !work.fired, || {
+                format!("the token of their request {} does not fire (D21)", work.generation)
+            })?;
+            never(work.runs() && work.drop_at.is_some_and(|at| at <= now) && !work.dropped, || {
+                format!("the handler of their request {} is never dropped (D22)", work.generation)
+            })?;
         }
-        if running > self.scene.slots {
-            return broken(format!("{running} handlers run, {} may (D12)", self.scene.slots));
-        }
-        if queued > 0 && running < self.scene.slots {
-            return broken("a request waits beside a free slot (D12)".into());
-        }
+        never(running > self.scene.slots, || format!("{running} handlers run, {} may (D12)", self.scene.slots))?;
+        never(queued > 0 && running < self.scene.slots, || "a request waits beside a free slot (D12)".into())?;
         Ok(())
     }
 
@@ -503,22 +493,16 @@ impl EndpointModel {
         if self.write_closed {
             return Ok(());
         }
-        if let Some(out) = self.out.iter().find(|out| !self.may_drop(out)) {
-            return broken(format!("{out:?} is never written"));
-        }
-        if !self.refusals.is_empty() {
-            return broken(format!("{:?} are never refused (D7)", self.refusals));
-        }
-        if self.nameless > 0 {
-            return broken("the peer is never told of its garbage (D36)".into());
-        }
-        if let Some(work) = self.works.iter().find(|work| work.replied && work.is_live()) {
-            return broken(format!("their request {} is never answered (D23, D24)", work.generation));
-        }
+        none(self.out.iter().find(|out| !self.may_drop(out)), |out| format!("{out:?} is never written"))?;
+        never(!self.refusals.is_empty(), || format!("{:?} are never refused (D7)", self.refusals))?;
+        never(self.nameless > 0, || "the peer is never told of its garbage (D36)".into())?;
+        none(self.works.iter().find(|work| work.replied && work.is_live()), |work| {
+            format!("their request {} is never answered (D23, D24)", work.generation)
+        })?;
         for call in &self.calls {
-            if call.cancel_due && call.id.is_some() && !call.disarmed && !self.input_ended {
-                return broken(format!("the cancel of our request {} is never written (D15)", call.generation));
-            }
+            never(call.cancel_due && call.id.is_some() && !call.disarmed && !self.input_ended, || {
+                format!("the cancel of our request {} is never written (D15)", call.generation)
+            })?;
         }
         Ok(())
     }
@@ -651,15 +635,13 @@ impl EndpointModel {
 
     fn sent_request(&mut self, id: &str, generation: usize) -> Verdict {
         let Some(call) = self.calls.get_mut(generation) else { return broken(format!("a request {id} nobody made")) };
-        if call.withdrawn {
-            return broken(format!("our request {generation} was withdrawn before it began, and leaves (invariant 2)"));
-        }
-        if call.id.replace(id.to_owned()).is_some() {
-            return broken(format!("our request {generation} leaves twice"));
-        }
-        if self.calls.iter().filter(|call| call.id.as_deref() == Some(id)).count() > 1 {
-            return broken(format!("our request {generation} has the id {id} of an earlier one (MCP-I02)"));
-        }
+        never(call.withdrawn, || {
+            format!("our request {generation} was withdrawn before it began, and leaves (invariant 2)")
+        })?;
+        never(call.id.replace(id.to_owned()).is_some(), || format!("our request {generation} leaves twice"))?;
+        never(self.calls.iter().filter(|call| call.id.as_deref() == Some(id)).count() > 1, || {
+            format!("our request {generation} has the id {id} of an earlier one (MCP-I02)")
+        })?;
         self.take(Out::Request(generation))
     }
 
@@ -669,20 +651,14 @@ impl EndpointModel {
             return broken(format!("a cancel for {id}, which was never sent (invariant 1)"));
         };
         let generation = call.generation;
-        if call.cancels > 0 {
-            return broken(format!("our request {generation} is cancelled twice (invariant 1)"));
-        }
-        if call.disarmed {
-            return broken(format!("a cancel begun after the answer of our request {generation} had come (D15)"));
-        }
-        if !call.cancel_due {
-            return broken(format!("our request {generation} is cancelled and nobody asked, or may: {frame}"));
-        }
+        never(call.cancels > 0, || format!("our request {generation} is cancelled twice (invariant 1)"))?;
+        never(call.disarmed, || format!("a cancel begun after the answer of our request {generation} had come (D15)"))?;
+        never(!call.cancel_due, || format!("our request {generation} is cancelled and nobody asked, or may: {frame}"))?;
         call.cancels += 1;
         call.cancel_due = false;
-        if method != form.method || text::member(frame, form.id) != Some(id) {
-            return broken(format!("a cancel in another dialect's form: {frame}"));
-        }
+        never(method != form.method || text::member(frame, form.id) != Some(id), || {
+            format!("a cancel in another dialect's form: {frame}")
+        })?;
         Ok(())
     }
 
@@ -718,23 +694,17 @@ impl EndpointModel {
         let Some(at) = found else { return broken(format!("an answer to nobody: {frame}")) };
         let work = &self.works[at];
         let generation_of = work.generation;
-        if work.answered {
-            return broken(format!("their request {generation_of} is answered twice (invariant 4): {frame}"));
-        }
-        if work.silenced {
-            return broken(format!(
-                "their request {generation_of} is answered although silence was due (MCP-C06): {frame}"
-            ));
-        }
-        if !work.replied {
-            return broken(format!("their request {generation_of} is answered before its handler has: {frame}"));
-        }
-        if self.newest(id) != Some(at) {
-            return broken(format!("the answer of their request {generation_of} reaches a later one of its id (D8)"));
-        }
-        if work.reply_is_ours == generation.is_some() {
-            return broken(format!("their request {generation_of} has the wrong answer: {frame}"));
-        }
+        never(work.answered, || format!("their request {generation_of} is answered twice (invariant 4): {frame}"))?;
+        never(work.silenced, || {
+            format!("their request {generation_of} is answered although silence was due (MCP-C06): {frame}")
+        })?;
+        never(!work.replied, || format!("their request {generation_of} is answered before its handler has: {frame}"))?;
+        never(self.newest(id) != Some(at), || {
+            format!("the answer of their request {generation_of} reaches a later one of its id (D8)")
+        })?;
+        never(work.reply_is_ours == generation.is_some(), || {
+            format!("their request {generation_of} has the wrong answer: {frame}")
+        })?;
         // Several requests that end at once are answered in any order.
         if work.reply_is_ours {
             self.check_our_answer(at, frame, code)?;
@@ -772,15 +742,10 @@ impl EndpointModel {
         let generation = text::member(&params, "g").and_then(|text| text.parse::<usize>().ok());
         let found = self.works.iter_mut().find(|work| Some(work.generation) == generation);
         let Some(work) = found else { return broken(format!("a handler starts for nothing: {params}")) };
-        if work.key.is_some() {
-            return broken(format!("the handler of their request {} starts twice", work.generation));
-        }
-        if work.ended {
-            return broken(format!(
-                "the handler of their request {} starts although it was cancelled",
-                work.generation
-            ));
-        }
+        never(work.key.is_some(), || format!("the handler of their request {} starts twice", work.generation))?;
+        never(work.ended, || {
+            format!("the handler of their request {} starts although it was cancelled", work.generation)
+        })?;
         work.key = Some(key);
         Ok(())
     }
@@ -788,15 +753,13 @@ impl EndpointModel {
     fn settles(&mut self, now: Instant, key: OutgoingKey, how: &Settlement) -> Verdict {
         let at = self.call(key)?;
         let call = &mut self.calls[at];
-        if call.settled.is_some() {
-            return broken(format!("our request {at} settles twice (invariant 3)"));
-        }
+        never(call.settled.is_some(), || format!("our request {at} settles twice (invariant 3)"))?;
         let ending = match how {
             Settlement::Result(result) => {
                 let text = String::from_utf8_lossy(result);
-                if text::member(&text, "g").and_then(|text| text.parse().ok()) != Some(at) {
-                    return broken(format!("our request {at} gets the answer of another: {text}"));
-                }
+                never(text::member(&text, "g").and_then(|text| text.parse().ok()) != Some(at), || {
+                    format!("our request {at} gets the answer of another: {text}")
+                })?;
                 Ending::Answer
             }
             Settlement::PeerError(_) => Ending::Error,
@@ -808,9 +771,9 @@ impl EndpointModel {
                 return broken(format!("our request {at} is ended by the peer: {how:?} (invariant 5)"));
             }
         };
-        if call.due != Some(ending) {
-            return broken(format!("our request {at} settles as {ending:?}, it should as {:?}", call.due));
-        }
+        never(call.due != Some(ending), || {
+            format!("our request {at} settles as {ending:?}, it should as {:?}", call.due)
+        })?;
         call.settled = Some(now);
         call.deadline = None;
         if self.told.contains(&Told::Settled(at)) { self.hears(Told::Settled(at)) } else { Ok(()) }
@@ -896,9 +859,9 @@ impl EndpointModel {
             return broken(format!("{what:?} leaves out of order, twice, or although it was taken back"));
         };
         for out in self.out.drain(..=place).collect::<Vec<_>>() {
-            if out != what && !self.may_drop(&out) {
-                return broken(format!("{what:?} leaves and {out:?}, which came first, never does (D13)"));
-            }
+            never(out != what && !self.may_drop(&out), || {
+                format!("{what:?} leaves and {out:?}, which came first, never does (D13)")
+            })?;
         }
         Ok(())
     }
@@ -939,7 +902,3 @@ impl EndpointModel {
 
 /// How long a cancel waits for its request (D9).
 const STICKY: Duration = Duration::from_millis(250);
-
-fn broken(text: String) -> Verdict {
-    Err(Broken(text))
-}

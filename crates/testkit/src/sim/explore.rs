@@ -122,13 +122,13 @@ pub(super) fn guarded<T>(step: impl FnOnce() -> Result<T, Broken>) -> Result<T, 
 /// Runs the same actions again, and keeps what passed.
 pub(super) fn retell<W: World>(start: &W, actions: Vec<W::Action>, broken: Broken) -> Counterexample<W::Action> {
     let mut world = start.clone();
-    world.keep_transcript();
+    world.transcript().keep();
     for &action in &actions {
         if guarded(|| world.step(action)).is_err() {
             break;
         }
     }
-    let transcript = world.transcript().to_vec();
+    let transcript = world.transcript().lines().to_vec();
     Counterexample { broken, actions, transcript }
 }
 

@@ -1,6 +1,7 @@
 //! The handshake in which sides declare that they understand cancels (ACP-20), before a scene begins.
 
 use core::time::Duration;
+use std::sync::Arc;
 
 use rescind_proto::{
     connection::{CallOptions, ConnectionEvent, HandlerEnd, Reply},
@@ -9,7 +10,7 @@ use rescind_proto::{
     time::Instant,
 };
 
-use super::endpoint::Endpoint;
+use super::{endpoint::Endpoint, scene::Scene};
 
 /// Longer than anything of the handshake is remembered.
 const LONG: Duration = Duration::from_secs(1200);
@@ -33,9 +34,17 @@ pub fn through_relay(relay: &mut Relay, declared: Sides<bool>) -> (Instant, Vec<
     (later, core::iter::from_fn(|| relay.poll_event()).collect())
 }
 
-/// `initialize` between two endpoints; when the scene can begin.
+/// Both endpoints of a scene and when it can begin, its handshake done if it has one.
 #[must_use]
-pub fn between_endpoints(ends: &mut Sides<Endpoint>, declared: Sides<bool>) -> Instant {
+pub fn endpoints(scene: &Arc<Scene>) -> (Sides<Endpoint>, Instant) {
+    let mut ends = Sides::from_fn(|side| Endpoint::new(scene, side));
+    let has_gate = scene.dialects.client.gate.is_some();
+    let begins = if has_gate { between_endpoints(&mut ends, scene.declared) } else { Instant::ORIGIN };
+    (ends, begins)
+}
+
+/// `initialize` between two endpoints; when the scene can begin.
+fn between_endpoints(ends: &mut Sides<Endpoint>, declared: Sides<bool>) -> Instant {
     let now = Instant::ORIGIN;
     let Sides { client, server } = ends;
     let asked = client.conn.request(now, "initialize", params(declared).as_bytes(), &CallOptions::default());

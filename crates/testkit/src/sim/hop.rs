@@ -25,6 +25,17 @@ pub enum Cut {
 pub const PIECES: [Cut; 3] = [Cut::Bytes(1), Cut::Bytes(9), Cut::Bytes(50)];
 
 impl Cut {
+    /// How what waits can be cut, if anything does: not at all, behind its first frame if there are more, and in these
+    /// pieces.
+    #[must_use]
+    pub fn of(pending: &[u8], pieces: &[Self]) -> Vec<Self> {
+        match pending.len() {
+            0 => Vec::new(),
+            all if Self::Frame.len(pending) < all => [&[Self::All, Self::Frame], pieces].concat(),
+            _ => [&[Self::All], pieces].concat(),
+        }
+    }
+
     /// How many of these bytes.
     #[must_use]
     pub fn len(self, pending: &[u8]) -> usize {

@@ -20,7 +20,7 @@ use super::{
     ask::Ask,
     scene::{Method, PERMISSION, PROMPT, Scene},
     text::{self, Heard},
-    world::Broken,
+    world::{Broken, broken, never, none},
 };
 
 /// The model of one relay.
@@ -423,12 +423,10 @@ impl RelayModel {
             Some(Heard::TaskCancel { id, generation }) => self.heard_task_cancel(to, frame, id, generation),
             Some(Heard::Progress { generation }) => {
                 let ask = self.ask(generation, to)?;
-                if ask.heard {
-                    return broken(format!("progress of request {generation} after its answer"));
-                }
-                if !ask.is_live() && finishing != Some(generation) && !self.ended[to.other()] {
-                    return broken(format!("progress of request {generation} begun after silence was due (MCP-H04)"));
-                }
+                never(ask.heard, || format!("progress of request {generation} after its answer"))?;
+                never(!ask.is_live() && finishing != Some(generation) && !self.ended[to.other()], || {
+                    format!("progress of request {generation} begun after silence was due (MCP-H04)")
+                })?;
                 self.take(to, Owed::Progress(generation))?;
                 same(frame, &text::progress(self.dialect(to.other()), generation).unwrap_or_default())
             }
@@ -442,22 +440,18 @@ impl RelayModel {
     fn heard_request(&mut self, to: Side, frame: &str, id: &str, generation: usize) -> Verdict {
         let origin = to.other();
         let ask = self.ask(generation, origin)?;
-        if ask.refused {
-            return broken(format!("request {generation} was a duplicate and is passed on (D7)"));
-        }
-        if ask.withdrawn {
-            return broken(format!("request {generation} was withdrawn before it began, and is seen (invariant 2)"));
-        }
-        if ask.seen.is_some() {
-            return broken(format!("request {generation} is seen twice"));
-        }
+        never(ask.refused, || format!("request {generation} was a duplicate and is passed on (D7)"))?;
+        never(ask.withdrawn, || {
+            format!("request {generation} was withdrawn before it began, and is seen (invariant 2)")
+        })?;
+        never(ask.seen.is_some(), || format!("request {generation} is seen twice"))?;
         same(frame, &text::request(self.dialect(origin), id, ask.method.name, generation))?;
-        let never = self.dialect(to).reuse == IdReuse::Never && self.dialect(origin).reuse != IdReuse::Never;
+        let is_used_up = self.dialect(to).reuse == IdReuse::Never && self.dialect(origin).reuse != IdReuse::Never;
         for (other, earlier) in self.asks.iter().enumerate() {
             let open = earlier.answers_said == 0;
-            if earlier.from == origin && earlier.seen.as_deref() == Some(id) && (open || never) {
-                return broken(format!("requests {other} and {generation} have the same id {id} upstream (D32)"));
-            }
+            never(earlier.from == origin && earlier.seen.as_deref() == Some(id) && (open || is_used_up), || {
+                format!("requests {other} and {generation} have the same id {id} upstream (D32)")
+            })?;
         }
         self.asks[generation].seen = Some(id.to_owned());
         self.take(to, Owed::Request(generation))
@@ -470,17 +464,11 @@ impl RelayModel {
         let taken = self.asks.iter().any(|ask| ask.from == origin && ask.seen.as_deref() == Some(id));
         let ask = self.ask(generation, origin)?;
         let given_up = ask.cancelled || ask.ended_here || away;
-        if ask.answers_said == 0 || ask.heard_theirs || !given_up {
-            return broken(format!("the task of request {generation} is cancelled, which is its requester's affair"));
-        }
-        if ask.task_cancels > 0 {
-            return broken(format!("the task of request {generation} is cancelled twice (D38)"));
-        }
-        if taken {
-            return broken(format!(
-                "the cancel of the task of request {generation} has the id {id} of a request (D32)"
-            ));
-        }
+        never(ask.answers_said == 0 || ask.heard_theirs || !given_up, || {
+            format!("the task of request {generation} is cancelled, which is its requester's affair")
+        })?;
+        never(ask.task_cancels > 0, || format!("the task of request {generation} is cancelled twice (D38)"))?;
+        never(taken, || format!("the cancel of the task of request {generation} has the id {id} of a request (D32)"))?;
         self.asks[generation].task_cancels += 1;
         same(frame, &text::task_cancel(self.dialect(to), id, generation).unwrap_or_default())
     }
@@ -488,23 +476,17 @@ impl RelayModel {
     fn heard_cancel(&mut self, to: Side, frame: &str, method: &str, id: &str) -> Verdict {
         let origin = to.other();
         let form = self.dialect(to).cancel;
-        if method != form.method {
-            return broken(format!("a cancel in a form that {} does not speak (D32): {frame}", to.as_str()));
-        }
+        never(method != form.method, || {
+            format!("a cancel in a form that {} does not speak (D32): {frame}", to.as_str())
+        })?;
         let named = self.asks.iter().rposition(|ask| ask.from == origin && ask.seen.as_deref() == Some(id));
         let Some(at) = named else {
             return broken(format!("a cancel for {id}, which {} has never seen (invariant 1)", to.as_str()));
         };
         let ask = &mut self.asks[at];
-        if ask.cancels_seen > 0 {
-            return broken(format!("request {at} is cancelled twice (invariant 1)"));
-        }
-        if ask.disarmed {
-            return broken(format!("a cancel begun after the answer of request {at} had come (D15)"));
-        }
-        if !ask.cancel_due {
-            return broken(format!("request {at} is cancelled and nobody asked for it (invariant 5)"));
-        }
+        never(ask.cancels_seen > 0, || format!("request {at} is cancelled twice (invariant 1)"))?;
+        never(ask.disarmed, || format!("a cancel begun after the answer of request {at} had come (D15)"))?;
+        never(!ask.cancel_due, || format!("request {at} is cancelled and nobody asked for it (invariant 5)"))?;
         ask.cancels_seen += 1;
         ask.cancel_due = false;
         if text::member(frame, "reason").is_none() { same(frame, &text::cancel(form, id)) } else { Ok(()) }
@@ -512,9 +494,7 @@ impl RelayModel {
 
     fn heard_turn_cancel(&mut self, to: Side, frame: &str, number: Option<usize>) -> Verdict {
         same(frame, &text::turn_cancel(number))?;
-        if to == Side::Client {
-            return broken("the client is told to cancel its own turn".into());
-        }
+        never(to == Side::Client, || "the client is told to cancel its own turn".into())?;
         if let Some(number) = number {
             let place = self.turn_cancels.iter().position(|said| said.0 == number);
             let Some(place) = place else { return broken(format!("cancel {number} of the turn passes twice (D33)")) };
@@ -527,11 +507,11 @@ impl RelayModel {
         }
         let due = |ask: &Ask| ask.from == Side::Client && ask.method == PROMPT && ask.cancel_due;
         let Some(at) = self.asks.iter().rposition(due) else {
-            return broken("the turn is cancelled and nobody asked for it, or twice (D15, D37)".into());
+            return broken("the turn is cancelled and nobody asked for it, or twice (D15, D37)");
         };
-        if self.asks[at].disarmed || self.asks[at].seen.is_none() {
-            return broken(format!("the turn is cancelled before request {at} was seen, or after its answer (D15)"));
-        }
+        never(self.asks[at].disarmed || self.asks[at].seen.is_none(), || {
+            format!("the turn is cancelled before request {at} was seen, or after its answer (D15)")
+        })?;
         self.asks[at].cancels_seen += 1;
         self.asks[at].cancel_due = false;
         Ok(())
@@ -547,18 +527,13 @@ impl RelayModel {
         code: Option<i32>,
     ) -> Verdict {
         let ask = self.ask(generation, to)?;
-        if ask.heard {
-            return broken(format!("request {generation} is answered twice (invariant 4)"));
-        }
-        if ask.cancelled && self.dialect(to).is_silent() {
-            return broken(format!("request {generation} is answered although silence was due (MCP-C06, D36)"));
-        }
-        if id != Some(ask.id) {
-            return broken(format!(
-                "the answer of request {generation}, which its requester calls {}, has id {id:?}",
-                ask.id
-            ));
-        }
+        never(ask.heard, || format!("request {generation} is answered twice (invariant 4)"))?;
+        never(ask.cancelled && self.dialect(to).is_silent(), || {
+            format!("request {generation} is answered although silence was due (MCP-C06, D36)")
+        })?;
+        never(id != Some(ask.id), || {
+            format!("the answer of request {generation}, which its requester calls {}, has id {id:?}", ask.id)
+        })?;
         let expected = match code {
             Some(_) => text::cancelled(ask.id, generation),
             None if self.scene.tasks && ask.task_cancels > 0 => {
@@ -568,9 +543,9 @@ impl RelayModel {
             None if self.scene.tasks => text::handle(ask.id, generation),
             None => text::result(ask.id, generation),
         };
-        if self.newest(to, ask.id) != Some(generation) {
-            return broken(format!("the answer of request {generation} reaches a later one with its id (D8)"));
-        }
+        never(self.newest(to, ask.id) != Some(generation), || {
+            format!("the answer of request {generation} reaches a later one with its id (D8)")
+        })?;
         self.take(to, Owed::Answer(generation))?;
         self.asks[generation].heard = true;
         self.turn_is_over(generation);
@@ -603,12 +578,10 @@ impl RelayModel {
         let Some(at) = self.newest(to, id) else { return broken(format!("an answer to nobody: {frame}")) };
         let silent = self.dialect(to).is_silent();
         let ask = &self.asks[at];
-        if ask.heard {
-            return broken(format!("request {at} is answered twice (invariant 4): {frame}"));
-        }
-        if ask.cancelled && silent {
-            return broken(format!("request {at} is answered although silence was due (MCP-C06, D36): {frame}"));
-        }
+        never(ask.heard, || format!("request {at} is answered twice (invariant 4): {frame}"))?;
+        never(ask.cancelled && silent, || {
+            format!("request {at} is answered although silence was due (MCP-C06, D36): {frame}")
+        })?;
         let lawful = match code {
             Some(error_code::TIMED_OUT | error_code::STOPPED_BY_OPERATOR) => ask.ended_here,
             Some(error_code::UPSTREAM_GONE) => ask.gone,
@@ -616,9 +589,7 @@ impl RelayModel {
             Some(_) => false,
             None => self.dialect(to).cancel_result(ask.method.name).is_some() && (ask.cancelled || ask.ended_here),
         };
-        if !lawful {
-            return broken(format!("request {at} is answered for the other side without a reason: {frame}"));
-        }
+        never(!lawful, || format!("request {at} is answered for the other side without a reason: {frame}"))?;
         self.asks[at].heard = true;
         self.asks[at].muted |= self.asks[at].method == PROMPT && self.is_open_upstream(at);
         self.turn_is_over(at);
@@ -639,40 +610,33 @@ impl RelayModel {
     /// What is missing.
     pub fn check_settled(&self) -> Verdict {
         for side in Side::BOTH {
-            if let Some(owed) = self.owed[side].iter().find(|owed| !self.may_drop(owed)) {
-                return broken(format!("{} never hears {owed:?}", side.as_str()));
-            }
-            if !self.refusals[side].is_empty() {
-                return broken(format!(
-                    "{} is never told that {:?} are duplicates (D7)",
-                    side.as_str(),
-                    self.refusals[side]
-                ));
-            }
+            none(self.owed[side].iter().find(|owed| !self.may_drop(owed)), |owed| {
+                format!("{} never hears {owed:?}", side.as_str())
+            })?;
+            never(!self.refusals[side].is_empty(), || {
+                format!("{} is never told that {:?} are duplicates (D7)", side.as_str(), self.refusals[side])
+            })?;
         }
-        if !self.turn_cancels.is_empty() {
-            return broken("the client's own cancel of the turn never passes (D37)".into());
-        }
-        if self.nameless > 0 {
-            return broken("the client is never told of its garbage (D36)".into());
-        }
+        never(!self.turn_cancels.is_empty(), || "the client's own cancel of the turn never passes (D37)".into())?;
+        never(self.nameless > 0, || "the client is never told of its garbage (D36)".into())?;
         for (at, ask) in self.asks.iter().enumerate() {
             let silent = self.dialect(ask.from).is_silent();
             let due = ask.ended_here || ask.gone || ask.answers_said > 0 || (ask.cancelled && !silent);
-            if ask.is_live() && due && !self.write_closed[ask.from] {
-                return broken(format!("request {at} is never answered (D34)"));
-            }
+            never(ask.is_live() && due && !self.write_closed[ask.from], || {
+                format!("request {at} is never answered (D34)")
+            })?;
             let orphan = self.scene.tasks && ask.answered_in_time && (ask.cancelled || ask.ended_here);
             let to = ask.from.other();
-            if orphan && !ask.heard_theirs && ask.task_cancels == 0 && !self.write_closed[to] && !self.ended[to] {
-                return broken(format!("the task of request {at} is nobody's and goes on (D38)"));
-            }
-            if ask.card.is_some() && ask.waits() {
-                return broken(format!("card {at} outlives the client's stop of its turn (D37)"));
-            }
-            if ask.cancel_due && ask.seen.is_some() && ask.answers_said == 0 {
-                return broken(format!("the cancel of request {at} never reaches the other side"));
-            }
+            never(
+                orphan && !ask.heard_theirs && ask.task_cancels == 0 && !self.write_closed[to] && !self.ended[to],
+                || format!("the task of request {at} is nobody's and goes on (D38)"),
+            )?;
+            never(ask.card.is_some() && ask.waits(), || {
+                format!("card {at} outlives the client's stop of its turn (D37)")
+            })?;
+            never(ask.cancel_due && ask.seen.is_some() && ask.answers_said == 0, || {
+                format!("the cancel of request {at} never reaches the other side")
+            })?;
         }
         Ok(())
     }
@@ -832,9 +796,9 @@ impl RelayModel {
             ));
         };
         for owed in self.owed[to].drain(..=place).collect::<Vec<_>>() {
-            if owed != what && !self.may_drop(&owed) {
-                return broken(format!("{} hears {what:?} and never {owed:?}, which came first (D33)", to.as_str()));
-            }
+            never(owed != what && !self.may_drop(&owed), || {
+                format!("{} hears {what:?} and never {owed:?}, which came first (D33)", to.as_str())
+            })?;
         }
         Ok(())
     }
@@ -882,8 +846,4 @@ fn same(frame: &str, expected: &str) -> Verdict {
         return Ok(());
     }
     broken(format!("not byte for byte (D33): expected {expected}, found {frame}"))
-}
-
-fn broken(text: String) -> Verdict {
-    Err(Broken(text))
 }

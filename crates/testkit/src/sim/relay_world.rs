@@ -23,14 +23,15 @@ use rescind_proto::{
 use super::{
     digest::Digest,
     handshake,
-    hop::{Cut, Hop, PIECES},
+    hop::{Cut, PIECES},
     post,
     relay_model::RelayModel,
     scene::Scene,
+    stage::Stage,
     text::{self, Heard},
     watcher::Watcher,
     witness::{Circumstances, Witness},
-    world::{Broken, World},
+    world::{Broken, Transcript, World, broken, check_residue, never, to_rest},
 };
 
 /// One thing that can happen around a relay.
@@ -95,9 +96,7 @@ enum Said {
 #[derive(Clone, Debug)]
 pub struct RelayWorld {
     scene: Arc<Scene>,
-    relay: Relay,
-    now: Instant,
-    hops: Sides<Hop>,
+    stage: Stage,
     /// Said by a side and not yet arrived: what it is, and the bytes that are still to come.
     flight: Sides<VecDeque<(Said, Vec<u8>)>>,
     model: RelayModel,
@@ -111,7 +110,6 @@ pub struct RelayWorld {
     upstream: BTreeMap<RequestKey, RequestId>,
     cancels_left: Vec<RequestId>,
     watcher: Option<Watcher>,
-    transcript: Option<Vec<String>>,
 }
 
 impl RelayWorld {
@@ -131,9 +129,7 @@ impl RelayWorld {
         Self {
             model: RelayModel::new(Arc::clone(&scene)),
             scene,
-            relay,
-            now,
-            hops: Sides::from_fn(|_| Hop::default()),
+            stage: Stage::new(relay, now),
             flight: Sides::from_fn(|_| VecDeque::new()),
             cancels: Sides::from_fn(|_| [0; 8]),
             witness,
@@ -141,12 +137,11 @@ impl RelayWorld {
             upstream: BTreeMap::new(),
             cancels_left: Vec::new(),
             watcher,
-            transcript: None,
         }
     }
 
     fn send(&mut self, from: Side, said: Said, frame: &str) {
-        self.note(|| format!("{} -> {frame}", from.as_str()));
+        self.stage.transcript.note(|| format!("{} -> {frame}", from.as_str()));
         self.flight[from].push_back((said, text::bytes(frame)));
         if !self.scene.adversarial {
             self.deliver(from, Cut::All);
@@ -175,20 +170,20 @@ impl RelayWorld {
             self.flight[from].pop_front();
             self.arrived(from, said);
         }
-        self.relay.handle_input(self.now, from, &bytes);
+        self.stage.relay.handle_input(self.stage.now, from, &bytes);
     }
 
     fn arrived(&mut self, from: Side, said: Said) {
-        let Self { relay, hops, model, now, .. } = self;
-        let begun = |side: Side| hops[side].begun(relay.pending(side));
+        let Self { stage, model, .. } = self;
+        let begun = |side: Side| stage.begun(side);
         match said {
-            Said::Request(generation) => model.said_request(*now, generation),
-            Said::Cancel(id) => model.said_cancel(*now, from, id, &begun),
-            Said::Answer(at) => model.said_answer(*now, from, at, &begun),
-            Said::Progress(at) => model.said_progress(*now, at),
+            Said::Request(generation) => model.said_request(stage.now, generation),
+            Said::Cancel(id) => model.said_cancel(stage.now, from, id, &begun),
+            Said::Answer(at) => model.said_answer(stage.now, from, at, &begun),
+            Said::Progress(at) => model.said_progress(stage.now, at),
             Said::Plain(number) => model.said_plain(from, number),
-            Said::TurnCancel(number) => model.said_turn_cancel(*now, number),
-            Said::Update(number) => model.said_update(*now, number),
+            Said::TurnCancel(number) => model.said_turn_cancel(stage.now, number),
+            Said::Update(number) => model.said_update(stage.now, number),
             Said::Acknowledged => {}
             Said::Garbage => model.said_garbage(from),
         }
@@ -210,19 +205,16 @@ impl RelayWorld {
     }
 
     fn write(&mut self, to: Side, cut: Cut) -> Result<(), Broken> {
-        let len = cut.len(self.relay.pending(to));
-        let bytes = self.relay.pending(to)[..len].to_vec();
-        self.relay.handle_written(self.now, to, len);
-        let frames = self.hops[to].take(&bytes);
+        let frames = self.stage.write(to, cut);
         if let Some(witness) = &mut self.witness {
-            witness.written(to, self.hops[to].is_cut());
+            witness.written(to, self.stage.is_cut(to));
         }
-        if self.hops[to].is_cut() {
-            self.note(|| format!("          … half a frame -> {}", to.as_str()));
+        if self.stage.is_cut(to) {
+            self.stage.transcript.note(|| format!("          … half a frame -> {}", to.as_str()));
         }
         for frame in frames {
-            self.note(|| format!("          {frame} -> {}", to.as_str()));
-            self.model.heard(self.now, to, &frame)?;
+            self.stage.note_read(to, &frame);
+            self.model.heard(self.stage.now, to, &frame)?;
             if to == Side::Server && self.scene.config.server_departs {
                 self.departures.extend(post::departures(&frame));
             }
@@ -232,14 +224,14 @@ impl RelayWorld {
                 self.send(to, Said::Acknowledged, &text::acknowledged(id));
             }
         }
-        let Self { relay, hops, model, .. } = self;
-        model.heard_all(&|side| hops[side].begun(relay.pending(side)));
+        let Self { stage, model, .. } = self;
+        model.heard_all(&|side| stage.begun(side));
         Ok(())
     }
 
     fn flush(&mut self) -> Result<(), Broken> {
         for side in Side::BOTH {
-            while !self.relay.pending(side).is_empty() {
+            while !self.stage.relay.pending(side).is_empty() {
                 self.write(side, Cut::All)?;
             }
         }
@@ -252,7 +244,7 @@ impl RelayWorld {
         if let Departure::Cancel(id) = &departure {
             self.cancels_left.push(id.clone());
         }
-        self.relay.handle_departure(self.now, Side::Server, &departure);
+        self.stage.relay.handle_departure(self.stage.now, Side::Server, &departure);
     }
 
     fn depart_all(&mut self) {
@@ -268,62 +260,64 @@ impl RelayWorld {
         }
         let has_left = self.upstream.get(&request).is_some_and(|id| self.cancels_left.contains(id));
         let says_so = receipt.written.is_some() || receipt.outcome == Outcome::Sent;
-        if says_so && !has_left {
-            return Err(Broken(format!("the cancel of {request:?} has not left: {receipt:?}")));
-        }
-        Ok(())
+        never(says_so && !has_left, || format!("the cancel of {request:?} has not left: {receipt:?}"))
     }
 
     /// The next timer fires; `false` if there is none.
     fn pass(&mut self) -> Result<bool, Broken> {
         self.deliver_all();
-        let Some(due) = self.relay.poll_timeout() else { return Ok(false) };
-        self.advance(due.max(self.now))?;
-        let at = self.now;
-        self.note(|| format!("time: {at:?}"));
-        self.relay.handle_timeout(self.now);
-        let Self { relay, hops, model, now, .. } = self;
-        model.passed(*now, &|side| hops[side].begun(relay.pending(side)));
+        let Some(due) = self.stage.relay.poll_timeout() else { return Ok(false) };
+        self.advance(due.max(self.stage.now))?;
+        let at = self.stage.now;
+        self.stage.transcript.note(|| format!("time: {at:?}"));
+        self.stage.relay.handle_timeout(self.stage.now);
+        let Self { stage, model, .. } = self;
+        model.passed(stage.now, &|side| stage.begun(side));
         Ok(true)
     }
 
     /// Events are of the time at which they are drained.
     fn advance(&mut self, to: Instant) -> Result<(), Broken> {
         self.hear()?;
-        self.now = to;
+        self.stage.now = to;
         Ok(())
     }
 
+    /// Everything is written and every timer fires; then all that had to happen has.
     fn run_timers(&mut self) -> Result<(), Broken> {
         self.flush()?;
-        for _ in 0..MOST_TIMERS {
-            if !self.pass()? {
-                return Ok(());
+        to_rest(|| {
+            let passed = self.pass()?;
+            if passed {
+                self.watch()?;
+                self.flush()?;
             }
-            self.watch()?;
-            self.flush()?;
-        }
-        Err(Broken("timers never end".into()))
+            Ok(passed)
+        })?;
+        self.model.check_settled()
     }
 
     /// Drains what the machine tells, and checks its invariants.
     fn watch(&mut self) -> Result<(), Broken> {
         self.hear()?;
         if !self.scene.wire_only {
-            self.relay.check_invariants();
+            self.stage.relay.check_invariants();
         }
         if let Some(watcher) = &mut self.watcher {
-            watcher.follow(&mut self.relay)?;
+            watcher.follow(&mut self.stage.relay)?;
         }
         let Some(witness) = &self.witness else { return Ok(()) };
-        let cut = Sides::from_fn(|side| self.hops[side].is_cut());
-        witness.check(&self.relay, Circumstances { write_closed: self.model.write_closed, away: self.model.away, cut })
+        let cut = Sides::from_fn(|side| self.stage.is_cut(side));
+        witness.check(
+            &self.stage.relay,
+            Circumstances { write_closed: self.model.write_closed, away: self.model.away, cut },
+        )
     }
 
     fn hear(&mut self) -> Result<(), Broken> {
-        while let Some(event) = self.relay.poll_event() {
+        while let Some(event) = self.stage.relay.poll_event() {
             if let Some(witness) = &mut self.witness {
-                witness.see(self.now, &event);
+                witness.see(self.stage.now, &event);
             }
             if let RelayEvent::Receipt { request, receipt, .. } = &event {
                 self.judge(*request, receipt)?;
@@ -336,21 +330,15 @@ impl RelayWorld {
                     asks.find(|ask| ask.from == request.from && ask.id == id && !ask.refused && ask.key.is_none());
                 match ask {
                     Some(ask) => ask.key = Some(*request),
-                    None => return Err(Broken(format!("a request that nobody made is opened: {event:?}"))),
+                    None => return broken(format!("a request that nobody made is opened: {event:?}")),
                 }
             }
         }
         Ok(())
     }
 
-    fn note(&mut self, line: impl FnOnce() -> String) {
-        if let Some(transcript) = &mut self.transcript {
-            transcript.push(line());
-        }
-    }
-
     fn act(&mut self, action: Action) -> Result<(), Broken> {
-        let now = self.now;
+        let now = self.stage.now;
         let scene = Arc::clone(&self.scene);
         match action {
             Action::Ask(from, id, method) => {
@@ -392,8 +380,8 @@ impl RelayWorld {
             Action::Deliver(from, cut) => self.deliver(from, cut),
             Action::Wait(millis) => {
                 self.deliver_all();
-                let until = self.now + Duration::from_millis(u64::from(millis));
-                while self.relay.poll_timeout().is_some_and(|due| due <= until) {
+                let until = self.stage.now + Duration::from_millis(u64::from(millis));
+                while self.stage.relay.poll_timeout().is_some_and(|due| due <= until) {
                     self.pass()?;
                 }
                 self.advance(until)?;
@@ -405,41 +393,41 @@ impl RelayWorld {
             }
             Action::Stop(ask) => {
                 let Some(key) = self.model.asks[usize::from(ask)].key else { return Ok(()) };
-                let Self { relay, hops, model, .. } = self;
-                let expected = model.stopped(usize::from(ask), &|side| hops[side].begun(relay.pending(side)));
-                self.note(|| format!("operator stops request {ask}"));
-                let stopped = self.relay.stop(now, key, None);
-                if expected.is_some_and(|expected| expected != stopped) {
-                    return Err(Broken(format!("stopping request {ask} says {stopped}")));
-                }
+                let Self { stage, model, .. } = self;
+                let expected = model.stopped(usize::from(ask), &|side| stage.begun(side));
+                self.stage.transcript.note(|| format!("operator stops request {ask}"));
+                let stopped = self.stage.relay.stop(now, key, None);
+                never(expected.is_some_and(|expected| expected != stopped), || {
+                    format!("stopping request {ask} says {stopped}")
+                })?;
             }
             Action::Gone(side) => {
                 self.deliver_all();
-                self.note(|| format!("{} has gone away", side.as_str()));
-                let Self { relay, hops, model, .. } = self;
-                model.went_away(now, side, &|side| hops[side].begun(relay.pending(side)));
-                self.relay.handle_disconnect(now, side);
+                self.stage.transcript.note(|| format!("{} has gone away", side.as_str()));
+                let Self { stage, model, .. } = self;
+                model.went_away(now, side, &|side| stage.begun(side));
+                self.stage.relay.handle_disconnect(now, side);
             }
             Action::End(side) => {
                 self.deliver_all();
-                self.note(|| format!("{} ends", side.as_str()));
-                let Self { relay, hops, model, .. } = self;
-                model.has_ended(now, side, &|side| hops[side].begun(relay.pending(side)));
-                self.relay.handle_eof(now, side, &End::Closed);
+                self.stage.transcript.note(|| format!("{} ends", side.as_str()));
+                let Self { stage, model, .. } = self;
+                model.has_ended(now, side, &|side| stage.begun(side));
+                self.stage.relay.handle_eof(now, side, &End::Closed);
                 self.hear()?;
                 if let Some(witness) = &mut self.witness {
                     witness.end(now, side);
                 }
                 if side == Side::Server {
-                    self.hops[side].clear();
+                    self.stage.clear(side);
                 }
             }
             Action::Deaf(side) => {
                 self.deliver_all();
-                self.note(|| format!("{} can no longer be written to", side.as_str()));
+                self.stage.transcript.note(|| format!("{} can no longer be written to", side.as_str()));
                 self.model.became_deaf(now, side);
-                self.relay.handle_write_closed(now, side);
-                self.hops[side].clear();
+                self.stage.relay.handle_write_closed(now, side);
+                self.stage.clear(side);
             }
         }
         Ok(())
@@ -468,18 +456,9 @@ impl World for RelayWorld {
     fn actions(&self, out: &mut Vec<Action>) {
         let scene = &self.scene;
         for side in Side::BOTH {
-            let pending = self.relay.pending(side);
-            if !pending.is_empty() {
-                out.push(Action::Write(side, Cut::All));
-                if Cut::Frame.len(pending) < pending.len() {
-                    out.push(Action::Write(side, Cut::Frame));
-                }
-                if scene.adversarial {
-                    out.extend(PIECES.map(|cut| Action::Write(side, cut)));
-                } else if !self.hops[side].is_cut() {
-                    out.push(Action::Write(side, Cut::Half));
-                }
-            }
+            let pending = self.stage.relay.pending(side);
+            let cuts = Cut::of(pending, scene.pieces(!self.stage.is_cut(side)));
+            out.extend(cuts.into_iter().map(|cut| Action::Write(side, cut)));
             if !self.flight[side].is_empty() {
                 out.push(Action::Deliver(side, Cut::All));
                 out.extend(PIECES.map(|cut| Action::Deliver(side, cut)));
@@ -516,7 +495,7 @@ impl World for RelayWorld {
             let by = ask.from.other();
             if ask.seen.is_some() && self.may_say(by) && !self.is_answering(at) {
                 if ask.answers_said == 0
-                    || (ask.answers_said < scene.answers && self.model.may_answer_again(self.now, at))
+                    || (ask.answers_said < scene.answers && self.model.may_answer_again(self.stage.now, at))
                 {
                     out.push(Action::Answer(at as u8));
                 }
@@ -527,7 +506,7 @@ impl World for RelayWorld {
                     out.push(Action::AnswerCancelled(at as u8));
                 }
                 let forms = Side::BOTH.map(|side| scene.dialects[side].progress);
-                if forms[0].is_some() && forms[0] == forms[1] && !self.model.is_forgotten(self.now, ask) {
+                if forms[0].is_some() && forms[0] == forms[1] && !self.model.is_forgotten(self.stage.now, ask) {
                     out.push(Action::Progress(at as u8));
                 }
             }
@@ -544,7 +523,7 @@ impl World for RelayWorld {
         if !self.departures.is_empty() {
             out.push(Action::Depart);
         }
-        if self.relay.poll_timeout().is_some() {
+        if self.stage.relay.poll_timeout().is_some() {
             out.push(Action::Timeout);
         }
         if scene.adversarial {
@@ -571,7 +550,6 @@ impl World for RelayWorld {
         let mut world = self.clone();
         world.deliver_all();
         world.run_timers()?;
-        world.model.check_settled()?;
         // Everything is answered late.
         for at in 0..world.model.asks.len() {
             let ask = &world.model.asks[at];
@@ -583,10 +561,9 @@ impl World for RelayWorld {
             }
         }
         world.run_timers()?;
-        world.model.check_settled()?;
         let cut_off = world.model.ended.client || world.model.write_closed.client || world.model.write_closed.server;
         if !cut_off {
-            world.check_empty()?;
+            check_residue(&world.stage.relay)?;
         }
         // Both sides end.
         for side in [Side::Client, Side::Server] {
@@ -595,40 +572,22 @@ impl World for RelayWorld {
             }
         }
         world.run_timers()?;
-        world.model.check_settled()?;
-        world.check_empty()
+        check_residue(&world.stage.relay)
     }
 
     fn digest(&self) -> u128 {
-        let Self { relay, now, hops, flight, model, cancels, departures, cancels_left, .. } = self;
+        let Self { stage, flight, model, cancels, departures, cancels_left, .. } = self;
         let mut digest = Digest::new();
-        relay.hash_state(*now, &mut digest);
-        model.hash_state(*now, &mut digest);
-        (hops, flight, cancels, departures, cancels_left).hash(&mut digest);
+        stage.hash_state(&mut digest);
+        model.hash_state(stage.now, &mut digest);
+        (flight, cancels, departures, cancels_left).hash(&mut digest);
         digest.finish_wide()
     }
 
-    fn keep_transcript(&mut self) {
-        self.transcript = Some(Vec::new());
-    }
-
-    fn transcript(&self) -> &[String] {
-        self.transcript.as_deref().unwrap_or_default()
+    fn transcript(&mut self) -> &mut Transcript {
+        &mut self.stage.transcript
     }
 }
-
-impl RelayWorld {
-    /// Nothing is left of what is over (invariant 6).
-    fn check_empty(&self) -> Result<(), Broken> {
-        match self.relay.residue() {
-            0 => Ok(()),
-            some => Err(Broken(format!("{some} entries are left in the tables when everything is over (invariant 6)"))),
-        }
-    }
-}
-
-/// More timers than any small world can have.
-const MOST_TIMERS: usize = 200;
 
 /// How the server of a scene answers.
 const fn result_of(scene: &Scene) -> fn(&str, usize) -> String {

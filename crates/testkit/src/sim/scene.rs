@@ -11,6 +11,8 @@ use rescind_proto::{
     side::{Side, Sides},
 };
 
+use super::hop::{Cut, PIECES};
+
 /// A method that parties ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Method {
@@ -166,6 +168,17 @@ impl Scene {
             config.clocks = vec![ClockRule { clock: Clock::Response, method: None, name: None, limit }];
         }
         config
+    }
+
+    /// How a frame is cut that is written: anywhere in an adversarial scene, and nowhere in one with filters.
+    #[must_use]
+    pub const fn pieces(&self, may_halve: bool) -> &'static [Cut] {
+        match (self.filtered, self.adversarial) {
+            (true, _) => &[],
+            (false, true) => &PIECES,
+            (false, false) if may_halve => &[Cut::Half],
+            (false, false) => &[],
+        }
     }
 
     /// An endpoint's settings for this scene.

@@ -11,10 +11,11 @@ use rescind_proto::{
 use super::{
     digest::Digest,
     endpoint::{Do, Endpoint},
+    handshake,
     hop::{Cut, PIECES},
     scene::Scene,
     text,
-    world::{Broken, World},
+    world::{Broken, Transcript, World, to_rest},
 };
 
 /// One thing that can happen to an endpoint.
@@ -78,7 +79,7 @@ pub struct SoloWorld {
     /// Progress of the peer so far, by our request.
     progress: Vec<u8>,
     plains: usize,
-    transcript: Option<Vec<String>>,
+    transcript: Transcript,
 }
 
 impl SoloWorld {
@@ -86,12 +87,7 @@ impl SoloWorld {
     #[must_use]
     pub fn new(scene: Scene, role: Side) -> Self {
         let scene = Arc::new(scene);
-        let mut ends = Sides::from_fn(|side| Endpoint::new(&scene, side));
-        let mut now = Instant::ORIGIN;
-        if scene.dialects.client.gate.is_some() {
-            now = super::handshake::between_endpoints(&mut ends, scene.declared);
-        }
-        let Sides { client, server } = ends;
+        let (Sides { client, server }, now) = handshake::endpoints(&scene);
         Self {
             end: if role == Side::Client { client } else { server },
             scene,
@@ -104,13 +100,13 @@ impl SoloWorld {
             answers: Vec::new(),
             progress: Vec::new(),
             plains: 0,
-            transcript: None,
+            transcript: Transcript::default(),
         }
     }
 
     fn say(&mut self, frames: &[String]) -> Result<(), Broken> {
         for frame in frames {
-            self.note(|| format!("peer -> {frame}"));
+            self.transcript.note(|| format!("peer -> {frame}"));
             self.flight.extend_from_slice(&text::bytes(frame));
         }
         if self.scene.adversarial { Ok(()) } else { self.deliver(Cut::All) }
@@ -126,7 +122,7 @@ impl SoloWorld {
     fn pass(&mut self, due: Instant) -> Result<(), Broken> {
         self.now = due.max(self.now);
         let now = self.now;
-        self.note(|| format!("time: {now:?}"));
+        self.transcript.note(|| format!("time: {now:?}"));
         self.end.pass(now)
     }
 
@@ -158,28 +154,23 @@ impl SoloWorld {
     fn write(&mut self, cut: Cut) -> Result<(), Broken> {
         let (_, frames) = self.end.write(self.now, cut)?;
         for frame in frames {
-            self.note(|| format!("        {frame} -> peer"));
+            self.transcript.note(|| format!("        {frame} -> peer"));
         }
         Ok(())
     }
 
-    /// Everything is written and every timer fires, until nothing moves any more.
+    /// Everything is written and every timer fires, until nothing moves any more; then all that had to happen has.
     fn run(&mut self, everyone_ends: bool) -> Result<(), Broken> {
-        for _ in 0..MOST_ROUNDS {
+        to_rest(|| {
             if !self.end.conn.pending().is_empty() {
                 self.write(Cut::All)?;
             } else if !self.end.end_handlers(self.now, everyone_ends)? {
-                let Some(due) = self.end.conn.poll_timeout() else { return Ok(()) };
+                let Some(due) = self.end.conn.poll_timeout() else { return Ok(false) };
                 self.pass(due)?;
             }
-        }
-        Err(Broken("nothing ever comes to rest".into()))
-    }
-
-    fn note(&mut self, line: impl FnOnce() -> String) {
-        if let Some(transcript) = &mut self.transcript {
-            transcript.push(line());
-        }
+            Ok(true)
+        })?;
+        self.end.model.check_settled()
     }
 }
 
@@ -191,18 +182,10 @@ impl World for SoloWorld {
         self.end.actions(&mut app);
         out.extend(app.into_iter().map(Action::App));
         let pending = self.end.conn.pending();
-        if !pending.is_empty() {
-            out.push(Action::Write(Cut::All));
-            if Cut::Frame.len(pending) < pending.len() {
-                out.push(Action::Write(Cut::Frame));
-            }
-            if self.scene.filtered {
-                out.push(Action::KeepBack);
-            } else if self.scene.adversarial {
-                out.extend(PIECES.map(Action::Write));
-            } else if !self.end.is_cut() {
-                out.push(Action::Write(Cut::Half));
-            }
+        let pieces = self.scene.pieces(!self.end.is_cut());
+        out.extend(Cut::of(pending, pieces).into_iter().map(Action::Write));
+        if self.scene.filtered && !pending.is_empty() {
+            out.push(Action::KeepBack);
         }
         if !self.flight.is_empty() {
             out.push(Action::Deliver(Cut::All));
@@ -264,18 +247,18 @@ impl World for SoloWorld {
     fn step(&mut self, action: Action) -> Result<(), Broken> {
         match action {
             Action::App(what) => {
-                self.note(|| format!("app: {what:?}"));
+                self.transcript.note(|| format!("app: {what:?}"));
                 self.end.act(self.now, what)
             }
             Action::Write(cut) => self.write(cut),
             Action::KeepBack => {
                 let pending = self.end.conn.pending();
                 let frame = String::from_utf8_lossy(&pending[..Cut::Frame.len(pending)]).into_owned();
-                self.note(|| format!("        {} is kept back", frame.trim_end()));
+                self.transcript.note(|| format!("        {} is kept back", frame.trim_end()));
                 self.end.keep_back(self.now)
             }
             Action::Veto => {
-                self.note(|| "the next message is kept back".to_owned());
+                self.transcript.note(|| "the next message is kept back".to_owned());
                 self.end.vetoes = true;
                 Ok(())
             }
@@ -319,12 +302,12 @@ impl World for SoloWorld {
             }
             Action::End => {
                 self.deliver(Cut::All)?;
-                self.note(|| "the peer ends".to_owned());
+                self.transcript.note(|| "the peer ends".to_owned());
                 self.end.input_ends(self.now)
             }
             Action::Break => {
                 self.flight.clear();
-                self.note(|| "the link breaks".to_owned());
+                self.transcript.note(|| "the link breaks".to_owned());
                 self.end.link_is_lost(self.now)
             }
         }
@@ -336,9 +319,7 @@ impl World for SoloWorld {
             world.deliver(Cut::All)?;
         }
         world.run(false)?;
-        world.end.model.check_settled()?;
         world.run(true)?;
-        world.end.model.check_settled()?;
         // Everything is answered late.
         if !world.end.model.input_ended {
             for call in 0..world.end.model.calls.len() {
@@ -348,19 +329,15 @@ impl World for SoloWorld {
                 }
             }
             world.run(true)?;
-            world.end.model.check_settled()?;
             world.end.check_empty()?;
             world.end.input_ends(world.now)?;
         }
         world.run(true)?;
-        world.end.model.check_settled()?;
         world.end.check_empty()
     }
 
     fn digest(&self) -> u128 {
         let Self {
-            scene: _,
-            role: _,
             end,
             flight,
             now,
@@ -370,6 +347,8 @@ impl World for SoloWorld {
             answers,
             progress,
             plains,
+            scene: _,
+            role: _,
             transcript: _,
         } = self;
         let mut digest = Digest::new();
@@ -378,12 +357,8 @@ impl World for SoloWorld {
         digest.finish_wide()
     }
 
-    fn keep_transcript(&mut self) {
-        self.transcript = Some(Vec::new());
-    }
-
-    fn transcript(&self) -> &[String] {
-        self.transcript.as_deref().unwrap_or_default()
+    fn transcript(&mut self) -> &mut Transcript {
+        &mut self.transcript
     }
 }
 
@@ -397,6 +372,3 @@ fn count(counts: &mut Vec<u8>, at: usize) {
 fn counted(counts: &[u8], at: usize) -> u8 {
     counts.get(at).copied().unwrap_or(0)
 }
-
-/// More rounds than any small world needs to come to rest.
-const MOST_ROUNDS: usize = 400;

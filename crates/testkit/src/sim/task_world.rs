@@ -13,7 +13,7 @@ use rescind_proto::{
     id::RequestId,
     link::RequestKey,
     receipt::{Outcome, Receipt},
-    relay::{End, Relay, RelayConfig, RelayEvent},
+    relay::{Relay, RelayConfig},
     side::Side,
     time::Instant,
 };
@@ -21,8 +21,10 @@ use serde_json::{Value, json};
 
 use super::{
     digest::Digest,
-    hop::{Cut, Hop},
-    world::{Broken, World},
+    eras::{self, CAPABILITIES, Judged, META, TASKS, must},
+    hop::Cut,
+    stage::{Stage, claims_sent},
+    world::{Broken, Transcript, World, broken, never, none, to_rest},
 };
 
 /// One thing that can happen.
@@ -213,9 +215,7 @@ struct Task {
 #[derive(Clone, Debug)]
 pub struct TaskWorld {
     scene: TaskScene,
-    relay: Relay,
-    now: Instant,
-    hops: [Hop; 2],
+    stage: Stage,
     requests: Vec<Request>,
     calls: Vec<Call>,
     since: Vec<Since>,
@@ -232,7 +232,6 @@ pub struct TaskWorld {
     cancels_handed: usize,
     /// Requests of the client whose receipts claim that the server was handed their cancel.
     said_sent: Vec<RequestKey>,
-    transcript: Option<Vec<String>>,
 }
 
 const MOST_CALLS: usize = 2;
@@ -241,9 +240,6 @@ const MOST_ABOUT: usize = 3;
 const REMEMBERED: Duration = Duration::from_secs(30 * 60);
 /// How long a result is kept as a task, and an answer waited for that nobody wants.
 const KEPT: Duration = Duration::from_secs(600);
-const META: &str = "io.modelcontextprotocol/protocolVersion";
-const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 const RELATED: &str = "io.modelcontextprotocol/related-task";
 /// The client's first message.
 const HELLO: i64 = 0;
@@ -291,9 +287,7 @@ impl TaskWorld {
             RelayConfig { bridge: Some(bridge), framing: Some(Framing::Line), remembered: 8, ..RelayConfig::default() };
         let mut world = Self {
             scene,
-            relay: Relay::new(config),
-            now: Instant::ORIGIN,
-            hops: [Hop::default(), Hop::default()],
+            stage: Stage::new(Relay::new(config), Instant::ORIGIN),
             requests: Vec::new(),
             calls: Vec::new(),
             since: Vec::new(),
@@ -306,7 +300,6 @@ impl TaskWorld {
             has_wanted: false,
             is_deaf: false,
             is_dead: false,
-            transcript: None,
         };
         world.meet();
         world
@@ -318,8 +311,7 @@ impl TaskWorld {
 
     fn meet(&mut self) {
         if self.scene.client_has_session {
-            let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}}, "clientInfo": {"name": "c", "version": "1"}});
-            self.say(Side::Client, &json!({"jsonrpc": "2.0", "id": HELLO, "method": "initialize", "params": hello}));
+            self.say(Side::Client, &eras::initialize(HELLO, "2025-11-25"));
         } else {
             self.ask_server(HELLO, "tools/list", json!({}));
         }
@@ -333,7 +325,7 @@ impl TaskWorld {
             self.answer(0);
         }
         if self.scene.client_has_session {
-            self.say(Side::Client, &json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+            self.say(Side::Client, &eras::initialized());
         }
         self.watch().expect("a handshake");
         if self.scene.is_made {
@@ -348,12 +340,7 @@ impl TaskWorld {
     }
 
     fn say(&mut self, from: Side, frame: &Value) {
-        let mut line = frame.to_string();
-        if let Some(transcript) = &mut self.transcript {
-            transcript.push(format!("{} -> {line}", from.as_str()));
-        }
-        line.push('\n');
-        self.relay.handle_input(self.now, from, line.as_bytes());
+        self.stage.say(from, &frame.to_string());
     }
 
     /// The client sends a request as its era has it.
@@ -361,10 +348,10 @@ impl TaskWorld {
         if !self.scene.client_has_session {
             params["_meta"] = json!({
                 META: "2026-07-28",
-                CAPABILITIES: {"elicitation": {}, "extensions": {EXTENSION: {}}},
+                CAPABILITIES: {"elicitation": {}, "extensions": {TASKS: {}}},
             });
         }
-        self.say(Side::Client, &json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        self.say(Side::Client, &eras::request(id, method, params));
     }
 
     fn request(&mut self, what: What, method: &str, params: Value) {
@@ -385,20 +372,14 @@ impl TaskWorld {
         if self.scene.client_has_session {
             params["task"] = json!({});
         }
-        let more = more.as_object().into_iter().flatten();
-        more.for_each(|(name, value)| params[name.as_str()] = value.clone());
+        eras::extend(&mut params, more);
         self.request(What::Call(call), "tools/call", params);
     }
 
     fn write(&mut self, to: Side, cut: Cut) -> Result<(), Broken> {
-        let len = cut.len(self.relay.pending(to));
-        let bytes = self.relay.pending(to)[..len].to_vec();
-        self.relay.handle_written(self.now, to, len);
-        for frame in self.hops[to as usize].take(&bytes) {
-            if let Some(transcript) = &mut self.transcript {
-                transcript.push(format!("          {frame} -> {}", to.as_str()));
-            }
-            let frame: Value = serde_json::from_str(&frame).map_err(|error| Broken(format!("{error}: {frame}")))?;
+        for frame in self.stage.write(to, cut) {
+            self.stage.note_read(to, &frame);
+            let frame = eras::parse(&frame)?;
             let judged = match to {
                 Side::Client => self.client_reads(&frame),
                 Side::Server => self.server_reads(&frame),
@@ -408,21 +389,16 @@ impl TaskWorld {
         Ok(())
     }
 
-    fn client_reads(&mut self, frame: &Value) -> Result<(), &'static str> {
+    fn client_reads(&mut self, frame: &Value) -> Judged {
         if let Some(method) = frame["method"].as_str() {
-            return if self.scene.client_has_session {
-                self.client_is_asked(method, frame)
-            } else {
-                Err("a client without a session is told")
-            };
+            must(self.scene.client_has_session, "a client without a session is told")?;
+            return self.client_is_asked(method, frame);
         }
         if frame["id"] == HELLO {
             return Ok(());
         }
         let waits = |request: &&mut Request| frame["id"] == request.id && request.answers == 0 && !request.is_cancelled;
-        let Some(request) = self.requests.iter_mut().find(waits) else {
-            return Err("the client is answered what it does not wait for");
-        };
+        let request = self.requests.iter_mut().find(waits).ok_or("the client is answered what it does not wait for")?;
         request.answers += 1;
         let what = request.what;
         if self.is_deaf && frame["error"]["code"].as_i64() == Some(-31002) {
@@ -430,9 +406,8 @@ impl TaskWorld {
         }
         let result = frame.get("result");
         let is_modern = !self.scene.client_has_session;
-        if result.is_some_and(|result| result.get("resultType").is_some() != is_modern) {
-            return Err("a result of another era");
-        }
+        let is_of_era = |result: &Value| result.get("resultType").is_some() == is_modern;
+        must(result.is_none_or(is_of_era), "a result of another era")?;
         let code = frame["error"]["code"].as_i64();
         match what {
             What::Call(call) => self.call_answered(call, result, code),
@@ -440,11 +415,7 @@ impl TaskWorld {
             What::About(About::Cancel, call) => self.cancel_answered(call, result, code),
             What::About(About::Result, call) => self.result_came(call, result, code),
             What::About(About::Update, _) => {
-                if result == Some(&json!({"resultType": "complete"})) {
-                    Ok(())
-                } else {
-                    Err("an update is not heard")
-                }
+                must(result == Some(&json!({"resultType": "complete"})), "an update is not heard")
             }
         }
     }
@@ -457,11 +428,11 @@ impl TaskWorld {
         is_its && is_at_server && seen.get(life).is_some() && seen.get(other).is_none() && seen["createdAt"].is_string()
     }
 
-    fn call_answered(&mut self, call: usize, result: Option<&Value>, code: Option<i64>) -> Result<(), &'static str> {
+    fn call_answered(&mut self, call: usize, result: Option<&Value>, code: Option<i64>) -> Judged {
         let Some(result) = result else {
             let is_left = code == Some(-32602) && self.calls[call].was_asked && self.calls[call].cancels > 0;
             let is_known = code == Some(-32000) || (code == Some(-32603) && self.has_wanted) || is_left;
-            return if is_known { Ok(()) } else { Err("a call ends with an error that nobody made") };
+            return must(is_known, "a call ends with an error that nobody made");
         };
         let handle = if self.scene.client_has_session {
             Some(&result["task"])
@@ -469,37 +440,31 @@ impl TaskWorld {
             let wanted = &result["inputRequests"]["1"]["params"]["message"];
             let state = result["requestState"].as_str().unwrap_or_default();
             self.calls[call].asked = Some(Asked::Result(state.to_owned())).filter(|_| !self.calls[call].is_left);
-            return if *wanted == call { Ok(()) } else { Err("a question of another call") };
+            return must(*wanted == call, "a question of another call");
         } else {
             (result["resultType"] == "task").then_some(result)
         };
         let Some(handle) = handle else {
-            return if result == &json!({"resultType": "complete", "content": []}) { Ok(()) } else { Err("no result") };
+            return must(*result == eras::called(true), "no result");
         };
         let id = handle["taskId"].as_str().unwrap_or_default();
-        if id != name(call) && (self.since[call].kept.is_none() || !id.starts_with("rescind-")) {
-            return Err("a task of another call");
-        }
-        if !self.is_task(handle, call) {
-            return Err("no handle of this era");
-        }
+        let is_ours = self.since[call].kept.is_some() && id.starts_with("rescind-");
+        must(id == name(call) || is_ours, "a task of another call")?;
+        must(self.is_task(handle, call), "no handle of this era")?;
         self.calls[call].task = Some(id.to_owned());
         Ok(())
     }
 
-    fn looked(&mut self, call: usize, seen: Option<&Value>, code: Option<i64>) -> Result<(), &'static str> {
+    fn looked(&mut self, call: usize, seen: Option<&Value>, code: Option<i64>) -> Judged {
         let Some(seen) = seen else {
-            return if self.is_unknown(call) && code == Some(-32602) { Ok(()) } else { Err("a task cannot be seen") };
+            return must(self.is_unknown(call) && code == Some(-32602), "a task cannot be seen");
         };
-        if !self.is_task(seen, call) {
-            return Err("no task of this era");
-        }
+        must(self.is_task(seen, call), "no task of this era")?;
         let status = seen["status"].as_str().unwrap_or_default();
         let outcome = (seen.get("result").is_some(), seen.get("error").is_some());
         if self.scene.client_has_session {
-            if outcome != (false, false) || seen.get("inputRequests").is_some() {
-                return Err("more is seen than there is to see");
-            }
+            let is_bare = outcome == (false, false) && seen.get("inputRequests").is_none();
+            must(is_bare, "more is seen than there is to see")?;
         } else {
             match status {
                 "completed" if outcome == (true, false) && seen["result"]["resultType"] == "complete" => {}
@@ -515,10 +480,9 @@ impl TaskWorld {
     }
 
     /// Whether this may be said of the task.
-    fn is_true(&self, call: usize, status: &str) -> Result<(), &'static str> {
-        if self.stays_cancelled(call) && status != "cancelled" {
-            return Err("a cancelled task does not stay so (TASK-04)");
-        }
+    fn is_true(&self, call: usize, status: &str) -> Judged {
+        let stays = !self.stays_cancelled(call) || status == "cancelled";
+        must(stays, "a cancelled task does not stay so (TASK-04)")?;
         let is_modern = !self.scene.client_has_session;
         let is_so = match (status, &self.tasks[call]) {
             ("working", Some(_)) => true,
@@ -527,45 +491,42 @@ impl TaskWorld {
             (_, Some(task)) => task.status.has_ended() && task.status.as_str(is_modern) == status,
             (_, None) => status == "completed",
         };
-        if is_so { Ok(()) } else { Err("that is not so") }
+        must(is_so, "that is not so")
     }
 
     /// A client with a session was told that this task is cancelled, not long ago.
     fn stays_cancelled(&self, call: usize) -> bool {
-        self.since[call].told_cancelled.is_some_and(|at| self.now.since(at) < REMEMBERED)
+        self.since[call].told_cancelled.is_some_and(|at| self.stage.now.since(at) < REMEMBERED)
     }
 
     /// The task is known to nobody any more.
     fn is_unknown(&self, call: usize) -> bool {
-        self.since[call].kept.is_some_and(|at| self.now.since(at) >= KEPT)
+        self.since[call].kept.is_some_and(|at| self.stage.now.since(at) >= KEPT)
     }
 
     fn has_ended(&self, call: usize) -> bool {
         self.tasks[call].as_ref().is_none_or(|task| task.status.has_ended())
     }
 
-    fn cancel_answered(&mut self, call: usize, result: Option<&Value>, code: Option<i64>) -> Result<(), &'static str> {
+    fn cancel_answered(&mut self, call: usize, result: Option<&Value>, code: Option<i64>) -> Judged {
         if !self.scene.client_has_session {
             // TASK-21, TASK-22.
             let is_heard = result == Some(&json!({"resultType": "complete"}));
-            return if is_heard { Ok(()) } else { Err("a cancel is not acknowledged") };
+            return must(is_heard, "a cancel is not acknowledged");
         }
         let Some(result) = result else {
             // The first cancel may have been heard, and its answer not wanted any more.
             let is_late = self.has_ended(call) || self.stays_cancelled(call) || self.calls[call].cancels > 1;
-            return if code == Some(-32602) && is_late { Ok(()) } else { Err("a cancel is refused (TASK-03)") };
+            return must(code == Some(-32602) && is_late, "a cancel is refused (TASK-03)");
         };
-        if self.stays_cancelled(call) {
-            return Err("a task is cancelled that was cancelled (TASK-02)");
-        }
-        if !self.is_task(result, call) || result["status"] != "cancelled" {
-            return Err("a cancel is not answered with the task (TASK-03)");
-        }
-        self.since[call].told_cancelled = Some(self.now);
+        must(!self.stays_cancelled(call), "a task is cancelled that was cancelled (TASK-02)")?;
+        let is_task = self.is_task(result, call) && result["status"] == "cancelled";
+        must(is_task, "a cancel is not answered with the task (TASK-03)")?;
+        self.since[call].told_cancelled = Some(self.stage.now);
         self.is_true(call, "cancelled")
     }
 
-    fn result_came(&mut self, call: usize, result: Option<&Value>, code: Option<i64>) -> Result<(), &'static str> {
+    fn result_came(&mut self, call: usize, result: Option<&Value>, code: Option<i64>) -> Judged {
         self.calls[call].asked = None;
         let status = self.tasks[call].as_ref().map_or(Status::Completed, |task| task.status);
         let Some(result) = result else {
@@ -577,23 +538,19 @@ impl TaskWorld {
                 _ => Err("a result is an error that nobody made"),
             };
         };
-        if self.stays_cancelled(call) {
-            return Err("a cancelled task has a result");
-        }
+        must(!self.stays_cancelled(call), "a cancelled task has a result")?;
         let is_its = self.calls[call].task.as_ref().is_some_and(|task| result["_meta"][RELATED]["taskId"] == **task);
-        if !is_its {
-            return Err("a result does not say whose it is (TASK-10)");
-        }
+        must(is_its, "a result does not say whose it is (TASK-10)")?;
         let is_error = result["isError"] == true;
         let is_so = match status {
             Status::Completed => !is_error,
             Status::ToolError => is_error,
             Status::Working | Status::Wants | Status::Failed | Status::Cancelled => false,
         };
-        if is_so { Ok(()) } else { Err("that is not its result") }
+        must(is_so, "that is not its result")
     }
 
-    fn client_is_asked(&mut self, method: &str, frame: &Value) -> Result<(), &'static str> {
+    fn client_is_asked(&mut self, method: &str, frame: &Value) -> Judged {
         let id = frame["id"].as_i64();
         if method == "notifications/cancelled" {
             let named = frame["params"]["requestId"].as_i64();
@@ -604,22 +561,16 @@ impl TaskWorld {
         }
         let (Some(id), "elicitation/create") = (id, method) else { return Err("the client is told what nobody said") };
         let about = frame["params"]["message"].as_u64().and_then(|call| usize::try_from(call).ok());
-        let Some(at) = about.filter(|at| *at < self.calls.len()) else { return Err("a question of no call") };
+        let at = about.filter(|at| *at < self.calls.len()).ok_or("a question of no call")?;
         let is_related = frame["params"]["_meta"][RELATED]["taskId"] == name(at);
         let what = if self.calls[at].task.is_some() { What::About(About::Result, at) } else { What::Call(at) };
-        if is_related != self.calls[at].task.is_some() {
-            return Err("a question does not say whose it is (TASK-10)");
-        }
-        if !self.requests.iter().any(|request| request.what == what && request.answers == 0) {
-            return Err("a question for which nobody waits");
-        }
-        if self.calls[at].asked.replace(Asked::Question(id)).is_some() {
-            return Err("the client is asked twice");
-        }
-        Ok(())
+        must(is_related == self.calls[at].task.is_some(), "a question does not say whose it is (TASK-10)")?;
+        let waits = |request: &Request| request.what == what && request.answers == 0;
+        must(self.requests.iter().any(waits), "a question for which nobody waits")?;
+        must(self.calls[at].asked.replace(Asked::Question(id)).is_none(), "the client is asked twice")
     }
 
-    fn server_reads(&mut self, frame: &Value) -> Result<(), &'static str> {
+    fn server_reads(&mut self, frame: &Value) -> Judged {
         let params = &frame["params"];
         let Some(method) = frame["method"].as_str() else { return self.server_is_told(frame) };
         match method {
@@ -628,9 +579,7 @@ impl TaskWorld {
             _ => {}
         }
         let id = frame["id"].clone();
-        if id.is_null() || self.seen.contains(&id) {
-            return Err("no id, or one that is used again (MCP-I02)");
-        }
+        must(!id.is_null() && !self.seen.contains(&id), "no id, or one that is used again (MCP-I02)")?;
         self.seen.push(id.clone());
         let is_modern = params["_meta"].get(META).is_some();
         let task =
@@ -653,9 +602,7 @@ impl TaskWorld {
             _ => return Err("a method of another era"),
         };
         if let Duty::About(about, call) = duty {
-            if is_modern && params["_meta"][CAPABILITIES]["extensions"].get(EXTENSION).is_none() {
-                return Err("a client of tasks does not say so (TASK-24)");
-            }
+            must(!is_modern || declares_tasks(params), "a client of tasks does not say so (TASK-24)")?;
             self.is_asked(about, call, params)?;
         }
         self.work.push(Work { id, duty, is_cancelled: false, question: None });
@@ -667,40 +614,34 @@ impl TaskWorld {
 
     fn may_be_called(&self, call: usize, params: &Value) -> Result<usize, &'static str> {
         let is_modern = self.server_is_modern();
-        if self.work.iter().any(|work| work.duty == Duty::Call(call)) || self.tasks[call].is_some() {
-            return Err("a call for the second time");
-        }
-        let declares = params["_meta"][CAPABILITIES]["extensions"].get(EXTENSION).is_some();
-        if params.get("task").is_some() == is_modern || declares != is_modern {
-            return Err("a task is asked for as in another era (TASK-27)");
-        }
+        must(!self.is_at_server(call), "a call for the second time")?;
+        let is_asked_for = params.get("task").is_some() != is_modern && declares_tasks(params) == is_modern;
+        must(is_asked_for, "a task is asked for as in another era (TASK-27)")?;
         let mut requests = self.requests.iter().filter(|request| request.what == What::Call(call));
-        if requests.all(|request| request.is_cancelled && !request.reached) {
-            return Err("a request that was withdrawn");
-        }
+        let is_wanted = requests.any(|request| !request.is_cancelled || request.reached);
+        must(is_wanted, "a request that was withdrawn")?;
         Ok(call)
     }
 
+    fn is_at_server(&self, call: usize) -> bool {
+        self.work.iter().any(|work| work.duty == Duty::Call(call)) || self.tasks[call].is_some()
+    }
+
     /// The server is asked about a task.
-    fn is_asked(&mut self, about: About, call: Option<usize>, params: &Value) -> Result<(), &'static str> {
+    fn is_asked(&mut self, about: About, call: Option<usize>, params: &Value) -> Judged {
         let Some(call) = call else {
-            return if self.since.iter().any(|since| since.kept.is_some()) { Ok(()) } else { Err("a task of nobody") };
+            return must(self.since.iter().any(|since| since.kept.is_some()), "a task of nobody");
         };
         let Some(task) = &mut self.tasks[call] else { return Ok(()) };
         match about {
             About::Cancel => {
                 task.told += 1;
-                if task.told > self.calls[call].cancels {
-                    return Err("a task is cancelled that nobody cancelled");
-                }
+                must(task.told <= self.calls[call].cancels, "a task is cancelled that nobody cancelled")?;
             }
             About::Update => {
-                if params["inputResponses"]["1"]["content"]["for"].as_u64().is_some_and(|of| of != call as u64) {
-                    return Err("an answer for another task");
-                }
-                if task.status == Status::Wants {
-                    task.status = Status::Working;
-                }
+                let answer = params["inputResponses"]["1"]["content"]["for"].as_u64();
+                must(answer.is_none_or(|of| of == call as u64), "an answer for another task")?;
+                task.go_on();
             }
             About::Look | About::Result => {}
         }
@@ -708,23 +649,20 @@ impl TaskWorld {
     }
 
     /// A cancel of what the server has.
-    fn is_cancelled(&mut self, named: &Value) -> Result<(), &'static str> {
+    fn is_cancelled(&mut self, named: &Value) -> Judged {
         self.cancels_handed += 1;
         let Some(work) = self.work.iter_mut().find(|work| work.id == *named) else {
             // It may have been answered meanwhile.
-            return if self.seen.contains(named) { Ok(()) } else { Err("a cancel of nothing") };
+            return must(self.seen.contains(named), "a cancel of nothing");
         };
-        if std::mem::replace(&mut work.is_cancelled, true) {
-            return Err("a second cancel");
-        }
+        must(!std::mem::replace(&mut work.is_cancelled, true), "a second cancel")?;
         match work.duty {
             Duty::Call(_) => Err("a task is cancelled by a notification (MCP-C13)"),
             Duty::About(about, Some(call)) => {
                 let is_its = |request: &Request| request.is_cancelled && request.what.is_about(call);
                 // What it wants to know we have fetched ourselves.
                 let is_ours = about == About::Result && self.has_wanted && !self.server_is_modern();
-                let may_be = is_ours || self.requests.iter().any(is_its);
-                if may_be { Ok(()) } else { Err("a cancel of another's request") }
+                must(is_ours || self.requests.iter().any(is_its), "a cancel of another's request")
             }
             Duty::About(_, None) if self.requests.iter().any(|request| request.is_cancelled) => Ok(()),
             Duty::About(_, None) | Duty::Initialize | Duty::Discover | Duty::List => {
@@ -734,31 +672,22 @@ impl TaskWorld {
     }
 
     /// The server hears what it wanted to know, or that it does not.
-    fn server_is_told(&mut self, frame: &Value) -> Result<(), &'static str> {
-        if self.server_is_modern() || frame["id"].as_i64() != Some(QUESTION) || !self.has_wanted {
-            return Err("the server is answered what it never asked");
-        }
+    fn server_is_told(&mut self, frame: &Value) -> Judged {
+        let has_asked = !self.server_is_modern() && self.has_wanted && frame["id"].as_i64() == Some(QUESTION);
+        must(has_asked, "the server is answered what it never asked")?;
         let answer = frame["result"]["content"]["for"].as_u64();
-        if answer.is_none() && frame.get("error").is_none() {
-            return Err("an answer that nobody gave");
-        }
+        must(answer.is_some() || frame.get("error").is_some(), "an answer that nobody gave")?;
         let is_for = |call: usize| answer.is_none_or(|of| of == call as u64);
         for work in self.work.iter_mut().filter(|work| work.question.is_some()) {
             let Duty::Call(call) = work.duty else { continue };
             work.question = None;
-            if !is_for(call) {
-                return Err("an answer for another call");
-            }
+            must(is_for(call), "an answer for another call")?;
         }
         for (call, task) in self.tasks.iter_mut().enumerate() {
             let Some(task) = task.as_mut().filter(|task| task.question.is_some()) else { continue };
             task.question = None;
-            if task.status == Status::Wants {
-                task.status = Status::Working;
-            }
-            if !is_for(call) {
-                return Err("an answer for another task");
-            }
+            task.go_on();
+            must(is_for(call), "an answer for another task")?;
         }
         Ok(())
     }
@@ -773,10 +702,7 @@ impl TaskWorld {
         }
         task.question = Some(QUESTION);
         let params = json!({"message": call, "_meta": {RELATED: {"taskId": name(call)}}});
-        self.say(
-            Side::Server,
-            &json!({"jsonrpc": "2.0", "id": QUESTION, "method": "elicitation/create", "params": params}),
-        );
+        self.say(Side::Server, &eras::question(QUESTION, params));
     }
 
     /// The call wants to know something before it is answered.
@@ -786,26 +712,17 @@ impl TaskWorld {
         self.calls[call].was_asked = true;
         if self.server_is_modern() {
             let Work { id, .. } = self.work.remove(at);
-            let wanted = json!({"resultType": "input_required", "requestState": "s", "inputRequests": wanted(call)});
-            return self.say(Side::Server, &json!({"jsonrpc": "2.0", "id": id, "result": wanted}));
+            return self.say(Side::Server, &eras::result(id, eras::input_required(wanted(call))));
         }
         self.work[at].question = Some(QUESTION);
-        let params = json!({"message": call});
-        self.say(
-            Side::Server,
-            &json!({"jsonrpc": "2.0", "id": QUESTION, "method": "elicitation/create", "params": params}),
-        );
+        self.say(Side::Server, &eras::question(QUESTION, json!({"message": call})));
     }
 
     fn give(&mut self, call: usize, gives: bool) {
-        let given = json!({"action": "accept", "content": {"for": call}});
+        let given = eras::given(call);
         match self.calls[call].asked.take() {
-            Some(Asked::Question(id)) if gives => {
-                self.say(Side::Client, &json!({"jsonrpc": "2.0", "id": id, "result": given}));
-            }
-            Some(Asked::Question(id)) => {
-                self.say(Side::Client, &json!({"jsonrpc": "2.0", "id": id, "error": {"code": -1, "message": "no"}}));
-            }
+            Some(Asked::Question(id)) if gives => self.say(Side::Client, &eras::result(id, given)),
+            Some(Asked::Question(id)) => self.say(Side::Client, &eras::error(id, -1, "no")),
             Some(Asked::Result(state)) => {
                 self.call(call, &json!({"inputResponses": {"1": given}, "requestState": state}));
             }
@@ -824,23 +741,16 @@ impl TaskWorld {
         let unknown = (-32601, "no such method");
         let answer = match duty {
             Duty::Initialize if is_modern => Err((-32022, "no such revision")),
-            Duty::Initialize => Ok(
-                json!({"protocolVersion": "2025-11-25", "serverInfo": {"name": "s", "version": "1"}, "capabilities": {
-                    "tools": {},
-                    "tasks": {"cancel": {}, "requests": {"tools": {"call": {}}}},
-                }}),
-            ),
-            Duty::Discover if !is_modern => Err(unknown),
-            Duty::Discover => {
-                Ok(json!({"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {
-                    "tools": {},
-                    "extensions": {EXTENSION: {}},
-                }}))
+            Duty::Initialize => {
+                let tasks = json!({"cancel": {}, "requests": {"tools": {"call": {}}}});
+                Ok(eras::opened("2025-11-25", json!({"tools": {}, "tasks": tasks})))
             }
+            Duty::Discover if !is_modern => Err(unknown),
+            Duty::Discover => Ok(eras::discovered(json!({"tools": {}, "extensions": {TASKS: {}}}))),
             Duty::List => Ok(json!({"tools": [{"name": "slow", "execution": {"taskSupport": "optional"}}]})),
             Duty::Call(call) => {
-                self.since[call].kept = Some(self.now).filter(|_| is_modern);
-                Ok(if is_modern { json!({"resultType": "complete", "content": []}) } else { json!({"content": []}) })
+                self.since[call].kept = Some(self.stage.now).filter(|_| is_modern);
+                Ok(eras::called(is_modern))
             }
             Duty::About(about, call) => {
                 let task = call.and_then(|call| Some((call, self.tasks[call].as_mut()?)));
@@ -864,20 +774,18 @@ impl TaskWorld {
                 }
             }
         };
-        self.say(
-            Side::Server,
-            &match answer {
-                Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
-                Err((code, words)) => json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": words}}),
-            },
-        );
+        let answer = match answer {
+            Ok(result) => eras::result(id, result),
+            Err((code, words)) => eras::error(id, code, words),
+        };
+        self.say(Side::Server, &answer);
     }
 
     /// The server makes a task of a call.
     fn make(&mut self, at: usize) {
         let Work { id, duty, .. } = self.work.remove(at);
         let Duty::Call(call) = duty else { return };
-        let late = self.since[call].cancelled.is_some_and(|at| self.now.since(at) >= KEPT);
+        let late = self.since[call].cancelled.is_some_and(|at| self.stage.now.since(at) >= KEPT);
         let task = Task { status: Status::Working, told: 0, question: None, is_forgotten: late };
         let mut handle = task.seen(call, self.server_is_modern());
         if self.server_is_modern() {
@@ -886,31 +794,24 @@ impl TaskWorld {
             handle = json!({"task": handle});
         }
         self.tasks[call] = Some(task);
-        self.say(Side::Server, &json!({"jsonrpc": "2.0", "id": id, "result": handle}));
+        self.say(Side::Server, &eras::result(id, handle));
     }
 
     fn watch(&mut self) -> Result<(), Broken> {
-        while let Some(event) = self.relay.poll_event() {
-            if let RelayEvent::Receipt { request, id, receipt, .. } = event
-                && request.from == Side::Client
-            {
-                self.judge(request, &id, &receipt)?;
-            }
+        for (request, id, receipt) in self.stage.receipts() {
+            self.judge(request, &id, &receipt)?;
         }
-        self.relay.check_invariants();
         Ok(())
     }
 
     /// Judges a receipt by what the server was handed.
     fn judge(&mut self, request: RequestKey, id: &RequestId, receipt: &Receipt) -> Result<(), Broken> {
-        let is_sent = receipt.written.is_some()
-            || matches!(receipt.outcome, Outcome::Sent | Outcome::Confirmed { .. } | Outcome::AnsweredAfter { .. });
-        if is_sent && !self.said_sent.contains(&request) {
+        if claims_sent(receipt) && !self.said_sent.contains(&request) {
             self.said_sent.push(request);
         }
-        if self.said_sent.len() > self.cancels_handed {
-            return Err(Broken(format!("the server was handed no such cancel: {id} {receipt:?}")));
-        }
+        never(self.said_sent.len() > self.cancels_handed, || {
+            format!("the server was handed no such cancel: {id} {receipt:?}")
+        })?;
         let named =
             self.requests.iter().rfind(|request| id.as_integer() == Some(request.id)).map(|request| request.what);
         let is_first = |what| self.requests.iter().filter(|request| request.what == what).count() == 1;
@@ -918,7 +819,7 @@ impl TaskWorld {
             && is_first(what)
             && self.handed.contains(&call)
         {
-            return Err(Broken(format!("the server has it: {id} {receipt:?}")));
+            return broken(format!("the server has it: {id} {receipt:?}"));
         }
         Ok(())
     }
@@ -947,12 +848,11 @@ impl TaskWorld {
             Action::Make(at) => self.make(usize::from(at)),
             Action::Refuse(at) => {
                 let Work { id, .. } = self.work.remove(usize::from(at));
-                let error = json!({"code": -32000, "message": "no"});
-                self.say(Side::Server, &json!({"jsonrpc": "2.0", "id": id, "error": error}));
+                self.say(Side::Server, &eras::error(id, -32000, "no"));
             }
             Action::Acknowledge(at) => {
                 let Work { id, .. } = self.work.remove(usize::from(at));
-                self.say(Side::Server, &json!({"jsonrpc": "2.0", "id": id, "result": {"resultType": "complete"}}));
+                self.say(Side::Server, &eras::result(id, json!({"resultType": "complete"})));
             }
             Action::Want(at) => self.want(usize::from(at)),
             Action::TaskWants(call) => {
@@ -968,29 +868,27 @@ impl TaskWorld {
                 }
             }
             Action::Timeout => {
-                if let Some(due) = self.relay.poll_timeout() {
+                let now = self.stage.now;
+                if let Some(due) = self.stage.relay.poll_timeout() {
                     // Who does not call again in time has left.
-                    let then = due.max(self.now);
                     for (call, since) in self.calls.iter_mut().zip(&mut self.since) {
                         if call.was_asked && call.task.is_none() {
                             call.cancels = call.cancels.max(1);
-                            since.cancelled.get_or_insert(then);
+                            since.cancelled.get_or_insert(due.max(now));
                         }
                     }
-                    self.now = then;
-                    self.relay.handle_timeout(self.now);
                 }
+                self.stage.pass();
             }
             Action::Deafen => {
                 self.is_deaf = true;
-                self.relay.handle_write_closed(self.now, Side::Server);
-                self.hops[Side::Server as usize].clear();
+                self.stage.relay.handle_write_closed(self.stage.now, Side::Server);
+                self.stage.clear(Side::Server);
             }
             Action::Die => {
                 (self.is_deaf, self.is_dead) = (true, true);
                 self.work.clear();
-                self.relay.handle_eof(self.now, Side::Server, &End::Closed);
-                self.hops[Side::Server as usize].clear();
+                self.stage.lose_server();
             }
         }
         self.watch()
@@ -1000,53 +898,86 @@ impl TaskWorld {
         let Request { id, what, .. } = self.requests[at];
         // An answer that has begun to leave still comes. A client with a session may not cancel a call for a task so
         // (MCP-C13): nobody heeds it.
-        let begun = |side: Side| self.hops[side as usize].begun(self.relay.pending(side));
         let answer = format!("\"id\":{id},");
-        let is_coming = begun(Side::Client).is_some_and(|frame| frame.contains(&answer));
+        let is_coming = self.stage.begun(Side::Client).is_some_and(|frame| frame.contains(&answer));
         let is_forbidden = self.scene.client_has_session && matches!(what, What::Call(_));
         if !is_coming && !is_forbidden {
             if let What::Call(call) = what {
                 let named = format!("\"call\":{call}");
-                let is_work = self.work.iter().any(|work| work.duty == Duty::Call(call)) || self.tasks[call].is_some();
-                self.requests[at].reached = is_work || begun(Side::Server).is_some_and(|frame| frame.contains(&named));
+                let is_leaving = self.stage.begun(Side::Server).is_some_and(|frame| frame.contains(&named));
+                self.requests[at].reached = self.is_at_server(call) || is_leaving;
                 self.calls[call].cancels += 1;
-                self.since[call].cancelled.get_or_insert(self.now);
+                self.since[call].cancelled.get_or_insert(self.stage.now);
             }
             self.requests[at].is_cancelled = true;
         } else if let (What::Call(call), false) = (what, self.scene.client_has_session) {
             // If it asks something, nobody calls again.
             (self.calls[call].is_left, self.calls[call].cancels) = (true, 1);
-            self.since[call].cancelled.get_or_insert(self.now);
+            self.since[call].cancelled.get_or_insert(self.stage.now);
         }
-        let params = json!({"requestId": id});
-        self.say(Side::Client, &json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}));
+        self.say(Side::Client, &eras::cancel(id));
     }
 
     /// What must be in the end is.
     fn check_settled(&mut self) -> Result<(), Broken> {
-        if let Some(request) = self.requests.iter().find(|request| !request.is_cancelled && request.answers != 1) {
-            return Err(Broken(format!("{request:?} waits for ever")));
-        }
-        if let Some(work) = self.work.iter().find(|work| !work.is_cancelled) {
-            return Err(Broken(format!("{work:?} goes on")));
-        }
+        none(self.requests.iter().find(|request| !request.is_cancelled && request.answers != 1), |request| {
+            format!("{request:?} waits for ever")
+        })?;
+        none(self.work.iter().find(|work| !work.is_cancelled), |work| format!("{work:?} goes on"))?;
         for (at, task) in self.tasks.iter().enumerate().filter(|_| !self.is_deaf) {
             let Some(task) = task else { continue };
             let is_cancelled =
                 |request: &Request| !request.is_cancelled && request.what == What::About(About::Cancel, at);
             let is_known = self.calls[at].task.is_some();
             let must_hear = !is_known && !task.is_forgotten || self.requests.iter().any(is_cancelled);
-            if must_hear && task.told == 0 {
-                return Err(Broken(format!("the task of call {at} was never cancelled: {task:?}")));
+            never(must_hear && task.told == 0, || format!("the task of call {at} was never cancelled: {task:?}"))?;
+        }
+        self.stage.check_empty()
+    }
+
+    /// What comes by itself does: messages arrive, the person and the server answer, tasks and time pass. Whether anything
+    /// moved.
+    fn go_on(&mut self) -> Result<bool, Broken> {
+        let mut moved = false;
+        for side in Side::BOTH {
+            while !self.stage.relay.pending(side).is_empty() {
+                self.act(Action::Write(side, Cut::All))?;
+                moved = true;
             }
         }
-        // What is remembered goes with the next message after a long time.
-        self.now = self.now + Duration::from_secs(7200);
-        self.relay.handle_timeout(self.now);
-        if self.relay.residue() > 0 {
-            return Err(Broken(format!("{} entries are left", self.relay.residue())));
+        // What waits for the person waits until he has answered; who was told by a result may never call again.
+        let is_asked = |call: &Call| matches!(call.asked, Some(Asked::Question(_)));
+        if let Some(at) = self.calls.iter().position(is_asked) {
+            self.act(Action::Give(u8::try_from(at).unwrap_or_default()))?;
+            moved = true;
         }
-        Ok(())
+        if moved {
+            return Ok(true);
+        }
+        let is_free = |work: &Work| {
+            let may_end = match work.duty {
+                Duty::About(About::Result, Some(call)) => self.has_ended(call),
+                Duty::Call(_) => work.question.is_none(),
+                Duty::About(..) | Duty::Initialize | Duty::Discover | Duty::List => true,
+            };
+            !work.is_cancelled && may_end
+        };
+        let goes_on = |task: &Option<Task>| task.as_ref().is_some_and(|task| !task.status.has_ended());
+        let action = if let Some(at) = self.work.iter().position(is_free) {
+            let is_call = matches!(self.work[at].duty, Duty::Call(_));
+            let at = u8::try_from(at).unwrap_or_default();
+            if is_call { Action::Make(at) } else { Action::Answer(at) }
+        } else if let Some(at) = self.tasks.iter().position(goes_on).filter(|_| !self.is_dead) {
+            Action::End(u8::try_from(at).unwrap_or_default(), Status::Completed)
+        } else if self.stage.relay.poll_timeout().is_some() {
+            Action::Timeout
+        } else if self.is_deaf && !self.is_dead {
+            Action::Die
+        } else {
+            return Ok(false);
+        };
+        self.act(action)?;
+        Ok(true)
     }
 }
 
@@ -1079,6 +1010,13 @@ impl Task {
         seen
     }
 
+    /// It wants to know nothing more.
+    fn go_on(&mut self) {
+        if self.status == Status::Wants {
+            self.status = Status::Working;
+        }
+    }
+
     fn outcome(&self, is_modern: bool) -> Result<Value, (i32, &'static str)> {
         let mut result = json!({"content": []});
         if is_modern {
@@ -1094,6 +1032,11 @@ impl Task {
             Status::Working | Status::Wants | Status::Completed => Ok(result),
         }
     }
+}
+
+/// Whether a request says that its client knows the extension.
+fn declares_tasks(params: &Value) -> bool {
+    params["_meta"][CAPABILITIES]["extensions"].get(TASKS).is_some()
 }
 
 /// The task of a call.
@@ -1134,7 +1077,7 @@ impl World for TaskWorld {
             }
         }
         for side in Side::BOTH {
-            if !self.relay.pending(side).is_empty() {
+            if !self.stage.relay.pending(side).is_empty() {
                 out.extend([Cut::Frame, Cut::Half].map(|cut| Action::Write(side, cut)));
             }
         }
@@ -1144,7 +1087,7 @@ impl World for TaskWorld {
                 Duty::Call(call) => {
                     out.extend([Action::Make(at), Action::Answer(at), Action::Refuse(at)]);
                     // Of a call that was cancelled so long ago nobody knows any more that the server was not told.
-                    let is_late = self.since[call].cancelled.is_some_and(|at| self.now.since(at) >= KEPT);
+                    let is_late = self.since[call].cancelled.is_some_and(|at| self.stage.now.since(at) >= KEPT);
                     if may_want && !is_late {
                         out.push(Action::Want(at));
                     }
@@ -1168,7 +1111,7 @@ impl World for TaskWorld {
                 out.push(Action::TaskWants(at));
             }
         }
-        if self.relay.poll_timeout().is_some() {
+        if self.stage.relay.poll_timeout().is_some() {
             out.push(Action::Timeout);
         }
         if !self.is_deaf {
@@ -1191,74 +1134,24 @@ impl World for TaskWorld {
     /// it, and nothing is left.
     fn check_future(&self) -> Result<(), Broken> {
         let mut world = self.clone();
-        for _ in 0..MOST_ROUNDS {
-            let mut moved = false;
-            for side in Side::BOTH {
-                while !world.relay.pending(side).is_empty() {
-                    world.act(Action::Write(side, Cut::All))?;
-                    moved = true;
-                }
-            }
-            // What waits for the person waits until he has answered; who was told by a result may never call again.
-            let is_asked = |call: &Call| matches!(call.asked, Some(Asked::Question(_)));
-            if let Some(at) = world.calls.iter().position(is_asked) {
-                world.act(Action::Give(u8::try_from(at).unwrap_or_default()))?;
-                moved = true;
-            }
-            let is_free = |work: &Work| {
-                let may_end = match work.duty {
-                    Duty::About(About::Result, Some(call)) => world.has_ended(call),
-                    Duty::Call(_) => work.question.is_none(),
-                    Duty::About(..) | Duty::Initialize | Duty::Discover | Duty::List => true,
-                };
-                !work.is_cancelled && may_end
-            };
-            if let Some(at) = world.work.iter().position(is_free).filter(|_| !moved) {
-                let at = u8::try_from(at).unwrap_or_default();
-                let is_call = matches!(world.work[usize::from(at)].duty, Duty::Call(_));
-                world.act(if is_call { Action::Make(at) } else { Action::Answer(at) })?;
-                moved = true;
-            }
-            let goes_on = |task: &Option<Task>| task.as_ref().is_some_and(|task| !task.status.has_ended());
-            if let Some(at) = world.tasks.iter().position(goes_on).filter(|_| !moved && !world.is_dead) {
-                world.act(Action::End(u8::try_from(at).unwrap_or_default(), Status::Completed))?;
-                moved = true;
-            }
-            if moved {
-                continue;
-            }
-            if world.relay.poll_timeout().is_some() {
-                world.act(Action::Timeout)?;
-            } else if world.is_deaf && !world.is_dead {
-                world.act(Action::Die)?;
-            } else {
-                return world.check_settled();
-            }
-        }
-        Err(Broken("nothing ever comes to rest".into()))
+        to_rest(|| world.go_on())?;
+        world.check_settled()
     }
 
     fn digest(&self) -> u128 {
         let mut digest = Digest::new();
-        self.relay.hash_state(self.now, &mut digest);
+        self.stage.hash_state(&mut digest);
         for Since { cancelled, told_cancelled, kept } in &self.since {
-            let since = |at: &Option<Instant>, most: Duration| at.map(|at| self.now.since(at).min(most));
+            let since = |at: &Option<Instant>, most: Duration| at.map(|at| self.stage.now.since(at).min(most));
             (since(cancelled, KEPT), since(told_cancelled, REMEMBERED), since(kept, KEPT)).hash(&mut digest);
         }
-        (&self.hops, &self.requests, &self.calls, &self.work, &self.tasks).hash(&mut digest);
+        (&self.requests, &self.calls, &self.work, &self.tasks).hash(&mut digest);
         (self.has_wanted, self.is_deaf, self.is_dead).hash(&mut digest);
         (&self.handed, self.cancels_handed, self.said_sent.len()).hash(&mut digest);
         digest.finish_wide()
     }
 
-    fn keep_transcript(&mut self) {
-        self.transcript = Some(Vec::new());
-    }
-
-    fn transcript(&self) -> &[String] {
-        self.transcript.as_deref().unwrap_or_default()
+    fn transcript(&mut self) -> &mut Transcript {
+        &mut self.stage.transcript
     }
 }
-
-/// More rounds than any end takes.
-const MOST_ROUNDS: usize = 1000;

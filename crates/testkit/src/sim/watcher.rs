@@ -8,7 +8,7 @@ use rescind_proto::{
     side::Side,
 };
 
-use super::world::Broken;
+use super::world::{Broken, never};
 
 /// A copy of all that a relay shows, kept in step by what it says has changed.
 #[derive(Clone, Debug)]
@@ -38,9 +38,9 @@ impl Watcher {
         }
         for view in all(relay) {
             let (known, now) = (self.copy.get(&view.key), shown(&view));
-            if known != Some(&now) {
-                return Err(Broken(format!("a change of {} was not told: known is {known:?}, true {now}", view.key)));
-            }
+            never(known != Some(&now), || {
+                format!("a change of {} was not told: known is {known:?}, true {now}", view.key)
+            })?;
         }
         add_up(relay)
     }
@@ -66,16 +66,11 @@ fn add_up(relay: &Relay) -> Result<(), Broken> {
     let opened = tally.requests.client + tally.requests.server;
     let in_flight = (relay.in_flight(Side::Client) + relay.in_flight(Side::Server)) as u64;
     let ended = tally.answered + tally.answered_here + tally.silent + tally.gone;
-    if opened != in_flight + ended {
-        return Err(Broken(format!("{opened} requests came, {in_flight} are in flight, and {ended} have ended")));
-    }
+    never(opened != in_flight + ended, || {
+        format!("{opened} requests came, {in_flight} are in flight, and {ended} have ended")
+    })?;
     let (cancels, outcomes) = (sum(&tally.cancels), sum(&tally.outcomes));
-    if cancels != outcomes {
-        return Err(Broken(format!("{cancels} cancels have {outcomes} outcomes: {tally:?}")));
-    }
+    never(cancels != outcomes, || format!("{cancels} cancels have {outcomes} outcomes: {tally:?}"))?;
     let settled: u64 = tally.cancel_to_settled.counts.iter().sum();
-    if settled > cancels {
-        return Err(Broken(format!("{settled} cancelled requests have ended, of {cancels}")));
-    }
-    Ok(())
+    never(settled > cancels, || format!("{settled} cancelled requests have ended, of {cancels}"))
 }

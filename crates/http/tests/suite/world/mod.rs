@@ -23,7 +23,7 @@ use rescind_http::server::{
 use rescind_proto::{id::RequestId, link::CancelFate, time::Instant};
 use rescind_testkit::sim::{
     digest::Digest,
-    world::{Broken, World},
+    world::{Broken, Transcript, World},
 };
 use rescind_testkit::valid::{self, Protocol};
 
@@ -117,7 +117,7 @@ pub(crate) struct HttpWorld {
     sessions: usize,
     /// Short and long times that have passed.
     waits: (usize, usize),
-    transcript: Option<Vec<String>>,
+    transcript: Transcript,
 }
 
 impl HttpWorld {
@@ -133,7 +133,7 @@ impl HttpWorld {
             next_reply: 0,
             sessions: 0,
             waits: (0, 0),
-            transcript: None,
+            transcript: Transcript::default(),
         };
         for client in 0..world.scene.clients.len() {
             world.open(client);
@@ -187,14 +187,14 @@ impl HttpWorld {
         let mut request = Request::builder().method(method).uri("/mcp").extension(from);
         if self.scene.config.passes_authorization {
             let person = self.model.clients[client].person;
-            self.note(|| format!("person {person}:"));
+            self.transcript.note(|| format!("person {person}:"));
             request = request.header("authorization", text::credentials(person));
         }
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
         let (head, ()) = request.body(()).expect("a request as clients write it").into_parts();
-        self.note(|| format!("{method} {headers:?} {body}"));
+        self.transcript.note(|| format!("{method} {headers:?} {body}"));
         self.server.handle_request(self.now, &head, body.as_bytes())
     }
 
@@ -397,7 +397,7 @@ impl HttpWorld {
             {
                 return broken(format!("{why}: {data}"));
             }
-            self.note(|| format!("    response {name}: {item:?}"));
+            self.transcript.note(|| format!("    response {name}: {item:?}"));
             if let (Item::Event(_, data), Some(stream), true) = (item, stream, is_current) {
                 self.model.handed_out(stream, data);
             }
@@ -424,7 +424,7 @@ impl HttpWorld {
         {
             let (source, is_cut) = (reply.source, reply.is_cut);
             let is_last = matches!(item, Item::Whole(..) | Item::End);
-            self.note(|| format!("    read of {name}: {item:?}"));
+            self.transcript.note(|| format!("    read of {name}: {item:?}"));
             if item != Item::End || !is_cut {
                 self.judge(source, &item)?;
             }
@@ -474,7 +474,7 @@ impl HttpWorld {
 
     fn say(&mut self, link: usize, message: &str) {
         let link = self.model.program(link);
-        self.note(|| format!("        program {link}: {message}"));
+        self.transcript.note(|| format!("        program {link}: {message}"));
         if let Some(key) = self.model.links[link].key {
             self.server.handle_message(self.now, key, message.as_bytes());
         }
@@ -530,7 +530,7 @@ impl HttpWorld {
             return self.say(link, &text::cancel(&id));
         }
         let link = self.model.program(link);
-        self.note(|| format!("        program {link}: {id} is settled"));
+        self.transcript.note(|| format!("        program {link}: {id} is settled"));
         if let (Some(key), Some(id)) = (self.model.links[link].key, RequestId::from_json(id.as_bytes())) {
             self.server.handle_settled(self.now, key, &id);
         }
@@ -604,7 +604,7 @@ impl HttpWorld {
                         return broken("there is input for a link that was not opened".into());
                     };
                     while let Some(input) = self.server.poll_input(key) {
-                        self.note(|| match &input {
+                        self.transcript.note(|| match &input {
                             LinkInput::Message(line) | LinkInput::Request(line, _) => {
                                 format!("        -> {link}: {}", String::from_utf8_lossy(line).trim_end())
                             }
@@ -634,7 +634,7 @@ impl HttpWorld {
             let stream = self.stream_of(source);
             let is_current = stream.is_some_and(|stream| self.model.streams[stream].reply == Some(usize::from(name)));
             if is_cut && is_current {
-                self.note(|| format!("    response {name} is given up"));
+                self.transcript.note(|| format!("    response {name} is given up"));
                 self.model.hung_up(usize::from(name), None, stream);
                 self.replies.entry(name).and_modify(|reply| reply.is_cut = true);
             }
@@ -653,12 +653,6 @@ impl HttpWorld {
             self.server.handle_message(self.now, key, answer.as_bytes());
         }
         true
-    }
-
-    fn note(&mut self, line: impl FnOnce() -> String) {
-        if let Some(transcript) = &mut self.transcript {
-            transcript.push(line());
-        }
     }
 
     /// Everything that was said is written and read, and whoever was cut off comes back.
@@ -994,12 +988,8 @@ impl World for HttpWorld {
         digest.finish_wide()
     }
 
-    fn keep_transcript(&mut self) {
-        self.transcript = Some(Vec::new());
-    }
-
-    fn transcript(&self) -> &[String] {
-        self.transcript.as_deref().unwrap_or_default()
+    fn transcript(&mut self) -> &mut Transcript {
+        &mut self.transcript
     }
 }
 

@@ -1,0 +1,128 @@
+//! A relay on the stage of a world: its clock, what has left it, and what has happened.
+
+use core::{
+    hash::{Hash, Hasher},
+    time::Duration,
+};
+
+use rescind_proto::{
+    id::RequestId,
+    link::RequestKey,
+    receipt::{Outcome, Receipt},
+    relay::{End, Relay, RelayEvent},
+    side::{Side, Sides},
+    time::Instant,
+};
+
+use super::{
+    hop::{Cut, Hop},
+    world::{Broken, Transcript, check_residue},
+};
+
+/// A relay, both links as far as they have been read, and a clock.
+#[derive(Clone, Debug)]
+pub struct Stage {
+    /// The machine.
+    pub relay: Relay,
+    /// The clock.
+    pub now: Instant,
+    /// What has happened.
+    pub transcript: Transcript,
+    hops: Sides<Hop>,
+}
+
+impl Stage {
+    /// The relay at this time.
+    #[must_use]
+    pub fn new(relay: Relay, now: Instant) -> Self {
+        Self { relay, now, transcript: Transcript::default(), hops: Sides::default() }
+    }
+
+    /// A side says a line.
+    pub fn say(&mut self, from: Side, line: &str) {
+        self.transcript.note(|| format!("{} -> {line}", from.as_str()));
+        self.relay.handle_input(self.now, from, format!("{line}\n").as_bytes());
+    }
+
+    /// Some of what waits for a side is written. Returns the frames that are whole now.
+    pub fn write(&mut self, to: Side, cut: Cut) -> Vec<String> {
+        let len = cut.len(self.relay.pending(to));
+        let bytes = self.relay.pending(to)[..len].to_vec();
+        self.relay.handle_written(self.now, to, len);
+        self.hops[to].take(&bytes)
+    }
+
+    /// Notes that a side reads a frame.
+    pub fn note_read(&mut self, to: Side, frame: &str) {
+        self.transcript.note(|| format!("          {frame} -> {}", to.as_str()));
+    }
+
+    /// The frame for a side that is half out.
+    #[must_use]
+    pub fn begun(&self, side: Side) -> Option<String> {
+        self.hops[side].begun(self.relay.pending(side))
+    }
+
+    /// Whether a frame for a side is half out.
+    #[must_use]
+    pub fn is_cut(&self, side: Side) -> bool {
+        self.hops[side].is_cut()
+    }
+
+    /// A side has half a frame, and will never have the rest.
+    pub fn clear(&mut self, side: Side) {
+        self.hops[side].clear();
+    }
+
+    /// The server dies.
+    pub fn lose_server(&mut self) {
+        self.relay.handle_eof(self.now, Side::Server, &End::Closed);
+        self.clear(Side::Server);
+    }
+
+    /// The time of the next timer comes.
+    pub fn pass(&mut self) {
+        if let Some(due) = self.relay.poll_timeout() {
+            self.now = due.max(self.now);
+            self.relay.handle_timeout(self.now);
+        }
+    }
+
+    /// The receipts for the client's requests that are new. Checks the machine's invariants, too.
+    pub fn receipts(&mut self) -> Vec<(RequestKey, RequestId, Receipt)> {
+        let mut receipts = Vec::new();
+        while let Some(event) = self.relay.poll_event() {
+            if let RelayEvent::Receipt { request, id, receipt, .. } = event
+                && request.from == Side::Client
+            {
+                receipts.push((request, id, receipt));
+            }
+        }
+        self.relay.check_invariants();
+        receipts
+    }
+
+    /// After a long time nothing is left: what is remembered goes with the next message.
+    ///
+    /// # Errors
+    ///
+    /// How much is left.
+    pub fn check_empty(&mut self) -> Result<(), Broken> {
+        self.now = self.now + Duration::from_secs(7200);
+        self.relay.handle_timeout(self.now);
+        check_residue(&self.relay)
+    }
+
+    /// Feeds what decides the future into a hasher.
+    pub fn hash_state(&self, state: &mut impl Hasher) {
+        self.relay.hash_state(self.now, state);
+        self.hops.hash(state);
+    }
+}
+
+/// Whether a receipt says that the server was handed the cancel.
+#[must_use]
+pub fn claims_sent(receipt: &Receipt) -> bool {
+    receipt.written.is_some()
+        || matches!(receipt.outcome, Outcome::Sent | Outcome::Confirmed { .. } | Outcome::AnsweredAfter { .. })
+}
