@@ -100,8 +100,6 @@ impl MonitorRig {
     }
 
     fn collect(&mut self) {
-        while let Some(event) = self.monitor.poll_event() {
-            self.events.push(event);
-        }
+        self.events.extend(core::iter::from_fn(|| self.monitor.poll_event()));
     }
 }

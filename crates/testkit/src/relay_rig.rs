@@ -195,9 +195,7 @@ impl RelayRig {
     }
 
     fn collect(&mut self) {
-        while let Some(event) = self.relay.poll_event() {
-            self.events.push(event);
-        }
+        self.events.extend(core::iter::from_fn(|| self.relay.poll_event()));
         if self.relay.remembered(Side::Client) < 64 {
             self.relay.check_invariants();
         }

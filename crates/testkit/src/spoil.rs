@@ -46,6 +46,9 @@ pub const RESULTS: [&str; 6] = [
     r#"{"text":"it's [a {brace"}"#,
 ];
 
+/// The first member of each message.
+const VERSION: &str = "\"jsonrpc\":\"2.0\"";
+
 impl Answer {
     /// All of them with this id: each result, with the id before and behind it.
     pub fn all(id: &'static str) -> impl Iterator<Item = Self> {
@@ -59,7 +62,7 @@ impl Answer {
     }
 
     fn with(&self, result: &str) -> String {
-        self.of("\"jsonrpc\":\"2.0\"", &format!("\"id\":{}", self.id), &format!("\"result\":{result}"), ",")
+        self.of(VERSION, &format!("\"id\":{}", self.id), &format!("\"result\":{result}"), ",")
     }
 
     fn of(&self, version: &str, id: &str, result: &str, comma: &str) -> String {
@@ -94,7 +97,9 @@ impl Answer {
         let early = if is_first { Ends } else { Nameless };
         // A number may have gone on.
         let at_end = if is_first || self.id.ends_with('"') { Ends } else { Nameless };
-        let under = |id: &str| self.of("\"jsonrpc\":\"2.0\"", id, &format!("\"result\":{}", self.result), ",");
+        let (id, result) = (format!("\"id\":{}", self.id), format!("\"result\":{}", self.result));
+        let under = |id: &str| self.of(VERSION, id, &result, ",");
+        let with_error = |error: &str| self.with("{}").replace("\"result\":{}", &format!("\"error\":{error}"));
         let cut = |from_end: usize| whole[..whole.len() - from_end].to_owned();
         let at_result = whole.find("\"result\"").unwrap_or_default();
         let spoilt = [
@@ -132,16 +137,7 @@ impl Answer {
             ("as Ruby prints it", self.printed("\"", "=>", ", "), Ends),
             ("as Java prints it", self.printed("", "=", ", ").replace("'2.0'", "2.0"), Ends),
             ("bare keys", self.printed("", ":", ","), Ends),
-            (
-                "no commas",
-                self.of(
-                    "\"jsonrpc\":\"2.0\"",
-                    &format!("\"id\":{}", self.id),
-                    &format!("\"result\":{}", self.result),
-                    " ",
-                ),
-                Ends,
-            ),
+            ("no commas", self.of(VERSION, &id, &result, " "), Ends),
             ("no version, as Python prints it", self.printed("'", ": ", ", ").replace("jsonrpc", "rpc"), Nameless),
             ("printed for a log", format!("answer: {}", self.printed("'", ": ", ", ")), Nameless),
             ("escaped as a whole", Value::String(whole.clone()).to_string(), Nameless),
@@ -150,12 +146,8 @@ impl Answer {
             ("an id twice", whole.replacen("{", &format!("{{\"id\":{},", self.id), 1), Nameless),
             ("an escaped name", under(&format!("\"\\u0069d\":{}", self.id)), Nameless),
             ("an error, too", format!("{},\"error\":{{\"code\":1,\"message\":\"m\"}}}}", cut(1)), Ends),
-            ("an error in words", self.with("{}").replace("\"result\":{}", "\"error\":\"rate limited\""), Ends),
-            (
-                "an error without a code",
-                self.with("{}").replace("\"result\":{}", "\"error\":{\"message\":\"m\"}"),
-                Ends,
-            ),
+            ("an error in words", with_error("\"rate limited\""), Ends),
+            ("an error without a code", with_error("{\"message\":\"m\"}"), Ends),
             ("no outcome", format!("{{\"jsonrpc\":\"2.0\",\"id\":{}}}", self.id), Ends),
         ];
         let mut spoilt: Vec<_> =

@@ -11,11 +11,8 @@
 use core::{hash::Hash, time::Duration};
 
 use rescind_proto::{
-    bridge::BridgeConfig,
-    framing::Framing,
     link::RequestKey,
     receipt::{Outcome, Receipt},
-    relay::{Relay, RelayConfig},
     side::{Side, Sides},
     time::Instant,
 };
@@ -65,16 +62,17 @@ pub enum Action {
 }
 
 /// An era, as a request shows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Era {
     /// It is of a session.
+    #[default]
     Legacy,
     /// It says in `_meta` what it is of.
     Modern,
 }
 
 /// A request of the client.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Ask {
     id: u8,
     era: Era,
@@ -141,7 +139,7 @@ enum Kind {
 }
 
 /// A client, a server, and what is between.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct BridgeWorld {
     meeting: Meeting,
     stage: Stage,
@@ -195,39 +193,8 @@ impl BridgeWorld {
     /// The meeting before anything was said.
     #[must_use]
     pub fn new(meeting: Meeting) -> Self {
-        let bridge = BridgeConfig {
-            serves_modern: true,
-            is_shared: meeting.is_mixed,
-            may_ask: !meeting.is_mixed,
-            ..BridgeConfig::default()
-        };
-        let config = RelayConfig {
-            bridge: Some(bridge),
-            framing: Some(Framing::Line),
-            remembered: 8,
-            server_departs: meeting.departs,
-            ..RelayConfig::default()
-        };
-        let mut world = Self {
-            meeting,
-            stage: Stage::new(Relay::new(config), Instant::ORIGIN),
-            asks: Vec::new(),
-            greeted: false,
-            has_session: false,
-            work: Vec::new(),
-            seen: Vec::new(),
-            handed: Vec::new(),
-            cancels_handed: Vec::new(),
-            cancelled_asks: Vec::new(),
-            post: Post::default(),
-            wants: 0,
-            stopped: Vec::new(),
-            left: Vec::new(),
-            shook_hands: false,
-            is_dead: false,
-            is_successor: false,
-            gathered: Sides::default(),
-        };
+        let stage = Stage::with_bridge(meeting.is_mixed, meeting.departs);
+        let mut world = Self { meeting, stage, ..Self::default() };
         if meeting.client_has_session {
             world.say(Side::Client, &eras::initialize("hello", meeting.revision()));
         }
@@ -245,7 +212,9 @@ impl BridgeWorld {
             for side in Side::BOTH {
                 self.write(side, Cut::All).expect("a handshake");
             }
-            self.hand_on_all().expect("a handshake");
+            while !self.post.is_empty() {
+                self.hand_on().expect("a handshake");
+            }
             if let Some(at) = self.work.iter().position(|work| work.kind.call().is_none()) {
                 self.answer(at, false);
             }
@@ -388,7 +357,7 @@ impl BridgeWorld {
                     |(key, given): (&String, &Value)| *key == ask.to_string() && given["content"]["for"] == ask;
                 must(answers.all(is_its), "an answer for another call")?;
                 let was_withdrawn = self.asks[ask].is_cancelled && !self.asks[ask].reached;
-                must(!was_withdrawn && !self.is_never_sent(ask), "a request that was withdrawn")?;
+                must(!was_withdrawn && self.asks[ask].told != Some(Told::NeverSent), "a request that was withdrawn")?;
                 self.handed.push((id, ask));
                 Kind::Call(ask)
             }
@@ -407,12 +376,8 @@ impl BridgeWorld {
         let Kind::Call(ask) = work.kind else { return Err("a cancel of a handshake") };
         must(!std::mem::replace(&mut work.is_cancelled, true), "a second cancel")?;
         work.heard_at = Some(self.stage.now);
-        must(self.may_be_cancelled(ask), "a cancel of another's request")
-    }
-
-    /// Whether the server may be told to cancel this call: its client has stopped it, or does not call again.
-    fn may_be_cancelled(&self, root: usize) -> bool {
-        self.stopped.contains(&root) || self.left.contains(&root)
+        // Its client has stopped it, or does not call again.
+        must(self.stopped.contains(&ask) || self.left.contains(&ask), "a cancel of another's request")
     }
 
     /// The server wants to know something for what lies at this place.
@@ -449,18 +414,7 @@ impl BridgeWorld {
     }
 
     fn ask(&mut self, id: u8, era: Era, root: usize, more: &Value) {
-        let ask = Ask {
-            id,
-            era,
-            is_cancelled: false,
-            answers: 0,
-            reached: false,
-            is_member: false,
-            root,
-            wanted: None,
-            told: None,
-        };
-        self.asks.push(ask);
+        self.asks.push(Ask { id, era, root, ..Ask::default() });
         let mut params = match era {
             Era::Legacy => json!({"ask": root}),
             Era::Modern => json!({"ask": root, "_meta": {
@@ -522,11 +476,6 @@ impl BridgeWorld {
         Ok(())
     }
 
-    /// Whether the server must never be handed this call.
-    fn is_never_sent(&self, root: usize) -> bool {
-        self.asks[root].told == Some(Told::NeverSent)
-    }
-
     /// The post takes a message, and gives back what a cancel names and has not left.
     fn take(&mut self, frame: String) {
         if let Some(departure) = self.post.take(frame) {
@@ -540,13 +489,6 @@ impl BridgeWorld {
         self.read(Side::Server, &frame)?;
         for departure in departures {
             self.stage.relay.handle_departure(self.stage.now, Side::Server, &departure);
-        }
-        Ok(())
-    }
-
-    fn hand_on_all(&mut self) -> Result<(), Broken> {
-        while !self.post.is_empty() {
-            self.hand_on()?;
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ use super::{
     hop::{Cut, Hop},
     scene::Scene,
     text,
-    world::{Broken, none},
+    world::{Broken, never, none},
 };
 
 /// One endpoint of a simulated link.
@@ -363,10 +363,9 @@ impl Endpoint {
         let conn = &self.conn;
         let left = conn.incoming().count() + conn.outgoing().count() + conn.remembered();
         let timer = conn.poll_timeout();
-        if left == 0 && conn.pending().is_empty() && conn.unsent() == 0 && timer.is_none() {
-            return Ok(());
-        }
-        Err(Broken(format!("{left} entries and timer {timer:?} are left when everything is over (invariant 6)")))
+        never(left > 0 || !conn.pending().is_empty() || conn.unsent() > 0 || timer.is_some(), || {
+            format!("{left} entries and timer {timer:?} are left when everything is over (invariant 6)")
+        })
     }
 
     /// Feeds machine, model and pipe into a hasher.
@@ -398,5 +397,5 @@ impl Endpoint {
 }
 
 fn expect(what: &str, found: bool, expected: bool) -> Result<(), Broken> {
-    if found == expected { Ok(()) } else { Err(Broken(format!("{what} says {found}"))) }
+    never(found != expected, || format!("{what} says {found}"))
 }

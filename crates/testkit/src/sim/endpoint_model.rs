@@ -194,10 +194,7 @@ impl EndpointModel {
         if !self.dialect().progress.is_some_and(|form| form.active_only) {
             return;
         }
-        let mut is_begun = match begun.and_then(text::read) {
-            Some(Heard::Progress { generation }) => generation == self.works[at].generation,
-            _ => false,
-        };
+        let mut is_begun = text::begun_progress(begun) == Some(self.works[at].generation);
         self.out.retain(|out| *out != Out::Note(at) || core::mem::take(&mut is_begun));
     }
 
@@ -263,35 +260,23 @@ impl EndpointModel {
         if self.input_ended {
             return;
         }
-        match text::read(frame) {
-            // Under the id of a request in flight the refusal would end that one.
-            Some(Heard::Request { id, .. }) if !self.newest(id).is_some_and(|at| self.works[at].is_live()) => {
-                if !self.write_closed {
-                    self.refusals.push((id.to_owned(), Refused::Vetoed));
-                }
+        let heard = text::read(frame);
+        // Under the id of a request in flight the refusal would end that one.
+        if let Some(Heard::Request { id, .. }) = heard
+            && !self.newest(id).is_some_and(|at| self.works[at].is_live())
+            && !self.write_closed
+        {
+            self.refusals.push((id.to_owned(), Refused::Vetoed));
+        } else if let Some(Heard::Answer { id: Some(id), .. }) = heard
+            && let Some(call) = self.calls.iter_mut().rfind(|call| call.id.as_deref() == Some(id) && !call.answered)
+        {
+            call.answered = true;
+            call.deadline = None;
+            call.patience = None;
+            call.disarmed = call.cancels == 0;
+            if call.waits() {
+                call.due = Some(Ending::Vetoed);
             }
-            Some(Heard::Answer { id: Some(id), .. }) => {
-                let found = self.calls.iter_mut().rfind(|call| call.id.as_deref() == Some(id) && !call.answered);
-                let Some(call) = found else { return };
-                call.answered = true;
-                call.deadline = None;
-                call.patience = None;
-                call.disarmed = call.cancels == 0;
-                if call.waits() {
-                    call.due = Some(Ending::Vetoed);
-                }
-            }
-            Some(
-                Heard::Request { .. }
-                | Heard::Cancel { .. }
-                | Heard::Answer { id: None, .. }
-                | Heard::Progress { .. }
-                | Heard::Plain { .. }
-                | Heard::TurnCancel { .. }
-                | Heard::TaskCancel { .. }
-                | Heard::Update { .. },
-            )
-            | None => {}
         }
     }
 
@@ -326,10 +311,7 @@ impl EndpointModel {
             return;
         }
         self.input_ended = true;
-        let leaving = match begun.and_then(text::read) {
-            Some(Heard::Request { generation, .. }) => Some(generation),
-            _ => None,
-        };
+        let leaving = text::begun_request(begun);
         for call in &mut self.calls {
             if call.id.is_none() && leaving != Some(call.generation) {
                 call.withdrawn = true;
@@ -550,7 +532,7 @@ impl EndpointModel {
 
     fn received_cancel(&mut self, now: Instant, id: &str, begun: Option<&str>) {
         let peer = self.role.other();
-        let lawful = |method: &str| self.scene.may_cancel_named(peer, peer, method);
+        let lawful = |method: &str| self.scene.may_cancel(peer, peer, method);
         if !lawful("") {
             return;
         }
@@ -569,14 +551,8 @@ impl EndpointModel {
         if !work.replied {
             return self.cancel_work(now, at);
         }
-        let leaving = match begun.and_then(text::read) {
-            Some(Heard::Answer { id: Some(leaving), code, .. }) => {
-                leaving == id && code != Some(error_code::INVALID_REQUEST)
-            }
-            _ => false,
-        };
         // An answer that has not begun to leave is taken back where its requester wants none.
-        if self.dialect().is_silent() && !leaving {
+        if self.dialect().is_silent() && !text::is_answering(begun, id) {
             self.works[at].silenced = true;
             self.conclude(now, at);
         }
@@ -730,11 +706,7 @@ impl EndpointModel {
                 [dialect.gave_up.code, error_code::INTERNAL_ERROR, error_code::STOPPED_BY_OPERATOR].contains(&code)
             }
         };
-        if lawful {
-            Ok(())
-        } else {
-            broken(format!("their request {} ends with the wrong words: {frame}", work.generation))
-        }
+        never(!lawful, || format!("their request {} ends with the wrong words: {frame}", work.generation))
     }
 
     fn starts(&mut self, key: IncomingKey, params: &[u8]) -> Verdict {
@@ -792,22 +764,16 @@ impl EndpointModel {
             Outcome::Unknown => self.input_ended || self.write_closed,
             _ => false,
         };
-        if is_true { Ok(()) } else { broken(format!("the receipt of our request {at} claims {outcome:?} (D28)")) }
+        never(!is_true, || format!("the receipt of our request {at} claims {outcome:?} (D28)"))
     }
 
     fn give_up(&mut self, at: usize, begun: Option<&str>) {
-        let lawful = self.scene.may_cancel(self.role, self.role.other(), self.calls[at].method);
+        let lawful = self.scene.may_cancel(self.role, self.role.other(), self.calls[at].method.name);
         let call = &mut self.calls[at];
         call.given_up = true;
-        if call.id.is_none() {
-            let leaving = match begun.and_then(text::read) {
-                Some(Heard::Request { generation, .. }) => generation == at,
-                _ => false,
-            };
-            if !leaving {
-                call.withdrawn = true;
-                return;
-            }
+        if call.id.is_none() && text::begun_request(begun) != Some(at) {
+            call.withdrawn = true;
+            return;
         }
         call.cancel_due = lawful && !self.write_closed;
     }

@@ -1,9 +1,7 @@
 //! One direction of a link, at its reading end: what has been written, cut wherever the pipe cut it.
 
-use core::hash::{Hash, Hasher};
-
 /// Bytes that have left a machine and are not yet a whole line.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Hash)]
 pub struct Hop {
     partial: Vec<u8>,
 }
@@ -84,11 +82,5 @@ impl Hop {
     /// The reader is gone.
     pub fn clear(&mut self) {
         self.partial.clear();
-    }
-}
-
-impl Hash for Hop {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.partial.hash(state);
     }
 }

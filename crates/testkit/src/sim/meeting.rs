@@ -82,6 +82,12 @@ const MODERN_BEFORE_LEGACY: Meeting = Meeting {
     departs: false,
 };
 
+impl Default for Meeting {
+    fn default() -> Self {
+        MODERN_BEFORE_LEGACY
+    }
+}
+
 impl Meeting {
     /// The client has a session, and begins with the handshake.
     #[must_use]

@@ -142,22 +142,15 @@ impl RelayModel {
         let Some(at) = self.newest(from, id).filter(|&at| !self.is_forgotten(now, &self.asks[at])) else {
             return self.hold(now, from, id);
         };
-        if !self.scene.may_cancel(from, from, self.asks[at].method) || self.asks[at].cancelled {
+        if !self.scene.may_cancel(from, from, self.asks[at].method.name) || self.asks[at].cancelled {
             return;
         }
         let silent = self.dialect(from).is_silent();
-        let answering = match begun(from).as_deref().and_then(text::read) {
-            Some(Heard::Answer { id: Some(begun), code, .. }) => {
-                begun == id && code != Some(error_code::INVALID_REQUEST) && self.asks[at].is_live()
-            }
-            _ => false,
-        };
+        let answering = self.asks[at].is_live() && text::is_answering(begun(from).as_deref(), id);
         if !self.asks[at].is_live() || answering || (!silent && !self.asks[at].waits()) {
             return;
         }
-        if let Some(Heard::Progress { generation }) = begun(from).as_deref().and_then(text::read) {
-            self.finishing[from] = Some(generation);
-        }
+        self.note_finishing(from, begun);
         if self.asks[at].answers_said == 0 {
             self.give_up(at, begun);
         }
@@ -217,9 +210,7 @@ impl RelayModel {
         if !self.dialect(to).progress.is_some_and(|form| form.active_only) {
             return;
         }
-        let begun = begun(to);
-        let begun = begun.as_deref().and_then(text::read);
-        let mut is_begun = matches!(begun, Some(Heard::Progress { generation }) if generation == at);
+        let mut is_begun = text::begun_progress(begun(to).as_deref()) == Some(at);
         self.owed[to].retain(|owed| *owed != Owed::Progress(at) || core::mem::take(&mut is_begun));
     }
 
@@ -331,9 +322,7 @@ impl RelayModel {
     /// `side` has gone away: what it asked is given up, and one that wants silence has it (D27).
     pub fn went_away(&mut self, now: Instant, side: Side, begun: &Begun<'_>) {
         self.away[side] = true;
-        if let Some(Heard::Progress { generation }) = begun(side).as_deref().and_then(text::read) {
-            self.finishing[side] = Some(generation);
-        }
+        self.note_finishing(side, begun);
         for at in 0..self.asks.len() {
             if self.asks[at].from == side && self.asks[at].waits() && !self.asks[at].cancelled {
                 self.give_up(at, begun);
@@ -343,6 +332,11 @@ impl RelayModel {
             }
         }
         self.lose_answers(begun);
+    }
+
+    /// Progress that is half written for a side is finished.
+    fn note_finishing(&mut self, side: Side, begun: &Begun<'_>) {
+        self.finishing[side] = text::begun_progress(begun(side).as_deref()).or(self.finishing[side]);
     }
 
     /// `side` sends nothing more.
@@ -547,10 +541,8 @@ impl RelayModel {
             format!("the answer of request {generation} reaches a later one with its id (D8)")
         })?;
         self.take(to, Owed::Answer(generation))?;
-        self.asks[generation].heard = true;
-        self.turn_is_over(generation);
         self.asks[generation].heard_theirs = true;
-        self.asks[generation].over_at = Some(now);
+        self.is_answered(now, generation);
         same(frame, &expected)
     }
 
@@ -590,11 +582,16 @@ impl RelayModel {
             None => self.dialect(to).cancel_result(ask.method.name).is_some() && (ask.cancelled || ask.ended_here),
         };
         never(!lawful, || format!("request {at} is answered for the other side without a reason: {frame}"))?;
-        self.asks[at].heard = true;
         self.asks[at].muted |= self.asks[at].method == PROMPT && self.is_open_upstream(at);
+        self.is_answered(now, at);
+        Ok(())
+    }
+
+    /// The requester has an answer.
+    fn is_answered(&mut self, now: Instant, at: usize) {
+        self.asks[at].heard = true;
         self.turn_is_over(at);
         self.asks[at].over_at = Some(now);
-        Ok(())
     }
 
     /// Whether the request has been over for longer than anything is remembered (D8).
@@ -675,17 +672,11 @@ impl RelayModel {
         if self.write_closed[to] || ask.withdrawn || ask.cancel_due || ask.cancels_seen > 0 {
             return;
         }
-        if ask.seen.is_none() {
-            let leaving = match begun(to).as_deref().and_then(text::read) {
-                Some(Heard::Request { generation, .. }) => generation == at,
-                _ => false,
-            };
-            if !leaving {
-                ask.withdrawn = true;
-                return;
-            }
+        if ask.seen.is_none() && text::begun_request(begun(to).as_deref()) != Some(at) {
+            ask.withdrawn = true;
+            return;
         }
-        ask.cancel_due = self.scene.may_cancel(from, to, method);
+        ask.cancel_due = self.scene.may_cancel(from, to, method.name);
         if method == PROMPT {
             self.asks[at].stopped_by_us = true;
             self.close_cards(begun, |_| true);
@@ -774,7 +765,7 @@ impl RelayModel {
     }
 
     fn hold(&mut self, now: Instant, from: Side, id: &'static str) {
-        let lawful = self.scene.may_cancel(from, from, Method { name: "" });
+        let lawful = self.scene.may_cancel(from, from, "");
         let known = self.held.iter().any(|held| held.0 == from && held.1 == id && held.2 > now);
         if self.dialect(from).sticky && lawful && !known {
             self.held.push((from, id, now + STICKY));
@@ -842,8 +833,5 @@ const TURN: Duration = Duration::from_secs(30);
 const STICKY: Duration = Duration::from_millis(250);
 
 fn same(frame: &str, expected: &str) -> Verdict {
-    if frame == expected {
-        return Ok(());
-    }
-    broken(format!("not byte for byte (D33): expected {expected}, found {frame}"))
+    never(frame != expected, || format!("not byte for byte (D33): expected {expected}, found {frame}"))
 }

@@ -362,18 +362,15 @@ impl RelayWorld {
                 self.send(by, Said::Progress(usize::from(ask)), &frame);
             }
             Action::Plain(by) => {
-                let number = self.model.plains;
-                self.model.plains += 1;
+                let number = next(&mut self.model.plains);
                 self.send(by, Said::Plain(number), &text::plain(number));
             }
             Action::TurnCancel => {
-                let number = self.model.turn_cancels_said;
-                self.model.turn_cancels_said += 1;
+                let number = next(&mut self.model.turn_cancels_said);
                 self.send(Side::Client, Said::TurnCancel(number), &text::turn_cancel(Some(number)));
             }
             Action::Update => {
-                let number = self.model.updates;
-                self.model.updates += 1;
+                let number = next(&mut self.model.updates);
                 self.send(Side::Server, Said::Update(number), &text::update(number));
             }
             Action::Garbage(by) => self.send(by, Said::Garbage, text::GARBAGE),
@@ -592,4 +589,10 @@ impl World for RelayWorld {
 /// How the server of a scene answers.
 const fn result_of(scene: &Scene) -> fn(&str, usize) -> String {
     if scene.tasks { text::handle } else { text::result }
+}
+
+/// Counts one more. Returns its number, from 0.
+const fn next(count: &mut usize) -> usize {
+    *count += 1;
+    *count - 1
 }

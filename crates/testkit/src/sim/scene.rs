@@ -198,13 +198,7 @@ impl Scene {
 
     /// Whether `from` may cancel a request of its own with this method, in the dialect of `speaker`.
     #[must_use]
-    pub fn may_cancel(&self, from: Side, speaker: Side, method: Method) -> bool {
-        self.may_cancel_named(from, speaker, method.name)
-    }
-
-    /// As [`may_cancel`](Self::may_cancel), by the method's name.
-    #[must_use]
-    pub fn may_cancel_named(&self, from: Side, speaker: Side, method: &str) -> bool {
+    pub fn may_cancel(&self, from: Side, speaker: Side, method: &str) -> bool {
         use rescind_proto::dialect::Cancellers;
         let dialect = self.dialects[speaker];
         let side = from == Side::Client || dialect.cancellers == Cancellers::Both;

@@ -1,7 +1,7 @@
 //! One endpoint whose peer is nobody's engine: it does whatever the wire lets it do, right or wrong.
 
 use core::{hash::Hash, time::Duration};
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use rescind_proto::{
     side::{Side, Sides},
@@ -75,9 +75,9 @@ pub struct SoloWorld {
     /// Cancels of the peer so far, by id.
     cancels: [u8; 8],
     /// Answers of the peer so far, by our request.
-    answers: Vec<u8>,
+    answers: BTreeMap<usize, u8>,
     /// Progress of the peer so far, by our request.
-    progress: Vec<u8>,
+    progress: BTreeMap<usize, u8>,
     plains: usize,
     transcript: Transcript,
 }
@@ -97,8 +97,8 @@ impl SoloWorld {
             asked: 0,
             fresh: 0,
             cancels: [0; 8],
-            answers: Vec::new(),
-            progress: Vec::new(),
+            answers: BTreeMap::new(),
+            progress: BTreeMap::new(),
             plains: 0,
             transcript: Transcript::default(),
         }
@@ -362,13 +362,11 @@ impl World for SoloWorld {
     }
 }
 
-fn count(counts: &mut Vec<u8>, at: usize) {
-    if counts.len() <= at {
-        counts.resize(at + 1, 0);
-    }
-    counts[at] = counts[at].saturating_add(1);
+fn count(counts: &mut BTreeMap<usize, u8>, at: usize) {
+    let count = counts.entry(at).or_default();
+    *count = count.saturating_add(1);
 }
 
-fn counted(counts: &[u8], at: usize) -> u8 {
-    counts.get(at).copied().unwrap_or(0)
+fn counted(counts: &BTreeMap<usize, u8>, at: usize) -> u8 {
+    counts.get(&at).copied().unwrap_or_default()
 }

@@ -6,10 +6,12 @@ use core::{
 };
 
 use rescind_proto::{
+    bridge::BridgeConfig,
+    framing::Framing,
     id::RequestId,
     link::RequestKey,
     receipt::{Outcome, Receipt},
-    relay::{End, Relay, RelayEvent},
+    relay::{End, Relay, RelayConfig, RelayEvent},
     side::{Side, Sides},
     time::Instant,
 };
@@ -31,11 +33,26 @@ pub struct Stage {
     hops: Sides<Hop>,
 }
 
+impl Default for Stage {
+    fn default() -> Self {
+        Self::with_bridge(false, false)
+    }
+}
+
 impl Stage {
     /// The relay at this time.
     #[must_use]
     pub fn new(relay: Relay, now: Instant) -> Self {
         Self { relay, now, transcript: Transcript::default(), hops: Sides::default() }
+    }
+
+    /// A relay with a bridge, whose link several clients share, or one has for itself.
+    #[must_use]
+    pub fn with_bridge(is_shared: bool, server_departs: bool) -> Self {
+        let bridge = BridgeConfig { serves_modern: true, is_shared, may_ask: !is_shared, ..BridgeConfig::default() };
+        let (bridge, framing) = (Some(bridge), Some(Framing::Line));
+        let config = RelayConfig { bridge, framing, remembered: 8, server_departs, ..RelayConfig::default() };
+        Self::new(Relay::new(config), Instant::ORIGIN)
     }
 
     /// A side says a line.

@@ -8,12 +8,9 @@
 use core::{hash::Hash, time::Duration};
 
 use rescind_proto::{
-    bridge::BridgeConfig,
-    framing::Framing,
     id::RequestId,
     link::RequestKey,
     receipt::{Outcome, Receipt},
-    relay::{Relay, RelayConfig},
     side::Side,
     time::Instant,
 };
@@ -95,7 +92,7 @@ pub enum Status {
 }
 
 /// Who meets whom.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TaskScene {
     /// Its name.
     pub name: &'static str,
@@ -212,7 +209,7 @@ struct Task {
 }
 
 /// A client, a server, and what is between.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct TaskWorld {
     scene: TaskScene,
     stage: Stage,
@@ -282,25 +279,7 @@ impl TaskWorld {
     /// Client and server after they have met.
     #[must_use]
     pub fn new(scene: TaskScene) -> Self {
-        let bridge = BridgeConfig { serves_modern: true, may_ask: true, ..BridgeConfig::default() };
-        let config =
-            RelayConfig { bridge: Some(bridge), framing: Some(Framing::Line), remembered: 8, ..RelayConfig::default() };
-        let mut world = Self {
-            scene,
-            stage: Stage::new(Relay::new(config), Instant::ORIGIN),
-            requests: Vec::new(),
-            calls: Vec::new(),
-            since: Vec::new(),
-            work: Vec::new(),
-            tasks: Vec::new(),
-            seen: Vec::new(),
-            handed: Vec::new(),
-            cancels_handed: 0,
-            said_sent: Vec::new(),
-            has_wanted: false,
-            is_deaf: false,
-            is_dead: false,
-        };
+        let mut world = Self { scene, stage: Stage::with_bridge(false, false), ..Self::default() };
         world.meet();
         world
     }
@@ -593,7 +572,8 @@ impl TaskWorld {
                 let call = params["call"].as_u64().and_then(|call| usize::try_from(call).ok());
                 let call = call.filter(|call| *call < self.calls.len()).ok_or("a call of nobody")?;
                 self.handed.push(call);
-                Duty::Call(self.may_be_called(call, params)?)
+                self.may_be_called(call, params)?;
+                Duty::Call(call)
             }
             "tasks/get" => Duty::About(About::Look, task()),
             "tasks/cancel" => Duty::About(About::Cancel, task()),
@@ -612,15 +592,14 @@ impl TaskWorld {
         Ok(())
     }
 
-    fn may_be_called(&self, call: usize, params: &Value) -> Result<usize, &'static str> {
+    fn may_be_called(&self, call: usize, params: &Value) -> Judged {
         let is_modern = self.server_is_modern();
         must(!self.is_at_server(call), "a call for the second time")?;
         let is_asked_for = params.get("task").is_some() != is_modern && declares_tasks(params) == is_modern;
         must(is_asked_for, "a task is asked for as in another era (TASK-27)")?;
         let mut requests = self.requests.iter().filter(|request| request.what == What::Call(call));
         let is_wanted = requests.any(|request| !request.is_cancelled || request.reached);
-        must(is_wanted, "a request that was withdrawn")?;
-        Ok(call)
+        must(is_wanted, "a request that was withdrawn")
     }
 
     fn is_at_server(&self, call: usize) -> bool {
@@ -659,7 +638,8 @@ impl TaskWorld {
         match work.duty {
             Duty::Call(_) => Err("a task is cancelled by a notification (MCP-C13)"),
             Duty::About(about, Some(call)) => {
-                let is_its = |request: &Request| request.is_cancelled && request.what.is_about(call);
+                let is_about = |what: What| matches!(what, What::About(_, of) if of == call);
+                let is_its = |request: &Request| request.is_cancelled && is_about(request.what);
                 // What it wants to know we have fetched ourselves.
                 let is_ours = about == About::Result && self.has_wanted && !self.server_is_modern();
                 must(is_ours || self.requests.iter().any(is_its), "a cancel of another's request")
@@ -978,13 +958,6 @@ impl TaskWorld {
         };
         self.act(action)?;
         Ok(true)
-    }
-}
-
-impl What {
-    /// Whether this is about the task of that call.
-    fn is_about(self, call: usize) -> bool {
-        matches!(self, Self::About(_, of) if of == call)
     }
 }
 

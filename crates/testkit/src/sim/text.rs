@@ -3,7 +3,10 @@
 //! Only what the parties and the machines under test write is understood; that
 //! is enough, because everything else must pass unread.
 
-use rescind_proto::dialect::{CancelForm, Dialect, ProgressForm};
+use rescind_proto::{
+    dialect::{CancelForm, Dialect, ProgressForm},
+    error_code,
+};
 
 /// What a frame is, for whoever judges it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -208,18 +211,17 @@ pub fn read(frame: &str) -> Option<Heard<'_>> {
             code: member(frame, "code").and_then(|text| text.parse().ok()),
         });
     };
-    if method == PLAIN {
-        return Some(Heard::Plain { number: member(frame, "n")?.parse().ok()? });
-    }
-    if method == "tasks/cancel" {
-        let task = unquote(member(frame, "taskId")?);
-        return Some(Heard::TaskCancel { id: envelope_id(frame)?, generation: task.strip_prefix('k')?.parse().ok()? });
-    }
-    if method == "session/cancel" {
-        return Some(Heard::TurnCancel { number: member(frame, "c").and_then(|text| text.parse().ok()) });
-    }
-    if method == "session/update" {
-        return Some(Heard::Update { number: member(frame, "u")?.parse().ok()? });
+    match method {
+        PLAIN => return Some(Heard::Plain { number: member(frame, "n")?.parse().ok()? }),
+        "tasks/cancel" => {
+            let generation = unquote(member(frame, "taskId")?).strip_prefix('k')?.parse().ok()?;
+            return Some(Heard::TaskCancel { id: envelope_id(frame)?, generation });
+        }
+        "session/cancel" => {
+            return Some(Heard::TurnCancel { number: member(frame, "c").and_then(|text| text.parse().ok()) });
+        }
+        "session/update" => return Some(Heard::Update { number: member(frame, "u")?.parse().ok()? }),
+        _ => {}
     }
     if let Some(form) = Dialect::ALL.iter().flat_map(|dialect| dialect.forms()).find(|form| form.method == method) {
         let id = member(frame, form.id).or_else(|| member(frame, "id")).or_else(|| member(frame, "requestId"))?;
@@ -230,6 +232,25 @@ pub fn read(frame: &str) -> Option<Heard<'_>> {
         return Some(Heard::Progress { generation: token.strip_prefix('t')?.parse().ok()? });
     }
     Some(Heard::Request { id: envelope_id(frame)?, method, generation: member(frame, "g")?.parse().ok()? })
+}
+
+/// Which request has begun to leave, if that is what `begun` is.
+#[must_use]
+pub fn begun_request(begun: Option<&str>) -> Option<usize> {
+    if let Heard::Request { generation, .. } = read(begun?)? { Some(generation) } else { None }
+}
+
+/// Of which request progress has begun to leave.
+#[must_use]
+pub fn begun_progress(begun: Option<&str>) -> Option<usize> {
+    if let Heard::Progress { generation } = read(begun?)? { Some(generation) } else { None }
+}
+
+/// Whether an answer to this id has begun to leave that refuses no duplicate.
+#[must_use]
+pub fn is_answering(begun: Option<&str>, id: &str) -> bool {
+    let heard = begun.and_then(read);
+    matches!(heard, Some(Heard::Answer { id: Some(of), code, .. }) if of == id && code != Some(error_code::INVALID_REQUEST))
 }
 
 /// Whether all brackets are closed.

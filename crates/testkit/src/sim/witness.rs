@@ -218,10 +218,9 @@ impl Witness {
         let mut seen: Vec<_> = self.links[side].requests(side).map(|view| view.id.to_string()).collect();
         known.sort_unstable();
         seen.sort_unstable();
-        if known == seen {
-            return Ok(());
-        }
-        Err(Broken(format!("in flight for the {}: the relay knows {known:?}, its monitor {seen:?}", side.as_str())))
+        never(known != seen, || {
+            format!("in flight for the {}: the relay knows {known:?}, its monitor {seen:?}", side.as_str())
+        })
     }
 
     /// On the other link: what the relay waits for is in flight, and nothing else is.
@@ -283,9 +282,8 @@ impl Witness {
         let silent = Side::BOTH.into_iter().all(|side| self.links[side].dialect().is_silent());
         let cancelled = matches!(view.over, Some((_, monitor::ObservedEnd::Silent))) && known.ended.is_some();
         let (known, seen) = (known.late.map_or(0, |late| late.answers), view.late.answers);
-        if !silent || !cancelled || known == seen {
-            return Ok(());
-        }
-        Err(Broken(format!("late answers for {}: the relay counts {known}, its monitor {seen}", view.id)))
+        never(silent && cancelled && known != seen, || {
+            format!("late answers for {}: the relay counts {known}, its monitor {seen}", view.id)
+        })
     }
 }
