@@ -59,14 +59,12 @@ impl FakeShim {
 
     /// Adds requests, or replaces those of the same key, and tells it in one event.
     pub fn put(&self, requests: impl IntoIterator<Item = Request>) {
-        let requests = requests.into_iter().collect();
-        self.with(|script| script.put(requests));
+        self.with(|script| script.put(requests.into_iter().collect()));
     }
 
     /// Replaces requests, and tells it in a snapshot, which has room for a thousand.
     pub fn replace(&self, requests: impl IntoIterator<Item = Request>) {
-        let requests = requests.into_iter().collect();
-        self.with(|script| script.replace(requests));
+        self.with(|script| script.replace(requests.into_iter().collect()));
     }
 
     /// Changes the request of that key and tells it.

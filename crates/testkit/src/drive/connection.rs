@@ -14,7 +14,11 @@ use rescind_proto::{
     time::Instant,
 };
 
-use super::{phrases::phrase, relay::dialect, walks::through};
+use super::{
+    phrases::{line, phrase, piece},
+    relay::dialect,
+    walks::through,
+};
 use crate::sim::{
     chain_world::ChainWorld,
     chooser::{ByteChooser, Chooser},
@@ -94,16 +98,8 @@ impl Held {
         loop {
             let now = self.now;
             match chooser.choose(24)? {
-                0..=6 => {
-                    let mut bytes = phrase(chooser)?;
-                    bytes.push(b'\n');
-                    self.conn.handle_input(now, &bytes);
-                }
-                7 => {
-                    let bytes = phrase(chooser)?;
-                    let cut = chooser.choose(bytes.len() + 1)?;
-                    self.conn.handle_input(now, &bytes[..cut]);
-                }
+                0..=6 => self.conn.handle_input(now, &line(chooser)?),
+                7 => self.conn.handle_input(now, &piece(chooser)?),
                 8 | 9 => {
                     let len = self.conn.pending().len();
                     self.conn.handle_written(now, len);

@@ -9,7 +9,11 @@ use rescind_proto::{
     time::Instant,
 };
 
-use super::{phrases::phrase, relay::dialect, walks::through_a_relay};
+use super::{
+    phrases::{line, phrase, piece},
+    relay::dialect,
+    walks::through_a_relay,
+};
 use crate::sim::{
     chooser::{ByteChooser, Chooser},
     scene::Scene,
@@ -46,16 +50,8 @@ fn act(chooser: &mut ByteChooser<'_>, monitor: &mut Monitor, now: &mut Instant) 
         let side = Side::BOTH[chooser.choose(2)?];
         match chooser.choose(16)? {
             0..=6 => monitor.handle_frame(*now, side, &phrase(chooser)?),
-            7..=10 => {
-                let mut bytes = phrase(chooser)?;
-                bytes.push(b'\n');
-                monitor.handle_input(*now, side, &bytes);
-            }
-            11 => {
-                let bytes = phrase(chooser)?;
-                let cut = chooser.choose(bytes.len() + 1)?;
-                monitor.handle_input(*now, side, &bytes[..cut]);
-            }
+            7..=10 => monitor.handle_input(*now, side, &line(chooser)?),
+            11 => monitor.handle_input(*now, side, &piece(chooser)?),
             12 | 13 => *now = *now + Duration::from_millis(50 * chooser.choose(256)? as u64),
             14 => monitor.handle_timeout(*now),
             _ => {

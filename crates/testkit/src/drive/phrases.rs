@@ -78,3 +78,17 @@ pub(super) fn phrase(chooser: &mut impl Chooser) -> Option<Vec<u8>> {
     }
     Some(text)
 }
+
+/// A phrase in a line.
+pub(super) fn line(chooser: &mut impl Chooser) -> Option<Vec<u8>> {
+    let mut bytes = phrase(chooser)?;
+    bytes.push(b'\n');
+    Some(bytes)
+}
+
+/// A phrase that breaks off.
+pub(super) fn piece(chooser: &mut impl Chooser) -> Option<Vec<u8>> {
+    let mut bytes = phrase(chooser)?;
+    bytes.truncate(chooser.choose(bytes.len() + 1)?);
+    Some(bytes)
+}

@@ -11,7 +11,10 @@ use rescind_proto::{
     time::Instant,
 };
 
-use super::{phrases::phrase, walks::through_a_relay};
+use super::{
+    phrases::{line, piece},
+    walks::through_a_relay,
+};
 use crate::sim::{
     chooser::{ByteChooser, Chooser},
     scene::Scene,
@@ -75,16 +78,8 @@ fn act(
     loop {
         let side = Side::BOTH[chooser.choose(2)?];
         match chooser.choose(16)? {
-            0..=6 => {
-                let mut bytes = phrase(chooser)?;
-                bytes.push(b'\n');
-                relay.handle_input(*now, side, &bytes);
-            }
-            7 => {
-                let bytes = phrase(chooser)?;
-                let cut = chooser.choose(bytes.len() + 1)?;
-                relay.handle_input(*now, side, &bytes[..cut]);
-            }
+            0..=6 => relay.handle_input(*now, side, &line(chooser)?),
+            7 => relay.handle_input(*now, side, &piece(chooser)?),
             8..=10 => {
                 let len = relay.pending(side).len();
                 relay.handle_written(*now, side, len);

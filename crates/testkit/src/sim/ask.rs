@@ -136,7 +136,7 @@ impl Ask {
             turn_ends,
             muted,
         } = self;
-        (from, id, method.name, seen, cancels_seen, answers_said, task_cancels).hash(state);
+        (from, id, method, seen, cancels_seen, answers_said, task_cancels).hash(state);
         (unsaid, refused, cancelled, ended_here, gone, withdrawn, cancel_due, disarmed).hash(state);
         (heard, heard_theirs, answered_in_time, stopped_by_us, muted).hash(state);
         over_at.map(|at| now.since(at)).hash(state);

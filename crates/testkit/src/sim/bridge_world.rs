@@ -235,10 +235,11 @@ impl BridgeWorld {
 
     fn write(&mut self, to: Side, cut: Cut) -> Result<(), Broken> {
         for frame in self.stage.write(to, cut) {
-            if to == Side::Server && self.meeting.departs {
-                self.take(frame);
-            } else {
+            if to == Side::Client || !self.meeting.departs {
                 self.read(to, &frame)?;
+            } else if let Some(departure) = self.post.take(frame) {
+                // It is given back, since this cancels it before it has left.
+                self.stage.relay.handle_departure(self.stage.now, Side::Server, &departure);
             }
         }
         Ok(())
@@ -474,13 +475,6 @@ impl BridgeWorld {
             Told::More
         });
         Ok(())
-    }
-
-    /// The post takes a message, and gives back what a cancel names and has not left.
-    fn take(&mut self, frame: String) {
-        if let Some(departure) = self.post.take(frame) {
-            self.stage.relay.handle_departure(self.stage.now, Side::Server, &departure);
-        }
     }
 
     /// The first of what was taken is handed on.

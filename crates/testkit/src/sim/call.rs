@@ -105,7 +105,7 @@ impl Call {
             deadline,
             patience,
         } = self;
-        (generation, method.name, id, withdrawn, given_up, cancel_due, disarmed, cancels, answered, due).hash(state);
+        (generation, method, id, withdrawn, given_up, cancel_due, disarmed, cancels, answered, due).hash(state);
         (settled.map(|at| now.since(at)), deadline.map(|at| at.since(now)), patience.map(|at| at.since(now)))
             .hash(state);
     }

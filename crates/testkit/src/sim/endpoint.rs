@@ -140,8 +140,8 @@ impl Endpoint {
                     since: None,
                     is_watched: false,
                 };
-                let params = text::params(dialect, method.name, model.calls.len());
-                match conn.request(now, method.name, params.as_bytes(), &options) {
+                let params = text::params(dialect, method, model.calls.len());
+                match conn.request(now, method, params.as_bytes(), &options) {
                     Ok(key) => model.made(now, key, method),
                     Err(misuse) => return Err(Broken(format!("a request cannot be made: {misuse}"))),
                 }

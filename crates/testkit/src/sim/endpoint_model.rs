@@ -462,8 +462,7 @@ impl EndpointModel {
             })?;
         }
         never(running > self.scene.slots, || format!("{running} handlers run, {} may (D12)", self.scene.slots))?;
-        never(queued > 0 && running < self.scene.slots, || "a request waits beside a free slot (D12)".into())?;
-        Ok(())
+        never(queued > 0 && running < self.scene.slots, || "a request waits beside a free slot (D12)".into())
     }
 
     /// Whether everything that had to be written has been, with the pipe flushed.
@@ -634,8 +633,7 @@ impl EndpointModel {
         call.cancel_due = false;
         never(method != form.method || text::member(frame, form.id) != Some(id), || {
             format!("a cancel in another dialect's form: {frame}")
-        })?;
-        Ok(())
+        })
     }
 
     fn sent_answer(
@@ -768,7 +766,7 @@ impl EndpointModel {
     }
 
     fn give_up(&mut self, at: usize, begun: Option<&str>) {
-        let lawful = self.scene.may_cancel(self.role, self.role.other(), self.calls[at].method.name);
+        let lawful = self.scene.may_cancel(self.role, self.role.other(), self.calls[at].method);
         let call = &mut self.calls[at];
         call.given_up = true;
         if call.id.is_none() && text::begun_request(begun) != Some(at) {

@@ -112,7 +112,7 @@ impl RelayModel {
             if !self.write_closed[from] {
                 self.refusals[from].push(id);
             }
-        } else if self.take_held(now, from, id) && self.dialect(from).uncancellable(method.name).is_none() {
+        } else if self.take_held(now, from, id) && self.dialect(from).uncancellable(method).is_none() {
             ask.cancelled = true;
             ask.withdrawn = true;
             ask.over_at = self.dialect(from).is_silent().then_some(now);
@@ -142,7 +142,7 @@ impl RelayModel {
         let Some(at) = self.newest(from, id).filter(|&at| !self.is_forgotten(now, &self.asks[at])) else {
             return self.hold(now, from, id);
         };
-        if !self.scene.may_cancel(from, from, self.asks[at].method.name) || self.asks[at].cancelled {
+        if !self.scene.may_cancel(from, from, self.asks[at].method) || self.asks[at].cancelled {
             return;
         }
         let silent = self.dialect(from).is_silent();
@@ -373,12 +373,9 @@ impl RelayModel {
             self.nameless = 0;
         }
         for owed in core::mem::take(&mut self.owed[side]) {
-            match owed {
-                Owed::Answer(at) => {
-                    self.asks[at].over_at = Some(now);
-                    self.turn_is_over(at);
-                }
-                Owed::Request(_) | Owed::Progress(_) | Owed::Plain(_) | Owed::Update(..) => {}
+            if let Owed::Answer(at) = owed {
+                self.asks[at].over_at = Some(now);
+                self.turn_is_over(at);
             }
         }
         for ask in &mut self.asks {
@@ -439,7 +436,7 @@ impl RelayModel {
             format!("request {generation} was withdrawn before it began, and is seen (invariant 2)")
         })?;
         never(ask.seen.is_some(), || format!("request {generation} is seen twice"))?;
-        same(frame, &text::request(self.dialect(origin), id, ask.method.name, generation))?;
+        same(frame, &text::request(self.dialect(origin), id, ask.method, generation))?;
         let is_used_up = self.dialect(to).reuse == IdReuse::Never && self.dialect(origin).reuse != IdReuse::Never;
         for (other, earlier) in self.asks.iter().enumerate() {
             let open = earlier.answers_said == 0;
@@ -579,7 +576,7 @@ impl RelayModel {
             Some(error_code::UPSTREAM_GONE) => ask.gone,
             Some(error_code::REQUEST_CANCELLED) => !silent && (ask.cancelled || ask.ended_here),
             Some(_) => false,
-            None => self.dialect(to).cancel_result(ask.method.name).is_some() && (ask.cancelled || ask.ended_here),
+            None => self.dialect(to).cancel_result(ask.method).is_some() && (ask.cancelled || ask.ended_here),
         };
         never(!lawful, || format!("request {at} is answered for the other side without a reason: {frame}"))?;
         self.asks[at].muted |= self.asks[at].method == PROMPT && self.is_open_upstream(at);
@@ -676,7 +673,7 @@ impl RelayModel {
             ask.withdrawn = true;
             return;
         }
-        ask.cancel_due = self.scene.may_cancel(from, to, method.name);
+        ask.cancel_due = self.scene.may_cancel(from, to, method);
         if method == PROMPT {
             self.asks[at].stopped_by_us = true;
             self.close_cards(begun, |_| true);

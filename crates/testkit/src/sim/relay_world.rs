@@ -150,10 +150,7 @@ impl RelayWorld {
 
     /// Some of what `from` has said arrives, in one read.
     fn deliver(&mut self, from: Side, cut: Cut) {
-        let mut bytes = Vec::new();
-        for (_, message) in &self.flight[from] {
-            bytes.extend_from_slice(message);
-        }
+        let mut bytes: Vec<u8> = self.flight[from].iter().flat_map(|(_, message)| message).copied().collect();
         bytes.truncate(cut.len(&bytes));
         if from == Side::Server {
             // Nothing is answered that has not left.
@@ -344,7 +341,7 @@ impl RelayWorld {
             Action::Ask(from, id, method) => {
                 let (id, method) = (scene.ids[usize::from(id)], scene.methods[from][usize::from(method)]);
                 let generation = self.model.plan(from, id, method);
-                let frame = text::request(scene.dialects[from], id, method.name, generation);
+                let frame = text::request(scene.dialects[from], id, method, generation);
                 self.send(from, Said::Request(generation), &frame);
             }
             Action::Cancel(from, id) => {

@@ -14,11 +14,7 @@ use rescind_proto::{
 use super::hop::{Cut, PIECES};
 
 /// A method that parties ask for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Method {
-    /// Its name.
-    pub name: &'static str,
-}
+pub type Method = &'static str;
 
 /// How a world is set up, and its bounds.
 #[derive(Clone, Debug)]
@@ -78,13 +74,13 @@ pub struct Scene {
 }
 
 /// A method without anything special.
-pub const CALL: Method = Method { name: "m/call" };
+pub const CALL: Method = "m/call";
 
 /// The turn of a session.
-pub const PROMPT: Method = Method { name: "session/prompt" };
+pub const PROMPT: Method = "session/prompt";
 
 /// The agent's request within a turn.
-pub const PERMISSION: Method = Method { name: "session/request_permission" };
+pub const PERMISSION: Method = "session/request_permission";
 
 impl Scene {
     /// Two requests of the client and one of the server, everything allowed.

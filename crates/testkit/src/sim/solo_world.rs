@@ -131,7 +131,7 @@ impl SoloWorld {
         let frame = text::request(
             self.scene.dialects[peer],
             self.scene.ids[usize::from(id)],
-            self.scene.methods[peer][0].name,
+            self.scene.methods[peer][0],
             self.asked,
         );
         self.asked += 1;
@@ -286,10 +286,7 @@ impl World for SoloWorld {
                 self.plains += 1;
                 self.say(&[text::plain(self.plains - 1)])
             }
-            Action::Timeout => {
-                let Some(due) = self.end.conn.poll_timeout() else { return Ok(()) };
-                self.pass(due)
-            }
+            Action::Timeout => self.end.conn.poll_timeout().map_or(Ok(()), |due| self.pass(due)),
             Action::Garbage => self.say(&[text::GARBAGE.to_owned()]),
             Action::Deliver(cut) => self.deliver(cut),
             Action::Wait(millis) => {

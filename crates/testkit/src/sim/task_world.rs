@@ -718,14 +718,13 @@ impl TaskWorld {
     fn answer(&mut self, at: usize) {
         let Work { id, duty, .. } = self.work.remove(at);
         let is_modern = self.server_is_modern();
-        let unknown = (-32601, "no such method");
         let answer = match duty {
             Duty::Initialize if is_modern => Err((-32022, "no such revision")),
             Duty::Initialize => {
                 let tasks = json!({"cancel": {}, "requests": {"tools": {"call": {}}}});
                 Ok(eras::opened("2025-11-25", json!({"tools": {}, "tasks": tasks})))
             }
-            Duty::Discover if !is_modern => Err(unknown),
+            Duty::Discover if !is_modern => Err((-32601, "no such method")),
             Duty::Discover => Ok(eras::discovered(json!({"tools": {}, "extensions": {TASKS: {}}}))),
             Duty::List => Ok(json!({"tools": [{"name": "slow", "execution": {"taskSupport": "optional"}}]})),
             Duty::Call(call) => {
@@ -848,13 +847,13 @@ impl TaskWorld {
                 }
             }
             Action::Timeout => {
-                let now = self.stage.now;
                 if let Some(due) = self.stage.relay.poll_timeout() {
+                    let then = due.max(self.stage.now);
                     // Who does not call again in time has left.
                     for (call, since) in self.calls.iter_mut().zip(&mut self.since) {
                         if call.was_asked && call.task.is_none() {
                             call.cancels = call.cancels.max(1);
-                            since.cancelled.get_or_insert(due.max(now));
+                            since.cancelled.get_or_insert(then);
                         }
                     }
                 }

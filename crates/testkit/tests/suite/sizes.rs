@@ -53,7 +53,7 @@ const CRATES: &[(&str, usize)] = &[
     ("rescind", 16_350),
     ("sign-in", 2_200),
     ("tasks", 4_800),
-    ("testkit", 10_550),
+    ("testkit", 10_050),
     ("wire", 2_650),
     ("wrap", 2_150),
 ];
