@@ -30,7 +30,8 @@ pub(crate) struct Connections {
     next_since: Since,
     connections: BTreeMap<ConnectionKey, Connection>,
     holders: BTreeMap<Holder, Held>,
-    /// Holders with a connection that waits, by how many connections they have, and since when.
+    /// Holders that are told apart and have a connection that waits, by how many connections they have, and since when. That
+    /// of all others changes with nearly each of their requests, and is looked for among the holders.
     waiting: BTreeSet<(usize, Reverse<Since>, Holder)>,
 }
 
@@ -117,8 +118,8 @@ impl Connections {
             State::Answering => {}
             State::Ending => return Admission::Nothing,
         }
-        let of_holder = self.holders.get(&holder).map_or(0, |held| held.answering);
-        let is_greedy = holder != Holder::Anyone && of_holder > most_calls(self.share());
+        let of_holder = || self.holders.get(&holder).map_or(0, |held| held.answering);
+        let is_greedy = holder != Holder::Anyone && of_holder() > most_calls(self.share());
         if is_greedy || self.answering > most_calls(self.bound) { Admission::NoCalls } else { Admission::Anything }
     }
 
@@ -155,9 +156,7 @@ impl Connections {
     /// The next connection that is to be ended, while there are too many. If all others are being answered, it is the one
     /// that was opened last.
     pub(crate) fn excess(&mut self) -> Option<ConnectionKey> {
-        let is_above_share = |held: usize| held > self.share();
-        let mut most = self.waiting.iter().rev();
-        let greedy = most.find(|(_, _, holder)| *holder != Holder::Anyone).filter(|(held, _, _)| is_above_share(*held));
+        let greedy = self.waiting.last().filter(|(held, _, _)| *held > self.share());
         match greedy.map(|(_, _, holder)| holder.clone()) {
             Some(holder) => self.end_oldest_of(&holder),
             None if self.staying > self.bound => self.make_room(),
@@ -167,7 +166,9 @@ impl Connections {
 
     /// Chooses a connection that is to be ended all the same, if one waits.
     pub(crate) fn make_room(&mut self) -> Option<ConnectionKey> {
-        let (_, _, holder) = self.waiting.last()?.clone();
+        let anyone = self.holders.get(&Holder::Anyone).and_then(Held::place);
+        let most = self.waiting.last().filter(|(held, since, _)| anyone.is_none_or(|anyone| anyone < (*held, *since)));
+        let holder = most.map_or(Holder::Anyone, |(_, _, holder)| holder.clone());
         self.end_oldest_of(&holder)
     }
 
@@ -206,7 +207,7 @@ impl Connections {
         let before = held.place();
         change(held);
         let (after, is_empty) = (held.place(), held.staying == 0);
-        if before != after {
+        if before != after && *holder != Holder::Anyone {
             if let Some((count, since)) = before {
                 self.waiting.remove(&(count, since, holder.clone()));
             }
