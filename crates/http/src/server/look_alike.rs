@@ -86,18 +86,18 @@ pub(crate) fn find(message: &[u8]) -> Option<String> {
 fn find_in(object: &[u8], read: &Read) -> Option<String> {
     let mut seen = 0_u32;
     for member in json::members(object)?.map_while(Result::ok) {
-        let Some(key) = json::text(member.key) else { continue };
-        let Some(place) = read.names.iter().position(|name| *name == key) else {
+        let Some(place) = read.names.iter().position(|name| member.key_is(name)) else {
+            let Some(key) = json::text(member.key) else { continue };
             if read.names.iter().any(|name| folded(name).eq(folded(&key))) {
                 return Some(key.into_owned());
             }
             continue;
         };
         if seen & 1 << place != 0 {
-            return Some(key.into_owned());
+            return Some(read.names[place].to_owned());
         }
         seen |= 1 << place;
-        let inner = read.objects.iter().find(|(name, _)| *name == key);
+        let inner = read.objects.iter().find(|(name, _)| *name == read.names[place]);
         if let Some(found) = inner.and_then(|(_, read)| find_in(member.value, read)) {
             return Some(found);
         }

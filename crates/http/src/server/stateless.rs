@@ -307,7 +307,7 @@ fn check_mirrors(
     if meta.capabilities.is_none() {
         return refusal(error_code::INVALID_PARAMS, "`_meta` does not declare the client's capabilities");
     }
-    if head.method != Some(&*request.method) {
+    if head.method() != Some(&*request.method) {
         return mismatch("the header Mcp-Method is missing, or not the method of the message");
     }
     if let Some((_, member)) = NAMED.iter().find(|(method, _)| *method == request.method) {

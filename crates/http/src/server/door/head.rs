@@ -59,9 +59,6 @@ pub(crate) struct Head<'a> {
     pub(crate) client: Holder,
     pub(crate) session: Option<&'a str>,
     pub(crate) version: Option<&'a str>,
-    pub(crate) last_event: Option<&'a str>,
-    pub(crate) method: Option<&'a str>,
-    name: Option<&'a str>,
     headers: &'a HeaderMap,
     pub(crate) takes_events: bool,
     /// It is taken if it is answered at once ([`NoCalls`]).
@@ -124,9 +121,6 @@ impl<'a> Head<'a> {
             asker: Asker { owner, credentials },
             session: text(SESSION),
             version: text(VERSION),
-            last_event: text(LAST_EVENT),
-            method: text(METHOD),
-            name: text(NAME),
             headers,
             takes_events,
             must_be_brief: extensions.get::<NoCalls>().is_some(),
@@ -134,9 +128,19 @@ impl<'a> Head<'a> {
         })
     }
 
+    /// The event after which a client goes on listening.
+    pub(crate) fn last_event(&self) -> Option<&'a str> {
+        only(self.headers, &LAST_EVENT)
+    }
+
+    /// The method that the headers repeat.
+    pub(crate) fn method(&self) -> Option<&'a str> {
+        only(self.headers, &METHOD)
+    }
+
     /// Whether the name that the headers repeat is this one.
     pub(crate) fn names(&self, wanted: &str) -> bool {
-        self.name.is_some_and(|name| says(name, wanted))
+        only(self.headers, &NAME).is_some_and(|name| says(name, wanted))
     }
 
     /// Whether the headers repeat this argument. One that no header could hold is the server's to refuse.

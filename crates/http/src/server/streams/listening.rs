@@ -24,7 +24,7 @@ impl Streams {
             return Err(not_allowed("this revision has no GET: send subscriptions/listen"));
         }
         let (session_key, session) = self.named(now, head)?;
-        let Some(last) = head.last_event else { return self.listen(session_key, reply) };
+        let Some(last) = head.last_event() else { return self.listen(session_key, reply) };
         let gone = || not_allowed("this stream cannot be resumed: it has ended, was cancelled, or is not known");
         let (number, event) = sse::read_id(last).ok_or_else(gone)?;
         let key = session.streams.get(&number).copied().ok_or_else(gone)?;
