@@ -1,15 +1,20 @@
 //! Params and results as JSON text: written, and read where the engine has checked it.
 //!
 //! A `RawValue` takes a text as it is, so it is given that without a second look at each byte. It asks for it by the name
-//! that `serde_json` has for this; should a later version expect something else, the text is read in the usual way.
+//! that `serde_json` has for this; every other type, and all should a later version expect something else, reads the text in
+//! the usual way.
 
 use std::iter;
 
 use serde::{
     Serialize,
-    de::{DeserializeOwned, Deserializer, Visitor, value::MapDeserializer},
+    de::{
+        DeserializeOwned, Deserializer, Error as _, Visitor,
+        value::{Error as NotRaw, MapDeserializer},
+    },
+    forward_to_deserialize_any,
 };
-use serde_json::{Error, de::SliceRead};
+use serde_json::Error;
 
 /// The name by which a `RawValue` asks for a text.
 const RAW: &str = "$serde_json::private::RawValue";
@@ -25,53 +30,30 @@ pub(crate) fn write(value: &(impl Serialize + ?Sized)) -> Result<Vec<u8>, Error>
 
 /// Reads a text that the engine has checked: one value, without space around it.
 pub(crate) fn read<T: DeserializeOwned>(json: &[u8]) -> Result<T, Error> {
-    let checked = core::str::from_utf8(json).ok().and_then(|json| T::deserialize(CheckedJson(json)).ok());
-    checked.map_or_else(|| serde_json::from_slice(json), Ok)
+    let raw = core::str::from_utf8(json).ok().and_then(|json| T::deserialize(CheckedJson(json)).ok());
+    raw.map_or_else(|| serde_json::from_slice(json), Ok)
 }
 
+/// Has a text for a `RawValue`, and nothing for other types.
 struct CheckedJson<'a>(&'a str);
 
-impl<'de> CheckedJson<'de> {
-    fn read_usually<T>(
-        self,
-        read: impl FnOnce(&mut serde_json::Deserializer<SliceRead<'de>>) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        let mut json = serde_json::Deserializer::from_slice(self.0.as_bytes());
-        let value = read(&mut json)?;
-        json.end()?;
-        Ok(value)
-    }
-}
-
-macro_rules! read_usually {
-    ($($method:ident($($argument:ident: $type:ty),*))*) => {$(
-        fn $method<V: Visitor<'de>>(self, $($argument: $type,)* visitor: V) -> Result<V::Value, Error> {
-            self.read_usually(|json| json.$method($($argument,)* visitor))
-        }
-    )*};
-}
-
 impl<'de> Deserializer<'de> for CheckedJson<'de> {
-    type Error = Error;
+    type Error = NotRaw;
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, Error> {
-        if name == RAW {
-            return visitor.visit_map(MapDeserializer::new(iter::once((RAW, self.0))));
-        }
-        self.read_usually(|json| json.deserialize_newtype_struct(name, visitor))
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, NotRaw> {
+        Err(NotRaw::custom(""))
     }
 
-    read_usually! {
-        deserialize_any() deserialize_bool() deserialize_char() deserialize_str() deserialize_string()
-        deserialize_i8() deserialize_i16() deserialize_i32() deserialize_i64() deserialize_i128()
-        deserialize_u8() deserialize_u16() deserialize_u32() deserialize_u64() deserialize_u128()
-        deserialize_f32() deserialize_f64() deserialize_bytes() deserialize_byte_buf()
-        deserialize_option() deserialize_unit() deserialize_seq() deserialize_map()
-        deserialize_identifier() deserialize_ignored_any()
-        deserialize_unit_struct(name: &'static str) deserialize_tuple(len: usize)
-        deserialize_tuple_struct(name: &'static str, len: usize)
-        deserialize_struct(name: &'static str, fields: &'static [&'static str])
-        deserialize_enum(name: &'static str, variants: &'static [&'static str])
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &str, visitor: V) -> Result<V::Value, NotRaw> {
+        if name != RAW {
+            return self.deserialize_any(visitor);
+        }
+        visitor.visit_map(MapDeserializer::new(iter::once((RAW, self.0))))
+    }
+
+    forward_to_deserialize_any! {
+        bool char str string i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 bytes byte_buf option unit seq map identifier
+        ignored_any unit_struct tuple tuple_struct struct enum
     }
 }
 

@@ -36,7 +36,7 @@ const PARTS: &[Part] = &[
         lines: 15_100,
     },
     // Goal: less than 81,832.
-    Part { name: "all crates", of: &[""], without: &[], lines: 82_500 },
+    Part { name: "all crates", of: &[""], without: &[], lines: 82_150 },
 ];
 
 /// The most lines of code of each crate.
@@ -50,7 +50,7 @@ const CRATES: &[(&str, usize)] = &[
     ("operator", 900),
     ("parts", 1_350),
     ("proto", 14_900),
-    ("rescind", 16_350),
+    ("rescind", 16_420),
     ("sign-in", 2_200),
     ("tasks", 4_800),
     ("testkit", 10_050),
