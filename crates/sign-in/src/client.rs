@@ -13,6 +13,9 @@ use crate::{
     web,
 };
 
+/// The grant of a sign-in on another device (RFC 8628).
+pub(crate) const DEVICE_GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
+
 /// Which client to be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -122,7 +125,7 @@ impl Client {
             |method: &str| server.authentication.as_ref().is_none_or(|all| all.iter().any(|one| one == method));
         let method = Authentication::ALL.into_iter().find(|method| allows(method.as_str()));
         let mut grants = vec!["authorization_code", "refresh_token"];
-        grants.extend(server.device.as_ref().map(|_| crate::device::GRANT));
+        grants.extend(server.device.as_ref().map(|_| DEVICE_GRANT));
         let mut wanted = json!({
             "client_name": "Rescind",
             "application_type": "native",

@@ -6,14 +6,11 @@ use http::Uri;
 
 use crate::{
     Invitation, Person, Scopes, SignInError,
-    client::Client,
+    client::{Client, DEVICE_GRANT},
     error::excerpt,
     exchange::{self, Tokens},
     form::Form,
 };
-
-/// The name of this way.
-pub(crate) const GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
 
 /// Seconds between two questions where the server names none (RFC 8628, 3.2), and how many more after `slow_down` (3.5).
 const INTERVAL: u64 = 5;
@@ -47,7 +44,7 @@ pub(crate) async fn sign_in(
     let asking = async {
         loop {
             tokio::time::sleep(Duration::from_secs(pause)).await;
-            let form = Form::default().with("grant_type", GRANT).with("device_code", device_code);
+            let form = Form::default().with("grant_type", DEVICE_GRANT).with("device_code", device_code);
             let form = form.with_some("resource", resource);
             match exchange::ask(http, token, client, form).await {
                 Err(error) if error.is_refusal("authorization_pending") => {}
