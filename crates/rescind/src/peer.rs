@@ -96,6 +96,6 @@ pub use transport::Transport;
 #[cfg(feature = "mcp")]
 pub(crate) use {
     current::current,
-    peer::to_params,
+    json_text::to_params,
     receipt::{Stoppable, cause as caused_by},
 };

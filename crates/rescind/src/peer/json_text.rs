@@ -28,6 +28,15 @@ pub(crate) fn write(value: &(impl Serialize + ?Sized)) -> Result<Vec<u8>, Error>
     Ok(json)
 }
 
+/// Writes params as the engine takes them: JSON, or nothing.
+pub(crate) fn to_params(params: &(impl Serialize + ?Sized)) -> Result<Vec<u8>, Error> {
+    let mut json = write(params)?;
+    if json == b"null" {
+        json.clear();
+    }
+    Ok(json)
+}
+
 /// Reads a text that the engine has checked: one value, without space around it.
 pub(crate) fn read<T: DeserializeOwned>(json: &[u8]) -> Result<T, Error> {
     let raw = core::str::from_utf8(json).ok().and_then(|json| T::deserialize(CheckedJson(json)).ok());

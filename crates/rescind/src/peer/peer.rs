@@ -12,7 +12,8 @@ use rescind_proto::{
 use serde::Serialize;
 
 use super::{
-    Builder, CallMisuse, call::Call, context::give_way, current, error::CallError, json_text, shared::PeerShared,
+    Builder, CallMisuse, call::Call, context::give_way, current, error::CallError, json_text::to_params,
+    shared::PeerShared,
 };
 
 /// The handle of one connection, for both directions: requests to the other side, and its requests to this one.
@@ -284,13 +285,4 @@ pub struct TheirRequest {
 
 fn unwritable(error: serde_json::Error) -> CallError {
     CallError::Misuse(CallMisuse::Params(error))
-}
-
-/// Writes params as the engine takes them: JSON, or nothing.
-pub(crate) fn to_params(params: &(impl Serialize + ?Sized)) -> Result<Vec<u8>, serde_json::Error> {
-    let mut json = json_text::write(params)?;
-    if json == b"null" {
-        json.clear();
-    }
-    Ok(json)
 }
