@@ -55,7 +55,6 @@ mod on_token;
 mod peer;
 mod progress_report;
 mod receipt;
-pub(crate) mod running_request;
 pub(crate) mod shared;
 mod slots;
 mod spare;

@@ -14,7 +14,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use crate::peer::{
-    Call, CallError, CallMisuse, Context, ErrorObject, Peer, UnreadableAnswer, running_request::RunningRequest,
+    Call, CallError, CallMisuse, Context, ErrorObject, Peer, UnreadableAnswer, shared::running_request::RunningRequest,
 };
 
 /// The methods of questions that a result may ask.

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{ABANDONABLE, ABANDONED};
-use crate::peer::{Call, CallError, Peer, StopHandle, running_request::RunningRequest};
+use crate::peer::{Call, CallError, Peer, StopHandle, shared::running_request::RunningRequest};
 
 /// The shortest and the longest pause before a server is asked again that asked no question.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));

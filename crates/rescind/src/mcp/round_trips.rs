@@ -24,7 +24,7 @@ use super::{
 };
 use crate::peer::{
     Call, CallError, Clock, ErrorObject, ProgressReport, ReceiptFuture, StopHandle, UnreadableAnswer, caused_by,
-    current, running_request::RunningRequest,
+    current, shared::running_request::RunningRequest,
 };
 
 /// The most rounds that a server can make of one call.

@@ -24,7 +24,7 @@ use crate::peer::{
     self, Cause, CauseCode, ErrorObject, Route, error_code,
     extract::{OnRequest, Scope},
     handler::{BoxedHandler, HandlerOutput},
-    running_request::RunningRequest,
+    shared::running_request::RunningRequest,
 };
 
 /// Lets the handlers of this route ask the client, by a result where the revision has no other way.

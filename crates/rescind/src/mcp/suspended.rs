@@ -23,7 +23,7 @@ use rescind_proto::holder::{Holder, Shares};
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-use crate::peer::{handler::HandlerOutput, running_request::RunningRequest};
+use crate::peer::{handler::HandlerOutput, shared::running_request::RunningRequest};
 
 /// The suspended handlers of one connection.
 #[derive(Debug)]

@@ -31,7 +31,7 @@ use super::{
     on_token::OnToken,
     progress_report::ProgressReport,
     receipt::{ReceiptFuture, StopHandle, cause},
-    running_request::{Hook, RunningRequest},
+    shared::running_request::{Hook, RunningRequest},
     slots::{OnProgress, Rare},
     stop_state::StopState,
     trace::CallSpan,

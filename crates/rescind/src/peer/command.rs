@@ -7,7 +7,7 @@ use tokio::{
     sync::watch,
 };
 
-use super::running_request::{Hook, RunningRequest, Spawned};
+use super::shared::running_request::{Hook, RunningRequest, Spawned};
 use crate::process::owned_process::{Leader, OwnedProcess};
 
 /// A child process that belongs to a request: see [`Context::command`](super::Context::command).

@@ -21,7 +21,10 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    ErrorObject, Peer, current, json_text::to_params, linked, running_request::RunningRequest, shared::has_threads,
+    ErrorObject, Peer, current,
+    json_text::to_params,
+    linked,
+    shared::{has_threads, running_request::RunningRequest},
 };
 
 /// The request being handled: whether and why it must stop, its time, and the work done in its name.

@@ -5,7 +5,7 @@
 
 use std::{cell::RefCell, sync::Arc};
 
-use super::{running_request::RunningRequest, trace::EnteredRequest};
+use super::{shared::running_request::RunningRequest, trace::EnteredRequest};
 
 thread_local! {
     static CURRENT: RefCell<Option<Arc<RunningRequest>>> = const { RefCell::new(None) };

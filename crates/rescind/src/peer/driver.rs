@@ -39,12 +39,14 @@ use super::{
     Peer,
     background::Background,
     error::ErrorObject,
-    extract::OnRequest,
     filtered::Filtered,
     handler::Service,
     progress_report::ProgressReport,
-    running_request::RunningRequest,
-    shared::{PeerShared, PeerState},
+    shared::{
+        PeerShared, PeerState,
+        running_request::RunningRequest,
+        scope::{OnNotification, OnRequest},
+    },
     slots::{OnProgress, Rare},
     spare::{Kept, Spare},
     task::{self, Begun},
@@ -366,7 +368,7 @@ impl Driver {
                 ConnectionEvent::Notification(payload) => {
                     if let Some(handler) = shared.service.notice(payload.method()) {
                         lock.release();
-                        contained(|| drop(handler(&shared, payload)));
+                        contained(|| drop(handler(&OnNotification::of(&shared, payload))));
                     }
                 }
                 ConnectionEvent::Settled { request: key, how } => {

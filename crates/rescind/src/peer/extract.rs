@@ -1,13 +1,11 @@
 //! Extractors: the parameters that a handler can take.
 
-use std::sync::Arc;
-
-use rescind_proto::connection::Payload;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
-use super::{Context, Peer, error::ErrorObject, json_text, running_request::RunningRequest, shared::PeerShared};
+pub use super::shared::scope::{OnNotification, OnRequest, Scope};
+use super::{Context, Peer, error::ErrorObject, json_text};
 
 /// A parameter of a handler, made from the message that the handler is called for.
 ///
@@ -23,84 +21,6 @@ pub trait Extract<Scope>: Sized {
     ///
     /// The handler is not called: a request is answered with the error, a notification is dropped.
     fn extract(scope: &Scope) -> Result<Self, ErrorObject>;
-}
-
-/// A request, as extractors see it.
-#[derive(Clone, Debug)]
-pub struct OnRequest {
-    work: Arc<RunningRequest>,
-    payload: Payload,
-    /// Params in place of those that came.
-    replaced: Option<Box<RawValue>>,
-}
-
-/// A notification, as extractors see it.
-#[derive(Debug)]
-pub struct OnNotification {
-    shared: Arc<PeerShared>,
-    payload: Payload,
-}
-
-/// The parts that requests and notifications have in common.
-pub trait Scope {
-    /// The method.
-    fn method(&self) -> &str;
-    /// The params as JSON, if there are any.
-    fn params(&self) -> Option<&[u8]>;
-    /// The connection on which the message came.
-    fn peer(&self) -> Peer;
-}
-
-impl OnRequest {
-    pub(crate) const fn new(work: Arc<RunningRequest>, payload: Payload) -> Self {
-        Self { work, payload, replaced: None }
-    }
-
-    /// The request with other params than it came with.
-    #[cfg(feature = "mcp")]
-    pub(crate) fn with_params(self, params: Box<RawValue>) -> Self {
-        Self { replaced: Some(params), ..self }
-    }
-
-    /// The request's context.
-    #[must_use]
-    pub fn context(&self) -> Context {
-        Context::new(Arc::clone(&self.work))
-    }
-}
-
-impl OnNotification {
-    pub(crate) fn of(shared: &Arc<PeerShared>, payload: Payload) -> Self {
-        Self { shared: Arc::clone(shared), payload }
-    }
-}
-
-impl Scope for OnRequest {
-    fn method(&self) -> &str {
-        self.payload.method()
-    }
-
-    fn params(&self) -> Option<&[u8]> {
-        self.replaced.as_ref().map(|params| params.get().as_bytes()).or_else(|| self.payload.params())
-    }
-
-    fn peer(&self) -> Peer {
-        Peer::of(&self.work.shared)
-    }
-}
-
-impl Scope for OnNotification {
-    fn method(&self) -> &str {
-        self.payload.method()
-    }
-
-    fn params(&self) -> Option<&[u8]> {
-        self.payload.params()
-    }
-
-    fn peer(&self) -> Peer {
-        Peer::of(&self.shared)
-    }
 }
 
 /// The params, read as `T`; absent params are read as `null`.
@@ -161,6 +81,6 @@ impl Extract<OnRequest> for Context {
 /// The token of the request. It fires when the request must stop, for any cause, and may have fired already (D21).
 impl Extract<OnRequest> for CancellationToken {
     fn extract(scope: &OnRequest) -> Result<Self, ErrorObject> {
-        Ok(scope.work.token())
+        Ok(scope.context().token())
     }
 }

@@ -22,11 +22,13 @@ use serde_json::Value;
 
 use super::{
     error::ErrorObject,
-    extract::{Extract, OnNotification, OnRequest},
+    extract::Extract,
     filter::Filter,
     json_text,
-    running_request::RouteInfo,
-    shared::PeerShared,
+    shared::{
+        running_request::RouteInfo,
+        scope::{OnNotification, OnRequest},
+    },
 };
 
 /// The output of a handler's future.
@@ -42,7 +44,7 @@ pub(crate) type BoxedHandler = Pin<Box<dyn Future<Output = HandlerOutput> + Send
 /// Calls a handler. Errors are those of its extractors.
 pub(crate) type StartHandler = Arc<dyn Fn(&OnRequest) -> Result<BoxedHandler, ErrorObject> + Send + Sync>;
 
-pub(crate) type OnNotice = Box<dyn Fn(&Arc<PeerShared>, Payload) -> Result<(), ErrorObject> + Send + Sync>;
+pub(crate) type OnNotice = Box<dyn Fn(&OnNotification) -> Result<(), ErrorObject> + Send + Sync>;
 
 pub(crate) type OnCancelled = Box<dyn Fn(&CancelNotice) + Send + Sync>;
 
@@ -171,10 +173,9 @@ macro_rules! handlers {
             $($arg: Extract<OnNotification>,)*
         {
             fn erased(self) -> ErasedNotice {
-                ErasedNotice(Box::new(move |shared, payload| {
-                    let scope = OnNotification::of(shared, payload);
-                    let _ = &scope;
-                    self($($arg::extract(&scope)?),*);
+                ErasedNotice(Box::new(move |scope| {
+                    let _ = scope;
+                    self($($arg::extract(scope)?),*);
                     Ok(())
                 }))
             }
@@ -468,10 +469,11 @@ impl Service {
     /// Drops notifications whose method does not pass `hears`.
     #[cfg(feature = "lsp")]
     pub(crate) fn hears(&mut self, hears: impl Fn(&str) -> bool + Send + Sync + 'static) {
+        use super::extract::Scope;
         let hears = Arc::new(hears);
         let heard = |handler: OnNotice| -> OnNotice {
             let hears = Arc::clone(&hears);
-            Box::new(move |shared, payload| if hears(payload.method()) { handler(shared, payload) } else { Ok(()) })
+            Box::new(move |scope| if hears(scope.method()) { handler(scope) } else { Ok(()) })
         };
         let notices = std::mem::take(&mut self.notices);
         self.notices = notices.into_iter().map(|(method, handler)| (method, heard(handler))).collect();

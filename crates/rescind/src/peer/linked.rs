@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     current,
-    running_request::{RunningRequest, Spawned},
+    shared::running_request::{RunningRequest, Spawned},
 };
 
 /// A future polled in the name of a request; its link is removed when it is gone, for whatever reason.

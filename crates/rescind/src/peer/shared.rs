@@ -3,6 +3,9 @@
 //! One lock guards everything that changes. It is never held across an await, nor while foreign code runs: handlers,
 //! callbacks, wakers and drops come after it.
 
+pub(crate) mod running_request;
+pub(crate) mod scope;
+
 use std::{
     collections::HashMap,
     fmt,
@@ -27,11 +30,11 @@ use tokio::{
     sync::{Notify, oneshot},
 };
 
+use self::running_request::RunningRequest;
 use super::{
     background::Background,
     current,
     handler::Service,
-    running_request::RunningRequest,
     slots::{Rare, Slots},
     stop_state::StopState,
     sync::DriverNotify,

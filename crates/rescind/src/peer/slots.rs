@@ -7,7 +7,7 @@ use std::{collections::HashMap, sync::Arc, task::Waker};
 
 use rescind_proto::connection::{OutgoingKey, Settlement};
 
-use super::{progress_report::ProgressReport, running_request::RunningRequest, trace::CallSpan};
+use super::{progress_report::ProgressReport, shared::running_request::RunningRequest, trace::CallSpan};
 
 /// A caller's callback for progress.
 pub(crate) type OnProgress = Box<dyn FnMut(ProgressReport) + Send>;

@@ -22,7 +22,7 @@ use super::{
     current::{self, Entered},
     error::ErrorObject,
     handler::{BoxedHandler, HandlerOutput},
-    running_request::RunningRequest,
+    shared::running_request::RunningRequest,
 };
 
 /// A running handler, as the future of a task. It takes three words: with a fourth, tokio's task would take 256 bytes in

@@ -20,12 +20,14 @@ use rescind_proto::{
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    shared::PeerShared,
-    sync::Signal,
-    trace::{RequestSpan, TraceContext},
+use super::PeerShared;
+use crate::{
+    peer::{
+        sync::Signal,
+        trace::{RequestSpan, TraceContext},
+    },
+    process::owned_process::Leader,
 };
-use crate::process::owned_process::Leader;
 
 /// A request that is being handled. There may be a million of them, so every byte counts.
 pub(crate) struct RunningRequest {
