@@ -93,7 +93,6 @@ mod memory;
 mod outcome;
 mod owner;
 mod revision;
-mod run;
 #[cfg(feature = "server")]
 mod server;
 #[cfg(feature = "sqlite")]
@@ -120,10 +119,9 @@ pub use crate::{
     outcome::TaskOutcome,
     owner::Owner,
     revision::TaskRevision,
-    run::Run,
     status::Status,
     step::{Access, Effect, Step},
-    store::{CancelEffect, FinishEffect, StoreFuture, SummaryPage, Swept, TaskStore},
+    store::{CancelEffect, FinishEffect, Run, StoreFuture, SummaryPage, Swept, TaskStore},
     task::{CancelRecord, NewTask, Task, TaskRequest, TaskSummary},
     time::{SystemClock, Timestamp, WallClock},
 };

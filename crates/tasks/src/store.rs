@@ -1,9 +1,12 @@
 //! The interface of task stores.
 
+mod run;
+
 use std::{future::Future, pin::Pin};
 
 use rescind_proto::cause::Cause;
 
+pub use self::run::Run;
 use crate::{
     dialect::TaskDialect,
     error::TaskError,
@@ -11,7 +14,6 @@ use crate::{
     json::Json,
     owner::Owner,
     revision::TaskRevision,
-    run::Run,
     status::Status,
     step::{Access, Effect, Step},
     task::{NewTask, Task, TaskSummary},

@@ -8,7 +8,7 @@ use super::{
     Shared,
     work::{self, error_outcome},
 };
-use crate::run::Run;
+use crate::store::Run;
 
 /// Runs upkeep once, and again at intervals while the store holds a task that may need it. Without such a task there is
 /// no timer, and the next request for a task restarts it.

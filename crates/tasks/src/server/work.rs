@@ -43,8 +43,15 @@ use super::{
     wire,
 };
 use crate::{
-    dialect::TaskDialect, error::TaskError, id::TaskId, json::Json, outcome::TaskOutcome, run::Run, status::Status,
-    step::Access, store::FinishEffect, task::CancelRecord,
+    dialect::TaskDialect,
+    error::TaskError,
+    id::TaskId,
+    json::Json,
+    outcome::TaskOutcome,
+    status::Status,
+    step::Access,
+    store::{FinishEffect, Run},
+    task::CancelRecord,
 };
 
 /// The answer of stopped work. Nothing else on its connection has this code, so an end by the cancel is certain (D25).
