@@ -110,6 +110,10 @@
 
 #![warn(missing_docs)]
 
+#[cfg(any(feature = "admin", feature = "peer", feature = "wrap"))]
+#[macro_use]
+mod debug_fields;
+
 #[cfg(feature = "acp")]
 pub mod acp;
 #[cfg(all(feature = "acp", feature = "mcp"))]

@@ -1,7 +1,6 @@
 //! An agent: its handshake, its sessions, its turns.
 
 use std::{
-    fmt,
     future::ready,
     io,
     sync::{
@@ -170,8 +169,4 @@ impl From<Agent> for Builder {
     }
 }
 
-impl fmt::Debug for Agent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Agent").field("info", &self.info).finish_non_exhaustive()
-    }
-}
+debug_fields!(Agent, info);

@@ -1,7 +1,5 @@
 //! Describing a client: what it answers its agent, and what it declares.
 
-use std::fmt;
-
 use serde_json::{Map, Value, json};
 
 use super::{Client, PermissionRequest};
@@ -101,8 +99,4 @@ impl ClientBuilder {
     }
 }
 
-impl fmt::Debug for ClientBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClientBuilder").field("name", &self.name).finish_non_exhaustive()
-    }
-}
+debug_fields!(ClientBuilder, name);

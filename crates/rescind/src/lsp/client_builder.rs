@@ -1,7 +1,5 @@
 //! Describing a client: what it sends with `initialize`, and what it handles.
 
-use std::fmt;
-
 use serde_json::{Value, json};
 
 use super::Client;
@@ -83,8 +81,4 @@ impl ClientBuilder {
     }
 }
 
-impl fmt::Debug for ClientBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClientBuilder").field("params", &self.params).finish_non_exhaustive()
-    }
-}
+debug_fields!(ClientBuilder, params);

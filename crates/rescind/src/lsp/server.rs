@@ -1,7 +1,6 @@
 //! A language server: the beginning and the end of its session, and their order.
 
 use std::{
-    fmt,
     future::ready,
     io,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -108,8 +107,4 @@ fn lock(session: &Mutex<SessionState>) -> MutexGuard<'_, SessionState> {
     session.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl fmt::Debug for Server {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Server").field("greeting", &self.greeting).finish_non_exhaustive()
-    }
-}
+debug_fields!(Server, greeting);

@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    fmt,
     future::{Future, poll_fn},
     marker::PhantomData,
     pin::Pin,
@@ -65,11 +64,7 @@ impl<R: DeserializeOwned> Future for Ask<R> {
     }
 }
 
-impl<R> fmt::Debug for Ask<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ask").finish_non_exhaustive()
-    }
-}
+debug_fields!(Ask<R>);
 
 async fn ask(
     work: Arc<RunningRequest>,

@@ -1,6 +1,6 @@
 //! What is done with a call before its tool is.
 
-use std::{collections::BTreeMap, fmt, future::Future, sync::Arc};
+use std::{collections::BTreeMap, future::Future, sync::Arc};
 
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::value::{RawValue, to_raw_value};
@@ -62,11 +62,7 @@ impl Preparation {
     }
 }
 
-impl fmt::Debug for Preparation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Preparation").finish_non_exhaustive()
-    }
-}
+debug_fields!(Preparation);
 
 /// The call, with these arguments in place of its own.
 fn with_arguments(request: OnRequest, prepared: &impl Serialize) -> Result<OnRequest, ErrorObject> {

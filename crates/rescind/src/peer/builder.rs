@@ -1,7 +1,6 @@
 //! Describing a connection.
 
 use std::{
-    fmt,
     hash::{BuildHasher, RandomState},
     io,
     time::Duration,
@@ -247,8 +246,4 @@ impl Builder {
     }
 }
 
-impl fmt::Debug for Builder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builder").field("config", &self.config).finish_non_exhaustive()
-    }
-}
+debug_fields!(Builder, config);

@@ -573,11 +573,7 @@ impl Drop for Driver {
     }
 }
 
-impl std::fmt::Debug for Driver {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Driver").field("phase", &self.phase).finish_non_exhaustive()
-    }
-}
+debug_fields!(Driver, phase);
 
 impl TurnOutput {
     /// Takes the engine's events; those that stop handlers come before all others.

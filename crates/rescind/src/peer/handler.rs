@@ -352,11 +352,7 @@ impl<T> Clone for Route<T> {
     }
 }
 
-impl<T> std::fmt::Debug for Route<T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Route").field("settings", &self.settings).finish_non_exhaustive()
-    }
-}
+debug_fields!(Route<T>, settings);
 
 /// A handler or a route.
 #[diagnostic::on_unimplemented(

@@ -151,11 +151,7 @@ impl Future for ReceiptFuture {
     }
 }
 
-impl fmt::Debug for ReceiptFuture {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReceiptFuture").field("cause", &self.cause).finish_non_exhaustive()
-    }
-}
+debug_fields!(ReceiptFuture, cause);
 
 /// The cause of a cancel that a caller asked for, with its reason.
 pub(crate) fn cause(reason: &str) -> Cause {

@@ -24,7 +24,6 @@ mod websocket;
 
 use std::{
     any::Any,
-    fmt,
     future::Future,
     io,
     pin::{Pin, pin},
@@ -259,11 +258,7 @@ impl MessageStream for BrokenTransport {
     }
 }
 
-impl fmt::Debug for Transport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Transport").field("framing", &self.framing).finish_non_exhaustive()
-    }
-}
+debug_fields!(Transport, framing);
 
 impl<R, W> From<(R, W)> for Transport
 where

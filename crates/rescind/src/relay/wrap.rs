@@ -30,7 +30,7 @@ mod halves;
 mod handle;
 mod shared;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use rescind_proto::{
     dialect::Dialect,
@@ -210,8 +210,4 @@ where
     }
 }
 
-impl<R, W> fmt::Debug for Wrap<R, W> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Wrap").field("program", &self.program).field("config", &self.config).finish_non_exhaustive()
-    }
-}
+debug_fields!(Wrap<R, W>, program, config);

@@ -5,7 +5,6 @@
 //! its stdout has ended; it reports to the connection when there is nothing more to wait for.
 
 use std::{
-    fmt,
     future::Future,
     io,
     pin::Pin,
@@ -353,11 +352,7 @@ impl Drop for Supervisor {
     }
 }
 
-impl fmt::Debug for Supervisor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Supervisor").field("process", &self.process).finish_non_exhaustive()
-    }
-}
+debug_fields!(Supervisor, process);
 
 #[cfg(test)]
 mod tests {

@@ -6,7 +6,6 @@
 
 use std::{
     collections::VecDeque,
-    fmt,
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -89,8 +88,4 @@ impl Mailbox {
     }
 }
 
-impl fmt::Debug for Mailbox {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mailbox").finish_non_exhaustive()
-    }
-}
+debug_fields!(Mailbox);

@@ -1,7 +1,5 @@
 //! What a session is.
 
-use std::fmt;
-
 use rescind_feed as feed;
 use rescind_proto::{
     relay::Relay,
@@ -22,11 +20,7 @@ pub(super) struct SessionFacts {
     pub(super) told: StreamFacts,
 }
 
-impl fmt::Debug for SessionFacts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SessionFacts").field("name", &self.name).finish_non_exhaustive()
-    }
-}
+debug_fields!(SessionFacts, name);
 
 impl SessionFacts {
     pub(super) fn session(&self, relay: &Relay) -> feed::Session {
