@@ -197,6 +197,7 @@ handlers!(A B C D E1 G H I);
 ///
 /// Made from a handler by [`route`]; a bare handler stands for a route with the defaults. Clones share the handler. `T` is
 /// the value of the handler's results; [`Value`] stands for any.
+#[must_use = "a route handles nothing until it is given to a connection"]
 pub struct Route<T = Value> {
     pub(crate) handler: StartHandler,
     pub(crate) settings: RouteSettings,
@@ -232,14 +233,12 @@ pub fn route<Args, H: RequestHandler<Args>>(handler: H) -> Route<H::Output> {
 
 impl<T> Route<T> {
     /// Sets how long the handler may go on after its token fired, before its future is dropped (D22).
-    #[must_use]
     pub const fn grace(mut self, grace: Duration) -> Self {
         self.settings.grace = Limit::After(grace);
         self
     }
 
     /// Never drops the handler's future, however long it goes on after its token fired.
-    #[must_use]
     pub const fn never_dropped(mut self) -> Self {
         self.settings.grace = Limit::Never;
         self
@@ -247,28 +246,24 @@ impl<T> Route<T> {
 
     /// Shields the handler from cancels: it runs to its end, and is answered as if no cancel had come where the protocol
     /// allows that (D22, MCP-C07). [`Context::shield`](super::Context::shield) shields a part of the work.
-    #[must_use]
     pub const fn shielded(mut self) -> Self {
         self.settings.is_shielded = true;
         self
     }
 
     /// Limits the time of a request (MCP-C14): its token fires then, and its calls to others get no more time either.
-    #[must_use]
     pub const fn time_limit(mut self, limit: Duration) -> Self {
         self.settings.time_limit = Some(limit);
         self
     }
 
     /// Sets the answer of a request that its requester cancelled, in place of the dialect's error (D23).
-    #[must_use]
     pub const fn cancel_result(mut self, result: &'static CancelResult) -> Self {
         self.settings.cancel_result = Some(result);
         self
     }
 
     /// Sends child processes no SIGTERM when the token fires: only SIGKILL, when the grace is over (D22).
-    #[must_use]
     pub const fn spare_processes(mut self) -> Self {
         self.settings.spares_processes = true;
         self
@@ -279,7 +274,6 @@ impl<T> Route<T> {
     /// As a rule a handler runs in a task of its own from the start, so that nothing on the connection waits for it
     /// (D50). With this promise the driver itself polls the future once: an answer that is ready then needs no task.
     /// During that poll the connection neither reads nor writes, and notices no cancel.
-    #[must_use]
     pub const fn never_blocks(mut self) -> Self {
         self.settings.never_blocks = true;
         self
