@@ -2,7 +2,6 @@
 
 use std::{
     any::Any,
-    fmt,
     future::{Future, poll_fn},
     mem,
     pin::{Pin, pin},
@@ -30,7 +29,7 @@ use super::{
 /// The request being handled: whether and why it must stop, its time, and the work done in its name.
 ///
 /// Clones are the same request. A clone that outlives the handler keeps nothing alive but its own memory.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Context {
     work: Arc<RunningRequest>,
 }
@@ -298,12 +297,6 @@ pub(crate) async fn give_way() {
             Poll::Pending
         })
         .await;
-    }
-}
-
-impl fmt::Debug for Context {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Context").field(&self.work).finish()
     }
 }
 

@@ -1,6 +1,6 @@
 //! The handle of a connection.
 
-use std::{borrow::Cow, fmt, future::Future, sync::Arc};
+use std::{borrow::Cow, future::Future, sync::Arc};
 
 use rescind_proto::{
     cause::{Cause, CauseCode},
@@ -21,6 +21,7 @@ use super::{
 /// Clones are the same connection. A connection that was [connected](Builder::connect) shuts down in order when its last
 /// handle is dropped; calls in flight count as handles, also detached ones. One that is [served](Builder::serve) goes on
 /// to the end of its input.
+#[derive(Debug)]
 pub struct Peer {
     shared: Arc<PeerShared>,
 }
@@ -217,12 +218,6 @@ impl Clone for Peer {
 impl Drop for Peer {
     fn drop(&mut self) {
         self.shared.drop_handle();
-    }
-}
-
-impl fmt::Debug for Peer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Peer").field(&self.shared).finish()
     }
 }
 

@@ -21,7 +21,7 @@ use super::{shared::PeerShared, stop_state::StopState};
 /// whichever round it is.
 ///
 /// Clones stop the same call. Dropping a handle does nothing; a handle may outlive its call.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct StopHandle {
     call: Arc<dyn Stoppable>,
 }
@@ -77,12 +77,6 @@ impl StopHandle {
     #[must_use]
     pub fn receipt(&self) -> Option<Receipt> {
         self.call.receipt()
-    }
-}
-
-impl fmt::Debug for StopHandle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("StopHandle").field(&self.call).finish()
     }
 }
 

@@ -8,7 +8,6 @@ pub(crate) mod scope;
 
 use std::{
     collections::HashMap,
-    fmt,
     future::poll_fn,
     pin::pin,
     sync::{
@@ -344,8 +343,4 @@ pub(crate) fn has_threads() -> bool {
     Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() != RuntimeFlavor::CurrentThread)
 }
 
-impl fmt::Debug for PeerShared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("handles", &self.handles).finish_non_exhaustive()
-    }
-}
+debug_fields!(PeerShared, handles);
