@@ -46,15 +46,7 @@ impl Input {
     /// Asks the kernel for a larger pipe, so that large messages pass in fewer steps. May do nothing.
     pub(crate) fn widen(&self, bytes: usize) {
         if let Self::Polled(polled) = self {
-            widen_pipe(polled.as_fd(), bytes);
+            polled.widen(bytes);
         }
     }
-}
-
-/// Widens a pipe if possible: a limit of the system or the user may forbid it, and a socket is not a pipe.
-pub(super) fn widen_pipe(pipe: impl AsFd, bytes: usize) {
-    #[cfg(target_os = "linux")]
-    let _ = rustix::pipe::fcntl_setpipe_size(pipe, bytes);
-    #[cfg(not(target_os = "linux"))]
-    let _ = (pipe, bytes);
 }

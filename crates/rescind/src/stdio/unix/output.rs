@@ -8,7 +8,6 @@ use std::{
 
 use super::{
     descriptor::{self, Direction},
-    input::widen_pipe,
     polled::PolledOutput,
 };
 use crate::stdio::threaded::ThreadedOutput;
@@ -55,7 +54,7 @@ impl Output {
     /// Asks the kernel for a larger pipe, so that large messages pass in fewer steps. May do nothing.
     pub(crate) fn widen(&self, bytes: usize) {
         if let Self::Polled(polled) = self {
-            widen_pipe(polled.as_fd(), bytes);
+            polled.widen(bytes);
         }
     }
 }

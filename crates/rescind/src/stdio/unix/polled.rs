@@ -5,7 +5,7 @@
 
 use std::{
     io,
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::fd::{AsFd, OwnedFd},
     task::{Context, Poll, ready},
 };
 
@@ -15,9 +15,15 @@ use tokio::net::unix::pipe::{Receiver, Sender};
 use super::descriptor::Means;
 
 /// A pipe or socket that is read when it is ready.
+pub(crate) type PolledInput = Polled<Receiver>;
+
+/// A pipe or socket that is written when it is ready.
+pub(crate) type PolledOutput = Polled<Sender>;
+
+/// A registered descriptor, whose flags are given back when it is dropped.
 #[derive(Debug)]
-pub(crate) struct PolledInput {
-    registered: Receiver,
+pub(crate) struct Polled<R: AsFd> {
+    registered: R,
     means: Means,
 }
 
@@ -41,23 +47,6 @@ impl PolledInput {
             }
         }
     }
-
-    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
-        self.registered.as_fd()
-    }
-}
-
-impl Drop for PolledInput {
-    fn drop(&mut self) {
-        self.means.give_back(self.registered.as_fd());
-    }
-}
-
-/// A pipe or socket that is written when it is ready.
-#[derive(Debug)]
-pub(crate) struct PolledOutput {
-    registered: Sender,
-    means: Means,
 }
 
 impl PolledOutput {
@@ -80,13 +69,20 @@ impl PolledOutput {
             }
         }
     }
+}
 
-    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
-        self.registered.as_fd()
+impl<R: AsFd> Polled<R> {
+    /// Asks the kernel for a larger pipe, so that large messages pass in fewer steps. May do nothing: a limit of the system
+    /// or the user may forbid it, and a socket is not a pipe.
+    pub(super) fn widen(&self, bytes: usize) {
+        #[cfg(target_os = "linux")]
+        let _ = rustix::pipe::fcntl_setpipe_size(&self.registered, bytes);
+        #[cfg(not(target_os = "linux"))]
+        let _ = bytes;
     }
 }
 
-impl Drop for PolledOutput {
+impl<R: AsFd> Drop for Polled<R> {
     fn drop(&mut self) {
         self.means.give_back(self.registered.as_fd());
     }
