@@ -20,7 +20,12 @@ use rescind_proto::{
     relay::{RelayConfig, SettingNames},
 };
 
-use crate::{duration, failure::Failure, number};
+use crate::{
+    duration,
+    failure::Failure,
+    named::{Named, value_of},
+    number,
+};
 pub(crate) use limits::FinishArg;
 use limits::LimitArg;
 pub(crate) use remote::{HeaderArguments, ProfileArguments, Remote};
@@ -49,8 +54,8 @@ pub(crate) struct LinkArguments {
     /// What to do if, after the grace, a cancelled request still reports progress, or the answer that its protocol
     /// requires (ACP, LSP) is still missing. By default nothing is done. An MCP server that silently ignores a cancel
     /// cannot be told from one that stopped: end it yourself
-    #[arg(long, value_name = "WHAT", value_enum)]
-    on_stuck: Option<OnStuckArg>,
+    #[arg(long, value_name = "WHAT", value_parser = value_of(ON_STUCK))]
+    on_stuck: Option<OnStuck>,
 
     /// Log cancels and what became of them, to stderr unless --log-file is given. Each LEVEL includes those before it
     #[arg(long, value_name = "LEVEL", value_enum)]
@@ -80,13 +85,11 @@ pub(crate) struct LinkArguments {
     pub(crate) max_in_flight: usize,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum OnStuckArg {
-    /// Report it on stderr
-    Report,
-    /// Report it, and if the client sent the request, end the server with all its work
-    Kill,
-}
+/// The values of `--on-stuck`.
+const ON_STUCK: &[Named<OnStuck>] = &[
+    (OnStuck::Report, "report", "Report it on stderr"),
+    (OnStuck::Kill, "kill", "Report it, and if the client sent the request, end the server with all its work"),
+];
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum LogLevelArg {
@@ -146,7 +149,7 @@ impl LinkArguments {
             finish,
             recording,
             log: self.log.map(|level| Ok((log_file::open(self.log_file.clone())?, level.into()))).transpose()?,
-            on_stuck: self.on_stuck.map(Into::into),
+            on_stuck: self.on_stuck,
             admin: if self.unlisted { Vec::new() } else { sockets::directories() },
         })
     }
@@ -179,15 +182,6 @@ pub(crate) fn open_recording(path: PathBuf) -> Result<RecordingFile, Failure> {
 pub(crate) fn seed() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(std::process::id())
-}
-
-impl From<OnStuckArg> for OnStuck {
-    fn from(stuck: OnStuckArg) -> Self {
-        match stuck {
-            OnStuckArg::Report => Self::Report,
-            OnStuckArg::Kill => Self::Kill,
-        }
-    }
 }
 
 impl From<LogLevelArg> for LogLevel {

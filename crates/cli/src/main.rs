@@ -31,6 +31,7 @@ mod logout;
 #[cfg(test)]
 mod manual;
 mod mcp;
+mod named;
 mod number;
 mod ps;
 mod question;

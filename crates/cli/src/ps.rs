@@ -9,7 +9,7 @@ mod watch;
 
 use std::io::{self, Write};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use rescind_feed::{Request, Side, State};
 use rescind_operator::ListingQuery;
 
@@ -17,6 +17,7 @@ use crate::{
     completion::Completion,
     failure::Failure,
     fleet::{self, Pages, Selection, SessionListing, ShimAnswer, report},
+    named::{Named, value_of},
     screen::{Screen, clean},
 };
 use row::{Row, is_from};
@@ -38,12 +39,12 @@ pub(crate) struct Arguments {
     selection: Selection,
 
     /// Only requests in this state; may be repeated
-    #[arg(long, value_name = "STATE", value_enum)]
-    state: Vec<StateArg>,
+    #[arg(long, value_name = "STATE", value_parser = value_of(STATES))]
+    state: Vec<State>,
 
     /// Only requests that this side sent
-    #[arg(long, value_name = "SIDE", value_enum)]
-    from: Option<SideArg>,
+    #[arg(long, value_name = "SIDE", value_parser = value_of(SIDES))]
+    from: Option<Side>,
 
     /// Also list ended requests that their `rescind run` still remembers: about the last 4,096 of each side, for ten
     /// minutes at most
@@ -73,27 +74,26 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum StateArg {
-    /// Not yet written to the other side
-    Queued,
-    /// Written to the other side
-    Running,
-    /// Cancelled; its sender waits for the answer that its protocol requires
-    Cancelling,
-    /// Cancelled; after the grace it still reports progress, or the answer that its protocol requires is still missing
-    Stuck,
-    /// Its answer is not yet written to its sender
-    Answering,
-    /// Over for its sender, and still remembered (see --recent). The column STATE shows how it ended
-    Ended,
-}
+/// The values of `--state`.
+const STATES: &[Named<State>] = &[
+    (State::Queued, "queued", "Not yet written to the other side"),
+    (State::Running, "running", "Written to the other side"),
+    (State::Cancelling, "cancelling", "Cancelled; its sender waits for the answer that its protocol requires"),
+    (
+        State::Stuck,
+        "stuck",
+        "Cancelled; after the grace it still reports progress, or the answer that its protocol requires is still missing",
+    ),
+    (State::Answering, "answering", "Its answer is not yet written to its sender"),
+    (
+        State::Ended,
+        "ended",
+        "Over for its sender, and still remembered (see --recent). The column STATE shows how it ended",
+    ),
+];
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum SideArg {
-    Client,
-    Server,
-}
+/// The values of `--from`.
+const SIDES: &[Named<Side>] = &[(Side::Client, "client", ""), (Side::Server, "server", "")];
 
 pub(crate) fn main(arguments: &Arguments) -> Result<Completion, Failure> {
     if arguments.processes || arguments.orphans {
@@ -151,8 +151,8 @@ async fn once(arguments: &Arguments) -> Result<Completion, Failure> {
 
 impl Arguments {
     fn query(&self) -> ListingQuery {
-        let state = if self.recent || self.state.contains(&StateArg::Ended) { Some("all") } else { None };
-        ListingQuery { state, from: self.from.map(SideArg::side), ..self.selection.query() }
+        let state = if self.recent || self.state.contains(&State::Ended) { Some("all") } else { None };
+        ListingQuery { state, from: self.from, ..self.selection.query() }
     }
 
     /// Every page if ended requests or states are asked for: those may be on any page.
@@ -162,8 +162,8 @@ impl Arguments {
 
     /// Whether to show a request that a shim has listed.
     fn shows(&self, request: &Request) -> bool {
-        let state_arg = self.state.is_empty() || self.state.iter().any(|state_arg| state_arg.state() == request.state);
-        state_arg && is_from(request, self.from.map(SideArg::side))
+        let is_in_state = self.state.is_empty() || self.state.contains(&request.state);
+        is_in_state && is_from(request, self.from)
     }
 
     /// The rows: requests by session, and sessions without requests if those are wanted.
@@ -231,26 +231,4 @@ fn write_lines(lines: &[String]) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(text.as_bytes())?;
     stdout.flush()
-}
-
-impl StateArg {
-    const fn state(self) -> State {
-        match self {
-            Self::Queued => State::Queued,
-            Self::Running => State::Running,
-            Self::Cancelling => State::Cancelling,
-            Self::Stuck => State::Stuck,
-            Self::Answering => State::Answering,
-            Self::Ended => State::Ended,
-        }
-    }
-}
-
-impl SideArg {
-    const fn side(self) -> Side {
-        match self {
-            Self::Client => Side::Client,
-            Self::Server => Side::Server,
-        }
-    }
 }

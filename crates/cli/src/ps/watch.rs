@@ -2,7 +2,7 @@
 
 use std::{io, time::Duration};
 
-use rescind_feed::Request;
+use rescind_feed::{Request, State};
 use rescind_operator::{Directories, Follow, FollowEvent, FoundSessions, SessionUpdate};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
@@ -151,7 +151,7 @@ impl WatchView<'_> {
             };
             answered += 1;
             let clock = copy.clock(now);
-            let ended = self.arguments.recent || self.arguments.state.contains(&super::StateArg::Ended);
+            let ended = self.arguments.recent || self.arguments.state.contains(&State::Ended);
             let shown = copy.requests().filter(|request| (ended || request.is_open()) && self.matches(request, clock));
             let before = rows.len();
             rows.extend(shown.map(|request| Row::of_request(name, &copy.session, request, clock)));
