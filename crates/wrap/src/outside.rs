@@ -5,6 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use serde::Serialize;
+
 use crate::{
     client::{self, Folders, Shape},
     config::Config,
@@ -23,7 +25,7 @@ pub struct Places<'a> {
 }
 
 /// Something that brings servers, or decides about them, and that `wrap` does not change.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Outside {
     /// What it is.
     pub kind: OutsideKind,
@@ -40,7 +42,8 @@ pub struct Outside {
 }
 
 /// What brings servers, or decides about them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum OutsideKind {
     /// An extension of a desktop program.

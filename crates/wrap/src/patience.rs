@@ -2,8 +2,10 @@
 //!
 //! Only what a client documents, its maintainers say in a thread, or its source shows.
 
+use serde::Serialize;
+
 /// How long a client waits for a call, and what it tells the server when it gives it up.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Patience {
     /// The [`Client::id`](crate::client::Client::id).
     pub client: &'static str,
@@ -20,7 +22,8 @@ pub struct Patience {
 }
 
 /// What a server is told of a call that was given up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Tells {
     /// A cancel.

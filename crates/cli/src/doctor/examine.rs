@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use rescind_wrap::{
-    client::CLIENTS,
+    client::{CLIENTS, Client},
     entry::{Entry, Launch},
     journal::{self, JournalState},
-    outside::{self, Places},
+    outside::{self, Outside, Places},
     patience,
     verdict::Verdict,
     words,
@@ -15,8 +15,8 @@ use rescind_wrap::{
 use super::{
     program::Programs,
     report::{
-        FileReport, JournalReport, OutsideReport, PatienceReport, ProgramReport, ProgramState, Report, ServerReport,
-        ServerState, ThisProgram,
+        FileReport, JournalReport, PatienceReport, ProgramReport, ProgramState, Report, ServerReport, ServerState,
+        ThisProgram,
     },
 };
 use crate::{
@@ -126,37 +126,18 @@ fn wants_attention(program: &ProgramReport) -> Option<String> {
     Some(wrong)
 }
 
-fn outside() -> Result<Vec<OutsideReport>, Failure> {
+fn outside() -> Result<Vec<Outside>, Failure> {
     let folders = folders::of_this_user()?;
     let claude_code = files::claude_code(&folders);
     let places = Places { folders: &folders, claude_code: &claude_code, system: Path::new("/") };
-    let found = outside::find(places).into_iter().map(|one| OutsideReport {
-        kind: one.kind.as_str(),
-        client: one.client,
-        name: one.name,
-        path: one.path,
-        servers: one.servers,
-        problem: one.problem,
-    });
-    Ok(found.collect())
+    Ok(outside::find(places))
 }
 
 /// What is known of the clients that have a file here.
 fn patience(files: &[FileReport]) -> Vec<PatienceReport> {
     let clients = CLIENTS.iter().filter(|client| files.iter().any(|file| file.client == Some(client.id)));
-    let known = clients.filter_map(|client| Some((client, patience::of(client.id)?)));
-    known
-        .map(|(client, known)| PatienceReport {
-            client: client.id,
-            client_name: client.name,
-            waits: known.waits,
-            on_timeout: known.on_timeout.as_str(),
-            on_stop: known.on_stop.as_str(),
-            is_silent: known.is_silent(),
-            set: known.set,
-            sources: known.sources,
-        })
-        .collect()
+    let known = |client: &Client| Some(PatienceReport { client_name: client.name, known: patience::of(client.id)? });
+    clients.filter_map(known).collect()
 }
 
 fn journal() -> Result<JournalReport, Failure> {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use rescind_wrap::{outside::Outside, patience::Patience};
 use serde::Serialize;
 
 use crate::completion::Completion;
@@ -13,7 +14,7 @@ pub(super) struct Report {
     pub(super) format: u32,
     pub(super) program: ThisProgram,
     pub(super) files: Vec<FileReport>,
-    pub(super) outside: Vec<OutsideReport>,
+    pub(super) outside: Vec<Outside>,
     pub(super) patience: Vec<PatienceReport>,
     pub(super) journal: JournalReport,
     /// How many things want attention.
@@ -102,31 +103,13 @@ pub(super) enum ProgramState {
     NotAsked,
 }
 
-/// Something that brings servers, or decides about them, and has no file that `rescind wrap` changes.
-#[derive(Debug, Serialize)]
-pub(super) struct OutsideReport {
-    pub(super) kind: &'static str,
-    pub(super) client: &'static str,
-    pub(super) name: String,
-    pub(super) path: PathBuf,
-    pub(super) servers: Vec<String>,
-    pub(super) problem: Option<String>,
-}
-
 /// How long a client waits, and what it tells its servers when it gives up.
 #[derive(Debug, Serialize)]
 pub(super) struct PatienceReport {
-    pub(super) client: &'static str,
     #[serde(skip)]
     pub(super) client_name: &'static str,
-    pub(super) waits: &'static str,
-    /// `cancel`, `nothing` or `unknown`.
-    pub(super) on_timeout: &'static str,
-    pub(super) on_stop: &'static str,
-    #[serde(skip)]
-    pub(super) is_silent: bool,
-    pub(super) set: &'static str,
-    pub(super) sources: &'static [&'static str],
+    #[serde(flatten)]
+    pub(super) known: &'static Patience,
 }
 
 /// What `rescind wrap` remembers.

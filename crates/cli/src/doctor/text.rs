@@ -2,7 +2,12 @@
 
 use std::io::{self, Write};
 
-use super::report::{FileReport, OutsideReport, PatienceReport, ProgramState, Report, ServerReport, ServerState};
+use rescind_wrap::{
+    outside::{Outside, OutsideKind},
+    patience::Patience,
+};
+
+use super::report::{FileReport, PatienceReport, ProgramState, Report, ServerReport, ServerState};
 use crate::{
     screen::{Screen, Tone, clean},
     wrap::{files::SHARED, shown},
@@ -102,12 +107,12 @@ fn of_server(server: &ServerReport) -> (String, Tone) {
     }
 }
 
-fn of_outside(one: &OutsideReport) -> Vec<(String, Tone)> {
-    let OutsideReport { kind, client, name, path, servers, problem } = one;
+fn of_outside(one: &Outside) -> Vec<(String, Tone)> {
+    let Outside { kind, client, name, path, servers, problem } = one;
     let what = match *kind {
-        "list" => "lists in",
-        "managed" => "managed by an administrator:",
-        kind => kind,
+        OutsideKind::List => "lists in",
+        OutsideKind::Managed => "managed by an administrator:",
+        kind @ (OutsideKind::Extension | OutsideKind::Plugin | _) => kind.as_str(),
     };
     let servers = if servers.is_empty() { String::new() } else { format!("  [{}]", clean(&servers.join(", "))) };
     let mut lines = vec![(format!("  {client} {what} {}{servers}  {}", clean(name), shown(path)), Tone::Plain)];
@@ -118,8 +123,9 @@ fn of_outside(one: &OutsideReport) -> Vec<(String, Tone)> {
 }
 
 fn of_patience(one: &PatienceReport) -> Vec<(String, Tone)> {
-    let PatienceReport { client_name, waits, on_timeout, on_stop, is_silent, set, .. } = one;
-    let tone = if *is_silent { Tone::Notice } else { Tone::Plain };
+    let PatienceReport { client_name, known: Patience { waits, on_timeout, on_stop, set, .. } } = one;
+    let tone = if one.known.is_silent() { Tone::Notice } else { Tone::Plain };
+    let (on_timeout, on_stop) = (on_timeout.as_str(), on_stop.as_str());
     vec![
         (format!("  {client_name}: {waits}"), Tone::Plain),
         (format!("    then sends: {on_timeout}; stopped by its user, sends: {on_stop}; set: {set}"), tone),
