@@ -44,7 +44,6 @@ impl FakeShim {
     /// # Panics
     ///
     /// Where it cannot.
-    #[must_use]
     pub fn open(directory: &Path, session: Session) -> Self {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).expect("a directory for sockets");
         let socket = directory.join(format!("{}{SOCKET_SUFFIX}", session.name));
@@ -81,7 +80,6 @@ impl FakeShim {
     }
 
     /// The request of that key.
-    #[must_use]
     pub fn request(&self, key: &str) -> Option<Request> {
         self.lock().request(key).cloned()
     }
@@ -140,7 +138,6 @@ impl FakeShim {
     }
 
     /// Where its socket is.
-    #[must_use]
     pub fn socket(&self) -> &Path {
         &self.socket
     }
@@ -237,7 +234,6 @@ impl Shared {
 }
 
 /// A session of an MCP server that nothing else is known of.
-#[must_use]
 pub fn session(name: &str, command: &[&str]) -> Session {
     let speaks = |protocol: &str| Implementation { protocol: protocol.into(), ..Implementation::default() };
     Session {
@@ -258,7 +254,6 @@ pub fn session(name: &str, command: &[&str]) -> Session {
 }
 
 /// A request of the client's that runs. Its key is its id.
-#[must_use]
 pub fn request(id: u64, method: &str, name: Option<&str>, since: u64) -> Request {
     Request {
         key: format!("c{id}"),
@@ -280,14 +275,12 @@ pub fn request(id: u64, method: &str, name: Option<&str>, since: u64) -> Request
 }
 
 /// Progress in percent, with words.
-#[must_use]
 pub fn percent(at: u64, percent: f64, message: &str) -> Progress {
     let message = (!message.is_empty()).then(|| message.to_owned());
     Progress { at, count: 1, progress: Some(percent), total: Some(100.0), message }
 }
 
 /// A cancel by an operator that has just been asked for, of a request to an MCP server.
-#[must_use]
 pub fn asked(at: u64, reason: Option<&str>) -> rescind_feed::Cancel {
     let cancel = rescind_feed::Cancel {
         cause: "operator".into(),

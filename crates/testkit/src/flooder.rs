@@ -49,7 +49,6 @@ impl Flooder {
     }
 
     /// How many bytes it has read until now.
-    #[must_use]
     pub fn bytes_read(&self) -> u64 {
         self.read.load(Ordering::Relaxed)
     }
@@ -59,7 +58,6 @@ impl Flooder {
     /// # Panics
     ///
     /// Where one of its threads has.
-    #[must_use]
     pub fn join(self) -> u64 {
         self.reader.join().expect("the reader does not panic");
         self.writer.join().expect("the writer does not panic")

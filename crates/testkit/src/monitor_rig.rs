@@ -23,7 +23,6 @@ pub struct MonitorRig {
 
 impl MonitorRig {
     /// A monitor with these settings.
-    #[must_use]
     pub fn new(config: MonitorConfig) -> Self {
         Self { monitor: Monitor::new(config), now: Instant::ORIGIN, events: Vec::new() }
     }

@@ -38,7 +38,6 @@ pub struct RelayRig {
 
 impl RelayRig {
     /// A relay with these settings, every event switched on.
-    #[must_use]
     pub fn new(config: RelayConfig) -> Self {
         let framing = config.framing.unwrap_or(Framing::Line);
         Self {

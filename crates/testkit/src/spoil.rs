@@ -56,7 +56,6 @@ impl Answer {
     }
 
     /// The answer as it should be.
-    #[must_use]
     pub fn text(&self) -> String {
         self.with(self.result)
     }
@@ -89,7 +88,6 @@ impl Answer {
     }
 
     /// This answer, spoilt in every way that there is.
-    #[must_use]
     pub fn spoilt(&self) -> Vec<Spoilt> {
         use Expected::{Ends, Nameless, Whole};
         let whole = self.text();

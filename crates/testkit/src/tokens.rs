@@ -31,7 +31,6 @@ impl SigningKey {
     /// # Panics
     ///
     /// Never.
-    #[must_use]
     pub fn rsa(kid: &'static str) -> Self {
         let text: String = RSA.split_whitespace().collect();
         let der = BASE64_STANDARD.decode(text).expect("base64");
@@ -43,7 +42,6 @@ impl SigningKey {
     /// # Panics
     ///
     /// Without random numbers.
-    #[must_use]
     pub fn p256(kid: &'static str) -> Self {
         let (random, algorithm) = (SystemRandom::new(), &ECDSA_P256_SHA256_FIXED_SIGNING);
         let made = EcdsaKeyPair::generate_pkcs8(algorithm, &random).expect("a key");
@@ -56,14 +54,12 @@ impl SigningKey {
     /// # Panics
     ///
     /// Without random numbers.
-    #[must_use]
     pub fn ed25519(kid: &'static str) -> Self {
         let made = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).expect("a key");
         Self { kid, pair: Pair::Ed25519(Ed25519KeyPair::from_pkcs8(made.as_ref()).expect("a key")) }
     }
 
     /// The algorithm that it is for.
-    #[must_use]
     pub const fn algorithm(&self) -> &'static str {
         match self.pair {
             Pair::Rsa(_) => "RS256",
@@ -73,7 +69,6 @@ impl SigningKey {
     }
 
     /// Its public half, as an issuer publishes it.
-    #[must_use]
     pub fn public(&self) -> Value {
         let text = |bytes: &[u8]| BASE64_URL_SAFE_NO_PAD.encode(bytes);
         let mut key = match &self.pair {
@@ -96,13 +91,11 @@ impl SigningKey {
     }
 
     /// The header of its tokens.
-    #[must_use]
     pub fn header(&self) -> Value {
         json!({"alg": self.algorithm(), "kid": self.kid, "typ": "at+jwt"})
     }
 
     /// A token that claims this.
-    #[must_use]
     pub fn token(&self, claims: &Value) -> String {
         self.sign(&self.header().to_string(), &claims.to_string())
     }
@@ -112,7 +105,6 @@ impl SigningKey {
     /// # Panics
     ///
     /// Without random numbers.
-    #[must_use]
     pub fn sign(&self, header: &str, claims: &str) -> String {
         let signed = signed_part(header, claims);
         let signature = match &self.pair {
@@ -132,13 +124,11 @@ impl SigningKey {
 }
 
 /// The keys as an issuer publishes them.
-#[must_use]
 pub fn key_set(keys: &[&SigningKey]) -> Value {
     json!({"keys": keys.iter().map(|key| key.public()).collect::<Vec<_>>()})
 }
 
 /// A token that was signed with a secret of both sides (HS256).
-#[must_use]
 pub fn sign_with_secret(secret: &[u8], header: &str, claims: &str) -> String {
     let signed = signed_part(header, claims);
     let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), signed.as_bytes());
@@ -146,7 +136,6 @@ pub fn sign_with_secret(secret: &[u8], header: &str, claims: &str) -> String {
 }
 
 /// What of a token is signed.
-#[must_use]
 pub fn signed_part(header: &str, claims: &str) -> String {
     [header, claims].map(|part| BASE64_URL_SAFE_NO_PAD.encode(part)).join(".")
 }

@@ -46,7 +46,6 @@ pub enum Revision {
 
 impl ValidMessages {
     /// For a client whose protocol is known before it speaks.
-    #[must_use]
     pub const fn of(protocol: Protocol) -> Self {
         Self { protocol }
     }

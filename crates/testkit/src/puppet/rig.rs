@@ -65,13 +65,11 @@ pub enum Streams {
 
 impl Rig {
     /// `program run` with nothing else but the puppet.
-    #[must_use]
     pub fn start(program: &str) -> Self {
         Self::builder(program).start()
     }
 
     /// `program run` with flags, or in other surroundings.
-    #[must_use]
     pub fn builder(program: &str) -> RigBuilder {
         RigBuilder {
             program: program.into(),
@@ -126,42 +124,36 @@ impl Rig {
 
 impl RigBuilder {
     /// Flags of `run`.
-    #[must_use]
     pub fn flags<S: Into<OsString>>(mut self, flags: impl IntoIterator<Item = S>) -> Self {
         self.flags.extend(flags.into_iter().map(Into::into));
         self
     }
 
     /// A command that becomes the shim, such as `nohup`.
-    #[must_use]
     pub fn under<S: Into<OsString>>(mut self, command: impl IntoIterator<Item = S>) -> Self {
         self.under.extend(command.into_iter().map(Into::into));
         self
     }
 
     /// A command that starts the server, such as `docker run`.
-    #[must_use]
     pub fn within<S: Into<OsString>>(mut self, command: impl IntoIterator<Item = S>) -> Self {
         self.within.extend(command.into_iter().map(Into::into));
         self
     }
 
     /// Keeps copies of the shim's own stdin and stdout in [`Rig::theirs`].
-    #[must_use]
     pub const fn keep_theirs(mut self) -> Self {
         self.keeps_theirs = true;
         self
     }
 
     /// Another directory for the admin socket than one of the rig's own.
-    #[must_use]
     pub fn sockets(mut self, directory: impl Into<PathBuf>) -> Self {
         self.sockets = Some(directory.into());
         self
     }
 
     /// Other standard streams.
-    #[must_use]
     pub const fn streams(mut self, streams: Streams) -> Self {
         self.streams = streams;
         self
@@ -172,7 +164,6 @@ impl RigBuilder {
     /// # Panics
     ///
     /// If something does not start.
-    #[must_use]
     pub fn start(self) -> Rig {
         let transcript = Transcript::default();
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -236,7 +227,6 @@ impl Shim {
     /// # Panics
     ///
     /// If it does not start.
-    #[must_use]
     pub fn start(mut command: Command, transcript: &Transcript) -> Self {
         let mut child = command.stderr(Stdio::piped()).spawn().expect("the shim starts");
         // The command keeps its copies of the descriptors it gave away.

@@ -87,7 +87,6 @@ impl Service {
     /// # Panics
     ///
     /// If it does not start.
-    #[must_use]
     pub fn start<S: Into<OsString>>(program: &str, flags: impl IntoIterator<Item = S>) -> Self {
         Self::start_by(Command::new(program), program, flags)
     }
@@ -97,7 +96,6 @@ impl Service {
     /// # Panics
     ///
     /// If it does not start.
-    #[must_use]
     pub fn start_with_descriptors(program: &str, most: usize) -> Self {
         let mut command = Command::new("sh");
         command.args(["-c", &format!(r#"ulimit -n {most} && exec "$0" "$@""#), program]);
@@ -121,7 +119,6 @@ impl Service {
     /// # Panics
     ///
     /// If it does not start.
-    #[must_use]
     pub fn shared<S: Into<OsString>>(program: &str, flags: impl IntoIterator<Item = S>) -> Self {
         let flags = std::iter::once("--shared".into()).chain(flags.into_iter().map(Into::into));
         Self::unasked(program, flags.collect::<Vec<OsString>>())
@@ -132,7 +129,6 @@ impl Service {
     /// # Panics
     ///
     /// If it does not start.
-    #[must_use]
     pub fn pool(program: &str, processes: usize) -> Self {
         Self::unasked(program, ["--pool".to_owned(), processes.to_string()])
     }
@@ -142,7 +138,6 @@ impl Service {
     /// # Panics
     ///
     /// If it does not start.
-    #[must_use]
     pub fn unasked<S: Into<OsString>>(program: &str, flags: impl IntoIterator<Item = S>) -> Self {
         Self::open(Command::new(program), flags, |orders| ["--".into(), puppet(program.as_ref()).into(), orders.into()])
     }
@@ -152,7 +147,6 @@ impl Service {
     /// # Panics
     ///
     /// If it does not start.
-    #[must_use]
     pub fn shared_command<const N: usize>(program: &str, command: [&str; N]) -> Self {
         Self::open(Command::new(program), ["--shared"], |_| command.map(Into::into))
     }
@@ -162,7 +156,6 @@ impl Service {
     /// # Panics
     ///
     /// If it does not start.
-    #[must_use]
     pub fn before<S: Into<OsString>>(program: &str, url: &str, flags: impl IntoIterator<Item = S>) -> Self {
         Self::open(Command::new(program), flags, |_| ["--upstream".into(), url.into()])
     }
@@ -191,13 +184,11 @@ impl Service {
     }
 
     /// The URL of its endpoint.
-    #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}/mcp", self.address)
     }
 
     /// `program serve --upstream` in front of this service, with these flags: its process, and where it listens.
-    #[must_use]
     pub fn front<S: Into<OsString>>(&self, program: &str, flags: impl IntoIterator<Item = S>) -> (Shim, SocketAddr) {
         let mut command = Command::new(program);
         command.args(["serve", "--listen", "127.0.0.1:0", "--upstream", &self.url()]);
@@ -210,13 +201,11 @@ impl Service {
     /// # Panics
     ///
     /// If it does not start.
-    #[must_use]
     pub fn client<S: Into<OsString>>(&self, program: &str, flags: impl IntoIterator<Item = S>) -> (Shim, Ends) {
         run_url(program, &self.url(), flags, &self.sockets, &self.transcript)
     }
 
     /// Opens a connection to another address.
-    #[must_use]
     pub fn connect_to(&self, address: SocketAddr) -> Connection {
         Connection::open(address, &self.transcript)
     }
@@ -231,7 +220,6 @@ impl Service {
     /// # Panics
     ///
     /// If it does not listen.
-    #[must_use]
     pub fn connect(&self) -> Connection {
         Connection::open(self.address, &self.transcript)
     }
@@ -291,7 +279,6 @@ impl Service {
 /// # Panics
 ///
 /// If it does not start.
-#[must_use]
 pub fn run_url<S: Into<OsString>>(
     program: &str,
     url: &str,
@@ -319,7 +306,6 @@ fn listen(mut command: Command, sockets: &Path, transcript: &Transcript) -> (Shi
 
 impl Session {
     /// The headers of its requests.
-    #[must_use]
     pub fn headers(&self) -> [(&str, &str); 1] {
         [("mcp-session-id", &self.id)]
     }
@@ -331,7 +317,6 @@ impl Connection {
     /// # Panics
     ///
     /// If nobody listens.
-    #[must_use]
     pub fn open(address: SocketAddr, transcript: &Transcript) -> Self {
         let stream = TcpStream::connect(address).expect("a server listens");
         let reader = stream.try_clone().expect("a socket can be cloned");
@@ -366,7 +351,6 @@ impl Connection {
     }
 
     /// The text of a request.
-    #[must_use]
     pub fn request(method: &str, headers: &[(&str, &str)], body: &str) -> String {
         let lines: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         format!("{method} /mcp HTTP/1.1\r\nhost: localhost\r\n{lines}content-length: {}\r\n\r\n{body}", body.len())
@@ -509,7 +493,6 @@ impl Connection {
 
 impl Head {
     /// A header's value.
-    #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(found, _)| found == name).map(|(_, value)| &**value)
     }

@@ -63,7 +63,6 @@ pub struct Ask {
 
 impl Ask {
     /// A request just said.
-    #[must_use]
     pub const fn new(from: Side, id: &'static str, method: Method) -> Self {
         Self {
             from,
@@ -95,13 +94,11 @@ impl Ask {
     }
 
     /// Whether its requester may still hear something.
-    #[must_use]
     pub const fn is_live(&self) -> bool {
         !self.unsaid && !self.refused && self.over_at.is_none()
     }
 
     /// Whether nothing has been decided about its answer.
-    #[must_use]
     pub const fn waits(&self) -> bool {
         let answered_at_once = self.cancelled && self.withdrawn;
         self.is_live() && self.answers_said == 0 && !self.ended_here && !self.gone && !answered_at_once

@@ -191,7 +191,6 @@ const HALF: &[u8] = br#"{"jsonrpc":"2.0","id":21"#;
 
 impl BridgeWorld {
     /// The meeting before anything was said.
-    #[must_use]
     pub fn new(meeting: Meeting) -> Self {
         let stage = Stage::with_bridge(meeting.is_mixed, meeting.departs);
         let mut world = Self { meeting, stage, ..Self::default() };

@@ -61,7 +61,6 @@ pub struct Call {
 
 impl Call {
     /// A request just made.
-    #[must_use]
     pub const fn new(generation: usize, key: OutgoingKey, method: Method, deadline: Option<Instant>) -> Self {
         Self {
             generation,
@@ -82,7 +81,6 @@ impl Call {
     }
 
     /// Whether its caller waits.
-    #[must_use]
     pub const fn waits(&self) -> bool {
         self.settled.is_none() && self.due.is_none()
     }
@@ -150,25 +148,21 @@ pub struct Work {
 
 impl Work {
     /// A request just received.
-    #[must_use]
     pub fn new(generation: usize, id: &str, method: &str) -> Self {
         Self { generation, id: id.to_owned(), method: method.to_owned(), ..Self::default() }
     }
 
     /// Whether its id is in use: something may still be said for it.
-    #[must_use]
     pub const fn is_live(&self) -> bool {
         !self.silenced && !self.answered
     }
 
     /// Whether its handler runs.
-    #[must_use]
     pub const fn runs(&self) -> bool {
         self.key.is_some() && !self.ended
     }
 
     /// Whether its handler has still to start.
-    #[must_use]
     pub const fn is_queued(&self) -> bool {
         self.key.is_none() && !self.ended
     }

@@ -30,7 +30,6 @@ pub struct RelayBetween {
 
 impl ChainWorld {
     /// The scene before anything has happened; its dialects must not need a handshake.
-    #[must_use]
     pub fn new(scene: Scene) -> Self {
         let ends = Sides::from_fn(|side| {
             // To an endpoint its peer speaks as it does.

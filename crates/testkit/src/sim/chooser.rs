@@ -14,7 +14,6 @@ pub struct ByteChooser<'a> {
 
 impl<'a> ByteChooser<'a> {
     /// Choices from these bytes, until they are used up.
-    #[must_use]
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self { bytes }
     }

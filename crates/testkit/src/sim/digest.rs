@@ -14,13 +14,11 @@ const MIX: u64 = 0xC2B2_AE3D_27D4_EB4F;
 
 impl Digest {
     /// Nothing fed yet.
-    #[must_use]
     pub const fn new() -> Self {
         Self { fold: 0x243F_6A88_85A3_08D3, mix: 0x1319_8A2E_0370_7344 }
     }
 
     /// The hash of everything fed so far.
-    #[must_use]
     pub fn finish_wide(&self) -> u128 {
         let high = avalanche(self.fold ^ self.mix.rotate_left(32));
         let low = avalanche(self.mix.wrapping_add(high));

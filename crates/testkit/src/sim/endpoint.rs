@@ -61,7 +61,6 @@ pub enum Do {
 
 impl Endpoint {
     /// An endpoint of the scene, before anything has happened.
-    #[must_use]
     pub fn new(scene: &Arc<Scene>, role: Side) -> Self {
         Self {
             role,
@@ -324,7 +323,6 @@ impl Endpoint {
     }
 
     /// Whether a frame is half out.
-    #[must_use]
     pub const fn is_cut(&self) -> bool {
         self.left.is_cut()
     }

@@ -97,7 +97,6 @@ type Verdict = Result<(), Broken>;
 
 impl EndpointModel {
     /// An endpoint that has neither said nor heard anything.
-    #[must_use]
     pub const fn new(scene: Arc<Scene>, role: Side) -> Self {
         Self {
             scene,
@@ -117,7 +116,6 @@ impl EndpointModel {
     }
 
     /// Whether requests can be made.
-    #[must_use]
     pub const fn is_open(&self) -> bool {
         !self.input_ended && !self.write_closed && !self.shutting_down
     }

@@ -39,7 +39,6 @@ pub struct Counterexample<A> {
 
 impl<A: Debug> Counterexample<A> {
     /// The whole story as text.
-    #[must_use]
     pub fn to_text(&self) -> String {
         let mut text = format!("broken after {} events: {}\n", self.actions.len(), self.broken.0);
         for line in &self.transcript {

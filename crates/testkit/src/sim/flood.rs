@@ -58,7 +58,6 @@ pub struct Flooded {
 }
 
 /// A relay's bounds, so narrow that a flood meets all of them.
-#[must_use]
 pub fn narrow_relay(config: relay::RelayConfig) -> relay::RelayConfig {
     let legacy = Some(&mcp::REVISION_2025_03_26);
     relay::RelayConfig {
@@ -73,7 +72,6 @@ pub fn narrow_relay(config: relay::RelayConfig) -> relay::RelayConfig {
 }
 
 /// An endpoint's bounds, so narrow that a flood meets all of them.
-#[must_use]
 pub fn narrow_endpoint(config: connection::ConnectionConfig) -> connection::ConnectionConfig {
     connection::ConnectionConfig {
         dialect: Some(&mcp::REVISION_2025_03_26),

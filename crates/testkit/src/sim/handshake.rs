@@ -18,7 +18,6 @@ const LONG: Duration = Duration::from_secs(1200);
 /// `initialize` through a relay; when the scene can begin, and what the relay has told.
 ///
 /// Nothing of it is left behind but what was declared.
-#[must_use]
 pub fn through_relay(relay: &mut Relay, declared: Sides<bool>) -> (Instant, Vec<relay::RelayEvent>) {
     let now = Instant::ORIGIN;
     let ask = format!(r#"{{"jsonrpc":"2.0","id":"shake","method":"initialize","params":{}}}"#, params(declared));
@@ -35,7 +34,6 @@ pub fn through_relay(relay: &mut Relay, declared: Sides<bool>) -> (Instant, Vec<
 }
 
 /// Both endpoints of a scene and when it can begin, its handshake done if it has one.
-#[must_use]
 pub fn endpoints(scene: &Arc<Scene>) -> (Sides<Endpoint>, Instant) {
     let mut ends = Sides::from_fn(|side| Endpoint::new(scene, side));
     let has_gate = scene.dialects.client.gate.is_some();

@@ -25,7 +25,6 @@ pub const PIECES: [Cut; 3] = [Cut::Bytes(1), Cut::Bytes(9), Cut::Bytes(50)];
 impl Cut {
     /// How what waits can be cut, if anything does: not at all, behind its first frame if there are more, and in these
     /// pieces.
-    #[must_use]
     pub fn of(pending: &[u8], pieces: &[Self]) -> Vec<Self> {
         match pending.len() {
             0 => Vec::new(),
@@ -35,7 +34,6 @@ impl Cut {
     }
 
     /// How many of these bytes.
-    #[must_use]
     pub fn len(self, pending: &[u8]) -> usize {
         let frame = pending.iter().position(|&byte| byte == b'\n').map_or(pending.len(), |at| at + 1);
         match self {
@@ -63,7 +61,6 @@ impl Hop {
     }
 
     /// The frame of which some bytes, but not all, are out; `pending` is what follows them.
-    #[must_use]
     pub fn begun(&self, pending: &[u8]) -> Option<String> {
         if self.partial.is_empty() {
             return None;
@@ -74,7 +71,6 @@ impl Hop {
     }
 
     /// Whether a frame is half out.
-    #[must_use]
     pub const fn is_cut(&self) -> bool {
         !self.partial.is_empty()
     }

@@ -90,7 +90,6 @@ impl Default for Meeting {
 
 impl Meeting {
     /// The client has a session, and begins with the handshake.
-    #[must_use]
     pub const fn greets(&self) -> bool {
         self.client_has_session && !self.is_mixed && !self.is_open
     }

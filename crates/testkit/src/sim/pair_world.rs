@@ -30,7 +30,6 @@ pub struct Wire {
 
 impl PairWorld {
     /// The scene before anything has happened, its handshake done.
-    #[must_use]
     pub fn new(scene: Scene) -> Self {
         let scene = Arc::new(scene);
         let (ends, now) = handshake::endpoints(&scene);

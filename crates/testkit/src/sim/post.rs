@@ -34,20 +34,17 @@ impl Post {
     }
 
     /// Whether a message with this text has not left.
-    #[must_use]
     pub fn holds(&self, text: &str) -> bool {
         self.taken.iter().any(|taken| taken.contains(text))
     }
 
     /// Whether all that was taken has left.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.taken.is_empty()
     }
 }
 
 /// What departs with a message.
-#[must_use]
 pub fn departures(message: &str) -> Vec<Departure> {
     let whole = value(message);
     let members = whole.as_array().cloned().unwrap_or_else(|| vec![whole]);

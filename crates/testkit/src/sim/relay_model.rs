@@ -75,7 +75,6 @@ type Verdict = Result<(), Broken>;
 
 impl RelayModel {
     /// Nothing said yet.
-    #[must_use]
     pub fn new(scene: Arc<Scene>) -> Self {
         Self {
             scene,
@@ -163,7 +162,6 @@ impl RelayModel {
 
     /// Whether the other side can answer once more and be understood: the id must still be remembered, for a
     /// forgotten one is matched loosely (D10), and must not have been used again.
-    #[must_use]
     pub fn may_answer_again(&self, now: Instant, at: usize) -> bool {
         let ask = &self.asks[at];
         let alike = |later: &Ask| later.id.trim_matches('"') == ask.id.trim_matches('"') || later.seen == ask.seen;
@@ -592,7 +590,6 @@ impl RelayModel {
     }
 
     /// Whether the request has been over for longer than anything is remembered (D8).
-    #[must_use]
     pub fn is_forgotten(&self, now: Instant, ask: &Ask) -> bool {
         ask.over_at.is_some_and(|at| now.since(at) >= self.scene.config.remember.1)
     }

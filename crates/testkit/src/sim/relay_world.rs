@@ -114,7 +114,6 @@ pub struct RelayWorld {
 
 impl RelayWorld {
     /// The scene before anything has happened, its handshake done.
-    #[must_use]
     pub fn new(scene: Scene) -> Self {
         let mut relay = Relay::new(scene.relay_config());
         let mut now = Instant::ORIGIN;

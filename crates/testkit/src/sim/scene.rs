@@ -84,7 +84,6 @@ pub const PERMISSION: Method = "session/request_permission";
 
 impl Scene {
     /// Two requests of the client and one of the server, everything allowed.
-    #[must_use]
     pub fn new(name: &'static str, client: &'static Dialect, server: &'static Dialect) -> Self {
         Self {
             name,
@@ -117,7 +116,6 @@ impl Scene {
     }
 
     /// A scene for walks: many requests under odd ids, bytes in pieces, garbage between them.
-    #[must_use]
     pub fn adversarial(self) -> Self {
         Self {
             adversarial: true,
@@ -132,14 +130,12 @@ impl Scene {
     }
 
     /// The same scene, in which the relay learns later what has left for the server.
-    #[must_use]
     pub fn departing(mut self) -> Self {
         self.config.server_departs = true;
         self
     }
 
     /// The same scene with a monitor on each link of the relay.
-    #[must_use]
     pub fn witnessed(mut self) -> Self {
         // It sees what was written, and not what has left.
         self.config.server_departs = false;
@@ -147,13 +143,11 @@ impl Scene {
     }
 
     /// The same scene with a watcher of the relay.
-    #[must_use]
     pub fn watched(self) -> Self {
         Self { watched: true, ..self }
     }
 
     /// The relay's settings for this scene.
-    #[must_use]
     pub fn relay_config(&self) -> RelayConfig {
         let mut config = self.config.clone();
         config.dialects = Sides { client: Some(self.dialects.client), server: Some(self.dialects.server) };
@@ -167,7 +161,6 @@ impl Scene {
     }
 
     /// How a frame is cut that is written: anywhere in an adversarial scene, and nowhere in one with filters.
-    #[must_use]
     pub const fn pieces(&self, may_halve: bool) -> &'static [Cut] {
         match (self.filtered, self.adversarial) {
             (true, _) => &[],
@@ -178,7 +171,6 @@ impl Scene {
     }
 
     /// An endpoint's settings for this scene.
-    #[must_use]
     pub fn endpoint_config(&self, role: Side) -> connection::ConnectionConfig {
         connection::ConnectionConfig {
             dialect: Some(self.dialects[role]),
@@ -193,7 +185,6 @@ impl Scene {
     }
 
     /// Whether `from` may cancel a request of its own with this method, in the dialect of `speaker`.
-    #[must_use]
     pub fn may_cancel(&self, from: Side, speaker: Side, method: &str) -> bool {
         use rescind_proto::dialect::Cancellers;
         let dialect = self.dialects[speaker];

@@ -25,7 +25,6 @@ pub const MANGLED: &str = "mangled answers (MCP legacy)";
 pub const TIMED_TURNS: &str = "turns, clock (ACP v1)";
 
 /// Every distinct pair of policies that a relay can join.
-#[must_use]
 pub fn relay() -> Vec<Scene> {
     let legacy = &mcp::LATEST_LEGACY;
     let modern = &mcp::LATEST;
@@ -79,7 +78,6 @@ pub fn relay() -> Vec<Scene> {
 }
 
 /// Pairs of policies for two endpoints with a relay between them.
-#[must_use]
 pub fn chain() -> Vec<Scene> {
     let (legacy, modern) = (&mcp::LATEST_LEGACY, &mcp::LATEST);
     let chain = |name, client: &'static Dialect, server: &'static Dialect| {
@@ -98,7 +96,6 @@ pub fn chain() -> Vec<Scene> {
 }
 
 /// Every distinct policy of an endpoint.
-#[must_use]
 pub fn endpoint() -> Vec<Scene> {
     let legacy = &mcp::LATEST_LEGACY;
     let both = |name, dialect| Scene { plains: 0, ..Scene::new(name, dialect, dialect) };
@@ -127,7 +124,6 @@ fn gated(name: &'static str, client: bool, server: bool) -> Scene {
 
 impl Scene {
     /// The same under another name.
-    #[must_use]
     pub fn named(self, name: &'static str) -> Self {
         Self { name, ..self }
     }

@@ -84,7 +84,6 @@ pub struct SoloWorld {
 
 impl SoloWorld {
     /// The scene as this side plays it, before anything has happened, its handshake done.
-    #[must_use]
     pub fn new(scene: Scene, role: Side) -> Self {
         let scene = Arc::new(scene);
         let (Sides { client, server }, now) = handshake::endpoints(&scene);

@@ -41,13 +41,11 @@ impl Default for Stage {
 
 impl Stage {
     /// The relay at this time.
-    #[must_use]
     pub fn new(relay: Relay, now: Instant) -> Self {
         Self { relay, now, transcript: Transcript::default(), hops: Sides::default() }
     }
 
     /// A relay with a bridge, whose link several clients share, or one has for itself.
-    #[must_use]
     pub fn with_bridge(is_shared: bool, server_departs: bool) -> Self {
         let bridge = BridgeConfig { serves_modern: true, is_shared, may_ask: !is_shared, ..BridgeConfig::default() };
         let (bridge, framing) = (Some(bridge), Some(Framing::Line));
@@ -75,13 +73,11 @@ impl Stage {
     }
 
     /// The frame for a side that is half out.
-    #[must_use]
     pub fn begun(&self, side: Side) -> Option<String> {
         self.hops[side].begun(self.relay.pending(side))
     }
 
     /// Whether a frame for a side is half out.
-    #[must_use]
     pub fn is_cut(&self, side: Side) -> bool {
         self.hops[side].is_cut()
     }
@@ -138,7 +134,6 @@ impl Stage {
 }
 
 /// Whether a receipt says that the server was handed the cancel.
-#[must_use]
 pub fn claims_sent(receipt: &Receipt) -> bool {
     receipt.written.is_some()
         || matches!(receipt.outcome, Outcome::Sent | Outcome::Confirmed { .. } | Outcome::AnsweredAfter { .. })

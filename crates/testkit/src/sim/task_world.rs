@@ -277,7 +277,6 @@ impl About {
 
 impl TaskWorld {
     /// Client and server after they have met.
-    #[must_use]
     pub fn new(scene: TaskScene) -> Self {
         let mut world = Self { scene, stage: Stage::with_bridge(false, false), ..Self::default() };
         world.meet();

@@ -72,13 +72,11 @@ pub const PLAIN: &str = "x/plain";
 pub const GARBAGE: &str = "{\"jsonrpc\":\"2.0\",\"id\":";
 
 /// A request that says which one it is, and asks for progress where its dialect can.
-#[must_use]
 pub fn request(dialect: &Dialect, id: &str, method: &str, generation: usize) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{}}}"#, params(dialect, method, generation))
 }
 
 /// The params of such a request.
-#[must_use]
 pub fn params(dialect: &Dialect, method: &str, generation: usize) -> String {
     let session = if method.starts_with("session/") { r#","sessionId":"s""# } else { "" };
     let token = match dialect.progress {
@@ -90,25 +88,21 @@ pub fn params(dialect: &Dialect, method: &str, generation: usize) -> String {
 }
 
 /// A cancel without a reason.
-#[must_use]
 pub fn cancel(form: CancelForm, id: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","method":"{}","params":{{"{}":{id}}}}}"#, form.method, form.id)
 }
 
 /// The answer that belongs to the request of this generation.
-#[must_use]
 pub fn result(id: &str, generation: usize) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"g":{generation}}}}}"#)
 }
 
 /// A result with a byte in it that is not UTF-8, once it has become [`bytes`].
-#[must_use]
 pub fn mangled(id: &str, generation: usize) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"g":{generation},"x":"{NOT_UTF_8}"}}}}"#)
 }
 
 /// What its requester must get (D43).
-#[must_use]
 pub fn mended(id: &str, generation: usize) -> String {
     mangled(id, generation).replace(NOT_UTF_8, MENDED)
 }
@@ -120,7 +114,6 @@ pub const MENDED: &str = "\u{fffd}";
 const NOT_UTF_8: char = '\u{e000}';
 
 /// A frame as a party sends it, in a line.
-#[must_use]
 pub fn bytes(frame: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(frame.len() + 1);
     let mut parts = frame.split(NOT_UTF_8);
@@ -134,14 +127,12 @@ pub fn bytes(frame: &str) -> Vec<u8> {
 }
 
 /// The handle of the task that the request of this generation became, as the tasks extension has it.
-#[must_use]
 pub fn handle(id: &str, generation: usize) -> String {
     let task = format!(r#""resultType":"task","taskId":"k{generation}","status":"working""#);
     format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"g":{generation},{task}}}}}"#)
 }
 
 /// The cancel of that task, with what its dialect demands.
-#[must_use]
 pub fn task_cancel(dialect: &Dialect, id: &str, generation: usize) -> Option<String> {
     let form = dialect.tasks?;
     let meta = form.extension.map_or_else(String::new, |extension| {
@@ -155,13 +146,11 @@ pub fn task_cancel(dialect: &Dialect, id: &str, generation: usize) -> Option<Str
 }
 
 /// Its acknowledgement.
-#[must_use]
 pub fn acknowledged(id: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"resultType":"complete"}}}}"#)
 }
 
 /// The error that says "cancelled" in the dialects that answer.
-#[must_use]
 pub fn cancelled(id: &str, generation: usize) -> String {
     format!(
         r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32800,"message":"cancelled","data":{{"g":{generation}}}}}}}"#
@@ -169,7 +158,6 @@ pub fn cancelled(id: &str, generation: usize) -> String {
 }
 
 /// Progress of a request; `None` where the dialect has none.
-#[must_use]
 pub fn progress(dialect: &Dialect, generation: usize) -> Option<String> {
     let form = dialect.progress?;
     let params = progress_params(form, generation);
@@ -177,32 +165,27 @@ pub fn progress(dialect: &Dialect, generation: usize) -> Option<String> {
 }
 
 /// The params of such progress.
-#[must_use]
 pub fn progress_params(form: ProgressForm, generation: usize) -> String {
     format!(r#"{{"{}":"t{generation}","v":1}}"#, form.token)
 }
 
 /// A notification of no known method, oddly spaced.
-#[must_use]
 pub fn plain(number: usize) -> String {
     format!("{{ \"method\":\"{PLAIN}\" ,\"jsonrpc\":\"2.0\", \"params\" : {{\"n\":{number}}} }}")
 }
 
 /// The cancel of the turn of the one session there is, as the client or, without a number, a machine writes it.
-#[must_use]
 pub fn turn_cancel(number: Option<usize>) -> String {
     let number = number.map_or_else(String::new, |number| format!(r#","c":{number}"#));
     format!(r#"{{"jsonrpc":"2.0","method":"session/cancel","params":{{"sessionId":"s"{number}}}}}"#)
 }
 
 /// An update of that turn.
-#[must_use]
 pub fn update(number: usize) -> String {
     format!(r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"s","u":{number}}}}}"#)
 }
 
 /// Reads a frame that a party or a machine wrote; `None` if it is none of these.
-#[must_use]
 pub fn read(frame: &str) -> Option<Heard<'_>> {
     let Some(method) = member(frame, "method").map(unquote) else {
         return Some(Heard::Answer {
@@ -235,33 +218,28 @@ pub fn read(frame: &str) -> Option<Heard<'_>> {
 }
 
 /// Which request has begun to leave, if that is what `begun` is.
-#[must_use]
 pub fn begun_request(begun: Option<&str>) -> Option<usize> {
     if let Heard::Request { generation, .. } = read(begun?)? { Some(generation) } else { None }
 }
 
 /// Of which request progress has begun to leave.
-#[must_use]
 pub fn begun_progress(begun: Option<&str>) -> Option<usize> {
     if let Heard::Progress { generation } = read(begun?)? { Some(generation) } else { None }
 }
 
 /// Whether an answer to this id has begun to leave that refuses no duplicate.
-#[must_use]
 pub fn is_answering(begun: Option<&str>, id: &str) -> bool {
     let heard = begun.and_then(read);
     matches!(heard, Some(Heard::Answer { id: Some(of), code, .. }) if of == id && code != Some(error_code::INVALID_REQUEST))
 }
 
 /// Whether all brackets are closed.
-#[must_use]
 pub fn is_whole(frame: &str) -> bool {
     let count = |bracket| frame.bytes().filter(|&byte| byte == bracket).count();
     frame.ends_with('}') && count(b'{') == count(b'}')
 }
 
 /// The text of the first member of this name, wherever it stands.
-#[must_use]
 pub fn member<'a>(frame: &'a str, name: &str) -> Option<&'a str> {
     let mut rest = frame;
     loop {

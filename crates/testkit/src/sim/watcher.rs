@@ -18,7 +18,6 @@ pub struct Watcher {
 
 impl Watcher {
     /// Begins to watch.
-    #[must_use]
     pub fn new(relay: &mut Relay) -> Self {
         relay.watch(true);
         Self { copy: all(relay).map(|view| (view.key, shown(&view))).collect() }

@@ -66,7 +66,6 @@ pub struct Circumstances {
 
 impl Witness {
     /// Both monitors before anything has happened.
-    #[must_use]
     pub fn new(scene: &Scene) -> Self {
         let config = |side| monitor::MonitorConfig {
             dialect: Some(scene.dialects[side]),

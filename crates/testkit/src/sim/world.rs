@@ -51,7 +51,6 @@ impl Transcript {
     }
 
     /// The lines kept.
-    #[must_use]
     pub fn lines(&self) -> &[String] {
         self.0.as_deref().unwrap_or_default()
     }
