@@ -342,34 +342,21 @@ async fn run_link(arguments: Rc<Arguments>, upstream: Option<Remote>, opened: Op
 const STATUS_WITHIN: Duration = Duration::from_secs(1);
 
 fn endpoint_config(arguments: &Arguments, access: Access, passes_authorization: bool) -> HttpServerConfig {
-    let Arguments {
-        listen,
-        path,
-        host,
-        behind_proxy,
-        allow_origin,
-        idle,
-        resume_within,
-        keep_alive,
-        max_sessions,
-        link,
-        ..
-    } = arguments;
-    let shared = arguments.is_shared();
+    let (shared, link) = (arguments.is_shared(), &arguments.link);
     let loopback = || LOOPBACK.map(Into::into).to_vec();
-    let hosts = match (listen.ip().is_loopback(), &**host) {
+    let hosts = match (arguments.listen.ip().is_loopback(), &*arguments.host) {
         (true, more) => Hosts::Named([loopback(), more.to_vec()].concat()),
         (false, []) => Hosts::Any,
         (false, named) => Hosts::Named(named.to_vec()),
     };
     let defaults = HttpServerConfig::default();
     HttpServerConfig {
-        path: Some((**path).into()),
+        path: Some((*arguments.path).into()),
         passes_authorization,
         stream_after: if arguments.upstream.is_some() { STATUS_WITHIN } else { defaults.stream_after },
         hosts,
-        origins: allow_origin.clone(),
-        parts_addresses: !behind_proxy,
+        origins: arguments.allow_origin.clone(),
+        parts_addresses: !arguments.behind_proxy,
         access,
         stateless: match (shared, link.bridge) {
             (true, _) => Stateless::Joined,
@@ -377,10 +364,10 @@ fn endpoint_config(arguments: &Arguments, access: Access, passes_authorization: 
             (false, false) => defaults.stateless,
         },
         sessions: if shared { Sessions::SharedLink } else { Sessions::OwnLink },
-        idle: *idle,
-        resume_within: *resume_within,
-        keep_alive: *keep_alive,
-        max_sessions: *max_sessions,
+        idle: arguments.idle,
+        resume_within: arguments.resume_within,
+        keep_alive: arguments.keep_alive,
+        max_sessions: arguments.max_sessions,
         max_in_flight: link.max_in_flight,
         max_message: link.max_message,
         seed: link::seed(),
