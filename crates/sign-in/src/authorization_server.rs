@@ -8,7 +8,7 @@ use crate::{Scopes, SignInError, address, document::Document, error::excerpt};
 const PAGE: &str = "page about the authorization server";
 
 /// An authorization server, as far as it was checked.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AuthorizationServer {
     pub(crate) issuer: String,
     pub(crate) authorization: Uri,
@@ -94,12 +94,7 @@ impl AuthorizationServer {
             authorization: at("/authorize")?,
             token: at("/token")?,
             registration: at("/register"),
-            device: None,
-            revocation: None,
-            authentication: None,
-            takes_documents: false,
-            names_itself: false,
-            knows_offline: false,
+            ..Self::default()
         })
     }
 }
