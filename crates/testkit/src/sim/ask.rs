@@ -7,7 +7,7 @@ use rescind_proto::{link::RequestKey, side::Side, time::Instant};
 use super::scene::Method;
 
 /// One request of a party, from being said until nobody can mention it any more.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub struct Ask {
     /// Who asks.
     pub from: Side,
@@ -104,39 +104,11 @@ impl Ask {
         self.is_live() && self.answers_said == 0 && !self.ended_here && !self.gone && !answered_at_once
     }
 
-    /// Feeds everything but names into a hasher.
+    /// Feeds everything but names into a hasher, times relative to `now`.
     pub fn hash_state(&self, now: Instant, state: &mut impl Hasher) {
-        let Self {
-            from,
-            id,
-            method,
-            key: _,
-            unsaid,
-            refused,
-            cancelled,
-            ended_here,
-            gone,
-            withdrawn,
-            cancel_due,
-            disarmed,
-            seen,
-            cancels_seen,
-            answers_said,
-            heard,
-            heard_theirs,
-            answered_in_time,
-            task_cancels,
-            over_at,
-            deadline,
-            card,
-            stopped_by_us,
-            turn_ends,
-            muted,
-        } = self;
-        (from, id, method, seen, cancels_seen, answers_said, task_cancels).hash(state);
-        (unsaid, refused, cancelled, ended_here, gone, withdrawn, cancel_due, disarmed).hash(state);
-        (heard, heard_theirs, answered_in_time, stopped_by_us, muted).hash(state);
-        over_at.map(|at| now.since(at)).hash(state);
-        [deadline, card, turn_ends].map(|due| due.map(|at| at.since(now))).hash(state);
+        let [deadline, card, turn_ends] =
+            [self.deadline, self.card, self.turn_ends].map(|due| due.map(|at| Instant::ORIGIN + at.since(now)));
+        let over_at = self.over_at.map(|at| Instant::ORIGIN + now.since(at));
+        Self { key: None, over_at, deadline, card, turn_ends, ..self.clone() }.hash(state);
     }
 }

@@ -110,7 +110,7 @@ impl Call {
 }
 
 /// One of the peer's requests.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Hash)]
 pub struct Work {
     /// Which of all requests of the peer it is.
     pub generation: usize,
@@ -167,28 +167,11 @@ impl Work {
         self.key.is_none() && !self.ended
     }
 
-    /// Feeds everything but names into a hasher.
+    /// Feeds everything but names into a hasher, times relative to `now`.
     pub fn hash_state(&self, now: Instant, state: &mut impl Hasher) {
-        let Self {
-            generation,
-            id,
-            method,
-            key,
-            cancelled,
-            stopped,
-            fired,
-            drop_at,
-            dropped,
-            ended,
-            replied,
-            reply_is_ours,
-            silenced,
-            answered,
-            over_at,
-            notes,
-        } = self;
-        (generation, id, method, key.is_some(), cancelled, stopped, fired, dropped, ended).hash(state);
-        (replied, reply_is_ours, silenced, answered, notes).hash(state);
-        (drop_at.map(|at| at.since(now)), over_at.map(|at| now.since(at))).hash(state);
+        let drop_at = self.drop_at.map(|at| Instant::ORIGIN + at.since(now));
+        let over_at = self.over_at.map(|at| Instant::ORIGIN + now.since(at));
+        let unnamed = Self { key: None, drop_at, over_at, ..self.clone() };
+        (unnamed, self.key.is_some()).hash(state);
     }
 }
