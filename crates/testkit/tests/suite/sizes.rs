@@ -36,12 +36,12 @@ const PARTS: &[Part] = &[
         lines: 15_100,
     },
     // Goal: less than 82,156.
-    Part { name: "all crates", of: &[""], without: &[], lines: 82_460 },
+    Part { name: "all crates", of: &[""], without: &[], lines: 82_150 },
 ];
 
 /// The most lines of code of each crate.
 const CRATES: &[(&str, usize)] = &[
-    ("cli", 6_690),
+    ("cli", 6_640),
     ("console", 1_980),
     ("demo", 2_600),
     ("feed", 650),
@@ -50,10 +50,10 @@ const CRATES: &[(&str, usize)] = &[
     ("operator", 900),
     ("parts", 1_350),
     ("proto", 14_900),
-    ("rescind", 16_420),
-    ("sign-in", 2_200),
-    ("tasks", 4_800),
-    ("testkit", 10_050),
+    ("rescind", 16_335),
+    ("sign-in", 2_165),
+    ("tasks", 4_785),
+    ("testkit", 9_865),
     ("wire", 2_650),
     ("wrap", 2_150),
 ];
