@@ -98,14 +98,14 @@ fn poll_chunk(reply: &mut Reply, cx: &Context<'_>) -> Poll<Option<Bytes>> {
         BodyChunk::Bytes(bytes) => Some(Some(bytes)),
         BodyChunk::End => Some(None),
     });
-    polled.map(|chunk| {
-        reply.has_ended = chunk.is_none();
-        chunk
-    })
+    reply.has_ended = matches!(polled, Poll::Ready(None));
+    polled
 }
 
 impl Drop for Reply {
     fn drop(&mut self) {
-        self.endpoint.release_reply(self.key, self.has_ended);
+        if !self.has_ended {
+            self.endpoint.release_reply(self.key);
+        }
     }
 }

@@ -27,7 +27,9 @@ use rescind_proto::time::Instant;
 use tokio::{sync::Notify, task::JoinSet};
 
 use super::seed;
-use crate::server::{Access, HttpServer, HttpServerConfig, HttpServerEvent, KeySet, LinkKey, Owner, ReplyKey};
+use crate::server::{
+    Access, HttpServer, HttpServerConfig, HttpServerEvent, KeySet, LinkKey, Owner, ReplyBody, ReplyKey,
+};
 
 pub use link::HttpLink;
 
@@ -94,7 +96,8 @@ pub(super) struct Shared {
 struct State {
     server: HttpServer,
     replies: HashMap<ReplyKey, Waker>,
-    links: HashMap<LinkKey, Waker>,
+    /// Links that wait for input. It is shared with its link, which sees when it is taken from here.
+    links: HashMap<LinkKey, Arc<Waker>>,
     opened: VecDeque<NewLink>,
     acceptor: Option<Waker>,
     dropped: Dropped,
@@ -213,22 +216,22 @@ impl Endpoint {
 
     /// The next link that is to be served; drop it to refuse it.
     pub async fn accept(&self) -> OpenedLink {
-        let NewLink { key, session, credentials, owner } = poll_fn(|cx| self.poll_opened(cx)).await;
+        let opened = poll_fn(|cx| {
+            let state = &mut *self.shared.lock();
+            poll_first(&mut state.opened, &mut state.acceptor, cx)
+        });
+        let NewLink { key, session, credentials, owner } = opened.await;
         OpenedLink { link: HttpLink::new(self.clone(), key, owner.clone()), session, credentials, owner }
     }
 
     /// The next page of the server behind that is to be given. None is wanted unless
     /// [`passes_authorization`](HttpServerConfig::passes_authorization) is set; then a program must take them.
     pub async fn wanted_page(&self) -> WantedPage {
-        let (reply, path) = poll_fn(|cx| {
-            let mut state = self.shared.lock();
-            if let Some(wanted) = state.pages.pop_front() {
-                return Poll::Ready(wanted);
-            }
-            state.fetcher = Some(cx.waker().clone());
-            Poll::Pending
-        })
-        .await;
+        let wanted = poll_fn(|cx| {
+            let state = &mut *self.shared.lock();
+            poll_first(&mut state.pages, &mut state.fetcher, cx)
+        });
+        let (reply, path) = wanted.await;
         WantedPage { path, endpoint: self.clone(), reply, is_answered: false }
     }
 
@@ -288,17 +291,6 @@ impl Endpoint {
         }
     }
 
-    fn poll_opened(&self, cx: &mut Context<'_>) -> Poll<NewLink> {
-        let mut state = self.shared.lock();
-        match state.opened.pop_front() {
-            Some(opened) => Poll::Ready(opened),
-            None => {
-                state.acceptor = Some(cx.waker().clone());
-                Poll::Pending
-            }
-        }
-    }
-
     /// The method of a message that was dropped, since several clients share its program and it names none of them; empty
     /// for what is not a message. Each method comes once.
     pub async fn dropped(&self) -> Box<str> {
@@ -338,33 +330,27 @@ impl Endpoint {
         self.shared.parts_addresses
     }
 
-    /// Hands a request to the machine.
-    pub(super) fn receive(&self, head: &Parts, body: &[u8]) -> ReplyKey {
-        self.with(|server, now| {
-            supply(server);
-            server.handle_request(now, head, body)
+    /// Hands a request to the machine, and polls for the head of its response.
+    pub(super) fn receive(&self, cx: &Context<'_>, head: &Parts, body: &[u8]) -> (ReplyKey, Poll<Response<ReplyBody>>) {
+        self.shared.step(|state, now| {
+            supply(&mut state.server);
+            let key = state.server.handle_request(now, head, body);
+            let polled = state.server.poll_head(now, key);
+            (key, state.wait_for_reply(cx, key, polled))
         })
     }
 
-    /// Hands the machine a request whose body is still to come.
-    pub(super) fn receive_head(&self, head: &Parts) -> ReplyKey {
+    /// Performs one step with a machine that has what a request may need.
+    pub(super) fn with_supplies<T>(&self, step: impl FnOnce(&mut HttpServer, Instant) -> T) -> T {
         self.with(|server, now| {
             supply(server);
-            server.handle_head(now, head)
+            step(server, now)
         })
-    }
-
-    /// Reports that the body of a request has come.
-    pub(super) fn receive_end(&self, key: ReplyKey, head: &Parts) {
-        self.with(|server, now| {
-            supply(server);
-            server.handle_body_end(now, key, head);
-        });
     }
 
     /// Performs one step with the machine.
     pub(super) fn with<T>(&self, step: impl FnOnce(&mut HttpServer, Instant) -> T) -> T {
-        self.shared.with(step)
+        self.shared.step(|state, now| step(&mut state.server, now))
     }
 
     /// Polls the machine for a response, and has its task woken if there is nothing.
@@ -374,34 +360,17 @@ impl Endpoint {
         key: ReplyKey,
         step: impl FnOnce(&mut HttpServer, Instant) -> Option<T>,
     ) -> Poll<T> {
-        self.shared.poll(cx, key, |state| &mut state.replies, step)
+        self.shared.step(|state, now| {
+            let polled = step(&mut state.server, now);
+            state.wait_for_reply(cx, key, polled)
+        })
     }
 
-    /// Polls the machine for a link, and has its task woken if there is nothing.
-    pub(super) fn poll_link<T>(
-        &self,
-        cx: &Context<'_>,
-        key: LinkKey,
-        step: impl FnOnce(&mut HttpServer, Instant) -> Option<T>,
-    ) -> Poll<T> {
-        self.shared.poll(cx, key, |state| &mut state.links, step)
-    }
-
-    /// Records that this response will not be polled any more, and reports it to the machine if it had not ended.
-    pub(super) fn release_reply(&self, key: ReplyKey, has_ended: bool) {
+    /// Records that this response, which has not ended, will not be polled any more.
+    pub(super) fn release_reply(&self, key: ReplyKey) {
         self.shared.step(|state, now| {
             state.replies.remove(&key);
-            if !has_ended {
-                state.server.handle_hang_up(now, key);
-            }
-        });
-    }
-
-    /// Records that this link is not served any more.
-    pub(super) fn release_link(&self, key: LinkKey) {
-        self.shared.step(|state, now| {
-            state.links.remove(&key);
-            state.server.handle_link_closed(now, key);
+            state.server.handle_hang_up(now, key);
         });
     }
 }
@@ -415,27 +384,6 @@ impl fmt::Debug for Endpoint {
 impl Shared {
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn with<T>(&self, step: impl FnOnce(&mut HttpServer, Instant) -> T) -> T {
-        self.step(|state, now| step(&mut state.server, now))
-    }
-
-    fn poll<K: Copy + Eq + std::hash::Hash, T>(
-        &self,
-        cx: &Context<'_>,
-        key: K,
-        wakers: impl FnOnce(&mut State) -> &mut HashMap<K, Waker>,
-        step: impl FnOnce(&mut HttpServer, Instant) -> Option<T>,
-    ) -> Poll<T> {
-        self.step(|state, now| match step(&mut state.server, now) {
-            Some(done) => Poll::Ready(done),
-            None => {
-                let waker = wakers(state).entry(key).or_insert_with(|| cx.waker().clone());
-                waker.clone_from(cx.waker());
-                Poll::Pending
-            }
-        })
     }
 
     fn step<T>(&self, step: impl FnOnce(&mut State, Instant) -> T) -> T {
@@ -460,12 +408,26 @@ impl Shared {
 }
 
 impl State {
+    /// Has the task of a response woken, unless it was polled for something that is there.
+    fn wait_for_reply<T>(&mut self, cx: &Context<'_>, key: ReplyKey, polled: Option<T>) -> Poll<T> {
+        match polled {
+            Some(done) => {
+                self.replies.remove(&key);
+                Poll::Ready(done)
+            }
+            None => {
+                self.replies.insert(key, cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+
     /// Collects those who are to be woken.
     fn collect(&mut self) {
         while let Some(event) = self.server.poll_event() {
             let waker = match event {
                 HttpServerEvent::ReplyReady(key) => self.replies.remove(&key),
-                HttpServerEvent::InputReady(key) => self.links.remove(&key),
+                HttpServerEvent::InputReady(key) => self.links.remove(&key).map(|shared| Waker::clone(&shared)),
                 HttpServerEvent::Opened { link: key, session, credentials, owner } => {
                     let credentials = link::credentials(credentials);
                     self.opened.push_back(NewLink { key, session, credentials, owner });
@@ -494,6 +456,13 @@ impl State {
         self.armed = due.or(self.armed);
         due.is_some()
     }
+}
+
+/// Takes the first of what waits; if there is nothing, this task is woken for the next.
+fn poll_first<T>(waiting: &mut VecDeque<T>, waker: &mut Option<Waker>, cx: &Context<'_>) -> Poll<T> {
+    let first = waiting.pop_front();
+    *waker = first.is_none().then(|| cx.waker().clone());
+    first.map_or(Poll::Pending, Poll::Ready)
 }
 
 /// Supplies what a request may need: the id of the session that it opens, and the time of day.

@@ -91,10 +91,12 @@ impl<B: Body> Future for Respond<B> {
                     *state = match first {
                         First::Whole(bytes) => {
                             let placed = members.as_ref().map_or(&*endpoint, |members| placed(members, head, &bytes));
-                            State::Waiting(Reply::new(placed, placed.receive(head, &bytes)))
+                            let (key, response) = placed.receive(cx, head, &bytes);
+                            *state = State::Waiting(Reply::new(placed, key));
+                            return respond(response, state);
                         }
                         First::Part(part) => {
-                            let key = endpoint.receive_head(head);
+                            let key = endpoint.with_supplies(|server, now| server.handle_head(now, head));
                             endpoint.with(|server, _| match part {
                                 Ok(bytes) => server.handle_body(key, &bytes),
                                 Err(Broken) => server.handle_body_broken(key),
@@ -109,8 +111,9 @@ impl<B: Body> Future for Respond<B> {
                 State::Reading(head, body, reply) => {
                     let key = reply.key;
                     // What is refused is answered at once: the rest of its body is not read.
-                    if let Poll::Ready(response) = poll_head(cx, reply) {
-                        return Poll::Ready(Ok(respond(response, std::mem::replace(state, State::Done))));
+                    let response = poll_head(cx, reply);
+                    if response.is_ready() {
+                        return respond(response, state);
                     }
                     if !endpoint.with(|server, _| server.wants_body(key)) {
                         return Poll::Pending;
@@ -126,10 +129,12 @@ impl<B: Body> Future for Respond<B> {
                             if let Some(members) = members {
                                 if let Some(body) = endpoint.with(|server, now| server.take_whole_body(now, key)) {
                                     let placed = placed(members, head, &body);
-                                    *reply = Reply::new(placed, placed.receive(head, &body));
+                                    let (key, response) = placed.receive(cx, head, &body);
+                                    *state = State::Waiting(Reply::new(placed, key));
+                                    return respond(response, state);
                                 }
                             } else {
-                                endpoint.receive_end(key, head);
+                                endpoint.with_supplies(|server, now| server.handle_body_end(now, key, head));
                             }
                             *state = match std::mem::replace(state, State::Done) {
                                 State::Reading(_, _, reply) => State::Waiting(reply),
@@ -139,8 +144,8 @@ impl<B: Body> Future for Respond<B> {
                     }
                 }
                 State::Waiting(reply) => {
-                    let response = ready!(poll_head(cx, reply));
-                    return Poll::Ready(Ok(respond(response, std::mem::replace(state, State::Done))));
+                    let response = poll_head(cx, reply);
+                    return respond(response, state);
                 }
                 State::Done => return Poll::Pending,
             }
@@ -192,13 +197,17 @@ fn poll_head(cx: &Context<'_>, reply: &Reply) -> Poll<Response<ReplyBody>> {
     reply.endpoint.poll_reply(cx, key, |server, now| server.poll_head(now, key))
 }
 
-/// The response of a request that has come so far.
-fn respond<B>(response: Response<ReplyBody>, state: State<B>) -> Response<ResponseBody> {
-    let reply = match state {
+/// The response of a request that has come so far, once it is there.
+fn respond<B>(
+    response: Poll<Response<ReplyBody>>,
+    state: &mut State<B>,
+) -> Poll<Result<Response<ResponseBody>, Infallible>> {
+    let response = ready!(response);
+    let reply = match std::mem::replace(state, State::Done) {
         State::Reading(_, _, reply) | State::Waiting(reply) => Some(reply),
         State::Arrived(..) | State::Done => None,
     };
-    response.map(|body| match (body, reply) {
+    Poll::Ready(Ok(response.map(|body| match (body, reply) {
         (ReplyBody::Whole(bytes), reply) => {
             reply.into_iter().for_each(|mut reply| reply.has_ended = true);
             ResponseBody::whole(bytes)
@@ -206,5 +215,5 @@ fn respond<B>(response: Response<ReplyBody>, state: State<B>) -> Response<Respon
         (ReplyBody::Events, Some(reply)) => ResponseBody::events(reply),
         (ReplyBody::Long(length), Some(reply)) => ResponseBody::long(reply, length),
         (ReplyBody::Events | ReplyBody::Long(_), None) => ResponseBody::whole(Bytes::new()),
-    })
+    })))
 }

@@ -3,7 +3,7 @@
 use std::{
     io,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
 };
 
 use bytes::Bytes;
@@ -25,11 +25,29 @@ pub struct HttpLink {
     endpoint: Endpoint,
     key: LinkKey,
     owner: Option<Owner>,
+    /// What it was last polled with. While its endpoint has it, too, there is no input.
+    waker: Option<Arc<Waker>>,
 }
 
 impl HttpLink {
     pub(super) const fn new(endpoint: Endpoint, key: LinkKey, owner: Option<Owner>) -> Self {
-        Self { endpoint, key, owner }
+        Self { endpoint, key, owner, waker: None }
+    }
+
+    /// Takes the next input. Where there can be none, the machine is not asked.
+    fn poll_input(&mut self, cx: &Context<'_>) -> Poll<LinkInput> {
+        let known = self.waker.take().filter(|known| known.will_wake(cx.waker()));
+        let waker = self.waker.insert(known.unwrap_or_else(|| Arc::new(cx.waker().clone())));
+        if Arc::strong_count(waker) > 1 {
+            return Poll::Pending;
+        }
+        self.endpoint.shared.step(|state, _| {
+            let input = state.server.poll_input(self.key);
+            if input.is_none() {
+                state.links.insert(self.key, Arc::clone(waker));
+            }
+            input.map_or(Poll::Pending, Poll::Ready)
+        })
     }
 }
 
@@ -47,8 +65,7 @@ impl MessageStream for HttpLink {
     fn limit(&mut self, _max_message: usize) {}
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Arrival>>> {
-        let key = self.key;
-        self.endpoint.poll_link(cx, key, |server, _| server.poll_input(key)).map(|input| {
+        self.poll_input(cx).map(|input| {
             Ok(match input {
                 LinkInput::Message(line) => Some(Arrival::Message(line.into())),
                 LinkInput::Request(line, caller) => {
@@ -100,6 +117,9 @@ impl From<HttpLink> for Transport {
 
 impl Drop for HttpLink {
     fn drop(&mut self) {
-        self.endpoint.release_link(self.key);
+        self.endpoint.shared.step(|state, now| {
+            state.links.remove(&self.key);
+            state.server.handle_link_closed(now, self.key);
+        });
     }
 }
