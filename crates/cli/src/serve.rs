@@ -353,6 +353,7 @@ fn endpoint_config(arguments: &Arguments, access: Access, passes_authorization: 
     HttpServerConfig {
         path: Some((*arguments.path).into()),
         passes_authorization,
+        passes_callers: false,
         stream_after: if arguments.upstream.is_some() { STATUS_WITHIN } else { defaults.stream_after },
         hosts,
         origins: arguments.allow_origin.clone(),

@@ -402,18 +402,18 @@ impl HttpServer {
 
     /// What the driver has to do next.
     pub fn poll_event(&mut self) -> Option<HttpServerEvent> {
-        pop(&mut self.programs.events).or_else(|| pop(&mut self.streams.events))
+        pop(&mut self.programs.events, SPARE_EVENTS).or_else(|| pop(&mut self.streams.events, SPARE_EVENTS))
     }
 }
 
 /// Places for events that are kept when there are none.
 const SPARE_EVENTS: usize = 64;
 
-/// Takes the first of these events. If there is none, not many places are kept.
-fn pop(events: &mut VecDeque<HttpServerEvent>) -> Option<HttpServerEvent> {
-    let event = events.pop_front();
-    if event.is_none() && events.capacity() > SPARE_EVENTS {
-        *events = VecDeque::new();
+/// Takes the first of what waits. Once nothing does, not more than so many places are kept.
+fn pop<T>(waiting: &mut VecDeque<T>, most_spare: usize) -> Option<T> {
+    let first = waiting.pop_front();
+    if waiting.is_empty() && waiting.capacity() > most_spare {
+        *waiting = VecDeque::new();
     }
-    event
+    first
 }

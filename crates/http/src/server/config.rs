@@ -33,6 +33,9 @@ pub struct HttpServerConfig {
     /// It means nothing where the header is for [`access`](Self::access), or where sessions [share](Sessions::SharedLink) one
     /// there.
     pub passes_authorization: bool,
+    /// Whether a program gets the [`Caller`](super::Caller) of each request, by which its handlers are also counted for
+    /// clients. A relay has no use for it, and without it each request costs less.
+    pub passes_callers: bool,
     /// Its place among several that serve the same, if requests are placed among all of them ([`place`](super::place)): it
     /// then remembers which tasks were made here, and marks each `requestState` that its program gives. A
     /// [`Pool`](crate::shell::Pool) sets it.
@@ -186,6 +189,7 @@ impl Default for HttpServerConfig {
             access: Access::Open,
             sessions: Sessions::OwnLink,
             passes_authorization: false,
+            passes_callers: true,
             pool_member: None,
             notifications: Vec::new(),
             stateless: Stateless::Ask,

@@ -134,7 +134,7 @@ impl HttpServer {
         let mut reply = Reply::new(head.takes_events, head.origin.cloned());
         reply.holder = head.holder.clone();
         reply.client = head.client.clone();
-        reply.caller = Caller::read(parts, head.asker.owner.as_ref());
+        reply.caller = self.config.passes_callers.then(|| Caller::read(parts, head.asker.owner.as_ref())).flatten();
         let done = self.streams.check_room().and_then(|()| match head.verb {
             Verb::Post => self.handle_post(now, (key, &mut reply), head, body),
             Verb::Get if head.must_be_brief => Err(Refusal::all_are_answering()),

@@ -16,6 +16,7 @@ use super::{
     calls::Calls,
     door::{Caller, Credentials, Refusal},
     keys::InputNumber,
+    pop,
     question::{About, Question},
 };
 use crate::mirror::tools::{TOOL, Tools};
@@ -254,23 +255,17 @@ impl Link {
     }
 
     pub(crate) fn pop(&mut self) -> Option<LinkInput> {
-        let input = match self.urgent.pop_front() {
+        let input = match pop(&mut self.urgent, SPARE_INPUTS) {
             Some(urgent) => urgent,
             None if self.is_greeting() => return None,
             None => loop {
-                match self.input.pop_front()? {
+                match pop(&mut self.input, SPARE_INPUTS)? {
                     (_, Some(input)) => break input,
                     (_, None) => self.withdrawn -= 1,
                 }
             },
         };
         self.input_bytes -= input.held();
-        if self.input.is_empty() && self.input.capacity() > SPARE_INPUTS {
-            self.input = VecDeque::new();
-        }
-        if self.urgent.is_empty() && self.urgent.capacity() > SPARE_INPUTS {
-            self.urgent = VecDeque::new();
-        }
         Some(input)
     }
 

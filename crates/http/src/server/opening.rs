@@ -79,7 +79,7 @@ impl Opening<'_> {
             return Some(here.answer(&self.enter(link, Way::Here).0));
         }
         let way = if self.request.method == HANDSHAKE { Way::Passed } else { Way::Queued(link.next_input()) };
-        let caller = self.caller(link, reply, config.parts_people());
+        let caller = config.passes_callers.then(|| self.caller(link, reply, config.parts_people())).flatten();
         let (body, params) = (self.body, self.request.params.raw);
         let (_, mut edits) = self.enter(link, way);
         edits.extend(config.unmarked(body, params));

@@ -1,9 +1,9 @@
 //! Who may ask, and for what: origin, host, token, path, method, types.
 
 use http::Method;
-use rescind_http::server::{Access, Hosts, HttpServerConfig, LocalAddress, ReplyKey};
+use rescind_http::server::{Access, Hosts, HttpServerConfig, LinkInput, LocalAddress, ReplyKey};
 
-use crate::rig::*;
+use crate::{rig::*, shared};
 
 /// A request that would be refused only for the lack of a session.
 fn knock(rig: &mut Rig, headers: &[(&str, &str)]) -> u16 {
@@ -249,4 +249,18 @@ fn a_get_must_take_events() {
     let key = rig.send(&Method::GET, "/mcp", &[("accept", "text/event-stream")], "");
     assert_eq!(rig.read(key).status, 400, "no session");
     rig.leaves_nothing();
+}
+
+#[test]
+fn a_program_that_has_no_use_for_callers_gets_none() {
+    for passes_callers in [true, false] {
+        let mut rig = Rig::with(HttpServerConfig { passes_callers, ..shared::shared() });
+        let (link, client, _) = shared::pair(&mut rig);
+        rig.post_to(&client, &call("1"));
+        match rig.server.poll_input(link) {
+            Some(LinkInput::Request(..)) => assert!(passes_callers),
+            Some(LinkInput::Message(_)) => assert!(!passes_callers),
+            other => panic!("{other:?}"),
+        }
+    }
 }
