@@ -103,7 +103,8 @@ enum Command {
 
 fn main() -> ExitCode {
     launcher::die_with_it();
-    let name = std::env::args_os().nth(1);
+    // Never dropped: what drops them would stay in the memory of each guard.
+    let name = std::mem::ManuallyDrop::new(std::env::args_os()).nth(1);
     // Each server process has one: what reads arguments would stay in the memory of all.
     #[cfg(unix)]
     if name.as_ref().is_some_and(|name| name == "__guard") {

@@ -426,6 +426,16 @@ fn killing_all_that_is_called_rescind_leaves_nothing_in_the_servers_group() {
     }
 }
 
+/// One stands beside each server for as long as it runs: a runtime would lie in the memory of each.
+#[test]
+fn a_guard_has_no_runtime() {
+    let rig = rig();
+    let members = process::members(rig.server.puppet.group);
+    let guard = members.iter().find(|member| member.name() == "shim-guard").expect("a guard");
+    let open = guard.descriptors();
+    assert!(!open.iter().any(|one| one.contains("eventpoll")), "{open:?}");
+}
+
 #[test]
 fn a_clean_end_leaves_nothing_in_the_servers_group_and_no_zombie() {
     let mut rig = rig();

@@ -26,6 +26,12 @@ impl Member {
         fs::read_to_string(format!("/proc/{}/cmdline", self.pid)).unwrap()
     }
 
+    /// What its descriptors lead to.
+    pub(crate) fn descriptors(&self) -> Vec<String> {
+        let open = fs::read_dir(format!("/proc/{}/fd", self.pid)).unwrap();
+        open.map(|one| fs::read_link(one.unwrap().path()).unwrap().display().to_string()).collect()
+    }
+
     pub(crate) fn kill(&self) {
         pidfd_send_signal(&self.fd, Signal::KILL).unwrap();
     }

@@ -27,10 +27,10 @@ use std::{
     os::unix::{ffi::OsStrExt, process::CommandExt},
     path::Path,
     process::Command,
+    sync::{Arc, atomic::AtomicBool},
 };
 
 use rustix::process::{Pid, Signal};
-use tokio::signal::unix::{SignalKind, signal};
 
 use super::{signals::ignored, terminal};
 
@@ -159,13 +159,11 @@ pub fn guard() -> io::Result<Infallible> {
     // The shim has set the name in the command line.
     #[cfg(target_os = "linux")]
     rustix::thread::set_name(&std::ffi::CString::new(GUARD)?)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
-    let entered = runtime.enter();
-    // A handler stays installed for the life of the process, and its stream is not needed.
+    // Without a runtime: what it runs through would lie in the memory of each guard. That a signal is caught is enough.
+    let caught = Arc::new(AtomicBool::new(false));
     for survived in SURVIVED_SIGNALS {
-        let _installed = signal(SignalKind::from_raw(survived.as_raw()))?;
+        signal_hook::flag::register(survived.as_raw(), Arc::clone(&caught))?;
     }
-    drop(entered);
     rustix::io::write(rustix::stdio::stdout(), READY)?;
     let mut order = [0; 1];
     loop {
