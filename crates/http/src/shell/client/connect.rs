@@ -15,12 +15,12 @@ use std::{
     time::Duration,
 };
 
-use http::{Request, Response, Uri, header};
+use http::{Request, Uri, header};
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::{
     client::{
         legacy::{
-            Client,
+            Client, ResponseFuture,
             connect::{
                 Connected, Connection, HttpConnector,
                 proxy::{SocksV5, Tunnel},
@@ -205,12 +205,9 @@ impl Sender {
         Ok(Self { lasting, passing, reserved, proxies })
     }
 
-    /// Sends a request over connections of its lane.
-    pub(super) async fn send(
-        &self,
-        mut request: Request<RequestBody>,
-        lane: Lane,
-    ) -> Result<Response<hyper::body::Incoming>, hyper_util::client::legacy::Error> {
+    /// Sends a request over connections of its lane. Not `async`: else each crate that awaits it would have hyper's client
+    /// compiled once more.
+    pub(super) fn send(&self, mut request: Request<RequestBody>, lane: Lane) -> ResponseFuture {
         // Through a tunnel the proxy gets them when that is opened.
         if request.uri().scheme_str() == Some("http")
             && let Some(proxy) = self.proxies.of(request.uri())
@@ -223,7 +220,7 @@ impl Sender {
             Lane::Passing => &self.passing,
             Lane::Reserved => &self.reserved,
         };
-        pool.request(request).await
+        pool.request(request)
     }
 }
 
