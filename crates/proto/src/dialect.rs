@@ -71,6 +71,11 @@ pub struct Dialect {
     pub clocks: DefaultClocks,
     /// Methods that have a result of their own for "cancelled" (ACP-01, ACP-08).
     pub cancel_results: &'static [CancelResult],
+    /// Requests that open a session, keep it up, or follow or end work that goes on: a limit counts them only where it
+    /// names their method (D65).
+    pub upkeep: &'static [&'static str],
+    /// A request whose result can say that its work failed, if there is one: what a model reads of its end.
+    pub failure: Option<FailureForm>,
     /// How progress names its request.
     pub progress: Option<ProgressForm>,
     /// The turn of an agent's session, cancelled as a whole (D37).
@@ -250,6 +255,21 @@ impl CancelResult {
     pub fn is_in(&self, result: &[u8]) -> bool {
         json::lookup(result, self.path).and_then(json::text).as_deref() == Some(self.value)
     }
+}
+
+/// How the result of a request says that its work failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FailureForm {
+    /// The request.
+    pub method: &'static str,
+    /// The member of a result that says so, and its value.
+    pub mark: (&'static str, &'static str),
+    /// The member of a result that is the end of the work, and its value; one without it is, too.
+    pub whole: Option<(&'static str, &'static str)>,
+    /// Such a result as JSON, as far as the words about the failure.
+    pub before: &'static str,
+    /// What follows the words, as far as the closing brace.
+    pub after: &'static str,
 }
 
 /// The turn of a session (D37).

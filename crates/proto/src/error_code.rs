@@ -42,3 +42,5 @@ pub const OVERLOADED: i32 = -31004;
 pub const TOO_LARGE: i32 = -31005;
 /// Ours: the client was away for too long, or too much was said meanwhile; the answer was not kept.
 pub const NOT_KEPT: i32 = -31006;
+/// Ours: a limit that a person set refuses the request, which was not sent; `data` has the receipt (D65).
+pub const LIMITED: i32 = -31007;

@@ -31,6 +31,7 @@ mod end;
 mod event;
 mod exchange;
 mod exchanges;
+mod limits;
 mod link;
 mod opaque;
 mod proof;
@@ -49,6 +50,7 @@ pub use crate::early_cancels::EarlyCancelLimits;
 pub use config::{ClockRule, Emit, RelayConfig, SettingNames};
 pub use end::{End, EndedBy};
 pub use event::{Hop, RelayEvent, Settled, StuckSign, TaskNews};
+pub use limits::{ErrorLimit, LimitRules, RateLimit, RepeatLimit};
 pub use reporting::OwnMessage;
 pub use tally::{Histogram, Tally, WordCounts};
 pub use view::{Ended, ProgressView, RequestState, RequestSummary, RequestView};
@@ -74,6 +76,7 @@ use crate::{
 };
 use exchange::{Cancelling, Exchange};
 use exchanges::Exchanges;
+use limits::Limits;
 use link::{Link, PackedTag, Tag};
 use reporting::Reports;
 
@@ -168,6 +171,8 @@ struct Core {
     /// What each side calls itself.
     implementations: Sides<Option<Implementation>>,
     reports: Reports,
+    /// Present where a limit is set (D65).
+    limits: Option<Box<Limits>>,
     /// What the step that is being taken leaves to be done; empty between steps.
     followups: Vec<Followup>,
     /// How the server's input ended.
@@ -254,7 +259,8 @@ impl Relay {
                 cards: Turns::new(seed),
                 muted: Vec::new(),
                 implementations: Sides::default(),
-                reports: Reports { emit: config.emit, ..Reports::default() },
+                reports: Reports::new(&config),
+                limits: Limits::new(&config.limits, seed),
                 followups: Vec::new(),
                 server_end: None,
                 ended_by: None,

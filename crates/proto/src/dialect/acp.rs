@@ -32,6 +32,7 @@ pub const V1: Dialect = Dialect {
         questions: &["session/request_permission", "elicitation/create"],
         unclocked: &["authenticate"], // a person in a browser (D16)
     },
+    upkeep: &["initialize", "authenticate", "session/close"],
     cancel_results: &[PROMPT, PERMISSION, mcp::ELICITATION],
     turn: Some(&TURN),
     handshake: Some("initialize"),

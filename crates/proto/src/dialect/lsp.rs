@@ -27,6 +27,7 @@ pub const LSP: Dialect = Dialect {
     null_ids: false,
     sticky: true, // D9
     clocks: DefaultClocks { response: None, total: None, questions: &["window/showMessageRequest"], unclocked: &[] },
+    upkeep: &["initialize", "shutdown"],
     progress: Some(ProgressForm {
         method: "$/progress", // LSP-05
         token: "token",

@@ -3,8 +3,8 @@
 use core::time::Duration;
 
 use super::{
-    CancelForm, CancelReply, CancelResult, Cancellers, DefaultClocks, Dialect, Disconnect, ErrorText, Family, HttpForm,
-    IdReuse, JSON_RPC, ProgressForm, ReportForm, StrayError, SubscriptionForm, TaskForm,
+    CancelForm, CancelReply, CancelResult, Cancellers, DefaultClocks, Dialect, Disconnect, ErrorText, FailureForm,
+    Family, HttpForm, IdReuse, JSON_RPC, ProgressForm, ReportForm, StrayError, SubscriptionForm, TaskForm,
 };
 use crate::{error_code, rule::Rule};
 
@@ -53,6 +53,8 @@ pub const REVISION_2024_11_05: Dialect = Dialect {
         unclocked: &["tasks/result", "subscriptions/listen"],
     },
     cancel_results: &[ELICITATION],
+    upkeep: &["initialize", "ping"],
+    failure: Some(TOOL),
     progress: Some(ProgressForm {
         method: "notifications/progress",
         token: "progressToken",
@@ -89,6 +91,7 @@ pub const REVISION_2025_11_25: Dialect = Dialect {
     name: "mcp-2025-11-25",
     date: Some("2025-11-25"),
     tasks: Some(TASKS), // MCP-C13, TASK-11
+    upkeep: &["initialize", "ping", "tasks/cancel", "tasks/get", "tasks/list", "tasks/result"],
     stray_error: StrayError::NoId,
     http: Some(HttpForm { primer: true, ..WITH_SESSIONS }), // MCP-H07
     ..REVISION_2024_11_05
@@ -103,7 +106,13 @@ pub const REVISION_2026_07_28: Dialect = Dialect {
     no_server_requests: Some(Rule::McpM03),
     uncancellable: &[],
     tasks: Some(TASKS_EXTENSION), // TASK-20
-    reuse: IdReuse::AfterAnswer,  // MCP-I03
+    upkeep: &["server/discover", "tasks/cancel", "tasks/get", "tasks/update"],
+    failure: Some(FailureForm {
+        whole: Some(("resultType", "\"complete\"")),
+        after: r#"}],"isError":true,"resultType":"complete""#,
+        ..TOOL
+    }),
+    reuse: IdReuse::AfterAnswer, // MCP-I03
     stray_error: StrayError::NoId,
     subscription: Some(SubscriptionForm {
         method: "subscriptions/listen", // MCP-M02
@@ -113,6 +122,15 @@ pub const REVISION_2026_07_28: Dialect = Dialect {
     ping: None,
     http: Some(HttpForm { stream_closed: Disconnect::Cancels, primer: false }), // MCP-H03, MCP-H05
     ..REVISION_2024_11_05
+};
+
+/// A tool that failed: its client shows the model the text.
+const TOOL: FailureForm = FailureForm {
+    method: "tools/call",
+    mark: ("isError", "true"),
+    whole: None,
+    before: r#"{"content":[{"type":"text","text":"#,
+    after: r#"}],"isError":true"#,
 };
 
 /// Tasks of 2025-11-25.

@@ -29,6 +29,8 @@ pub const JSON_RPC: Dialect = Dialect {
     stray_error: StrayError::NullId,
     clocks: DefaultClocks { response: None, total: None, questions: &[], unclocked: &[] },
     cancel_results: &[],
+    upkeep: &[],
+    failure: None,
     progress: None,
     turn: None,
     handshake: None,

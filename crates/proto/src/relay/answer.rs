@@ -71,6 +71,9 @@ impl Step<'_> {
             ResponseBody::Result(_) => {}
             ResponseBody::Error(_) => self.exchange.rare().code = body.error_code(),
         }
+        if self.core.limits.is_some() {
+            self.answered_for_limits(body);
+        }
         let is_cancelled = self.exchange.cancel.is_some();
         if is_cancelled {
             self.learn_from_answer(body);

@@ -165,6 +165,7 @@ impl Step<'_> {
             Clock::Response => format!("no answer or progress for {limit:?} ({})", names.response_timeout),
             Clock::Total => format!("no answer within {limit:?} ({})", names.total_timeout),
         };
+        self.learn_for_limits(true);
         self.mute_turn();
         self.answer_error(error_code::TIMED_OUT, &text, Some(&data));
         self.report_decided();

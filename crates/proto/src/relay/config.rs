@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use super::LimitRules;
 use crate::{
     bridge::BridgeConfig,
     dialect::Dialect,
@@ -32,6 +33,8 @@ pub struct RelayConfig {
     pub grace: Duration,
     /// Clocks for requests, the most specific first match wins; none by default (D16).
     pub clocks: Vec<ClockRule>,
+    /// Limits on what is asked; none by default (D65).
+    pub limits: LimitRules,
     /// The longest message, in bytes (D36).
     pub max_message: usize,
     /// Requests of one side in flight; one more is refused (D12).
@@ -84,7 +87,7 @@ impl RelayConfig {
             }
             None => 0,
         };
-        2 * (queue + decoder + tables) + early * REQUEST + EVENTS * read + bridge
+        2 * (queue + decoder + tables) + early * REQUEST + EVENTS * read + bridge + self.limits.most_held()
     }
 }
 
@@ -117,6 +120,7 @@ impl Default for RelayConfig {
             framing: None,
             grace: Duration::from_secs(5),
             clocks: Vec::new(),
+            limits: LimitRules::default(),
             max_message: 64 << 20,
             max_in_flight: 65_536,
             max_kept: 16 << 20,

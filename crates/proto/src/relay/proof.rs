@@ -95,7 +95,8 @@ impl Relay {
             decoder + link.outbox.held() + self.tables[side].held() + self.early_cancels[side].held()
         });
         let bridge = self.bridge.as_ref().map_or(0, |bridge| bridge.held());
-        sides.sum::<usize>() + bridge + self.core.reports.events.capacity() * size_of::<RelayEvent>()
+        let limits = self.core.limits.as_ref().map_or(0, |limits| limits.held());
+        sides.sum::<usize>() + bridge + limits + self.core.reports.events.capacity() * size_of::<RelayEvent>()
     }
 
     /// Feeds everything that decides the machine's future into a hasher: times relative to `now`, and no
@@ -105,6 +106,9 @@ impl Relay {
         self.core.negotiation.hash_state(state);
         if let Some(bridge) = &self.bridge {
             bridge.hash_state(now, state);
+        }
+        if let Some(limits) = &self.core.limits {
+            limits.hash_state(now, state);
         }
         for side in Side::BOTH {
             let link = &self.core.links[side];

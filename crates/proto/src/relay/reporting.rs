@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::{
-    Core, Emit, Hop, KEPT_RECORDS, Relay, RelayEvent, Settled, Step, StuckSign, TaskNews,
+    Core, Emit, Hop, KEPT_RECORDS, Relay, RelayConfig, RelayEvent, Settled, Step, StuckSign, TaskNews,
     batch::Allowance,
     exchange::{Down, Exchange},
     exchanges::Exchanges,
@@ -68,6 +68,11 @@ pub struct OwnMessage {
 }
 
 impl Reports {
+    pub(super) fn new(config: &RelayConfig) -> Self {
+        let tally = Tally { limited: config.limits.counts(), ..Tally::default() };
+        Self { emit: config.emit, tally, ..Self::default() }
+    }
+
     pub(super) fn emit(&mut self, event: RelayEvent) {
         self.events.push_back(event);
     }

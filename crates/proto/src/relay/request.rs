@@ -95,6 +95,9 @@ impl Relay {
         if !self.with(now, request_key, |step| step.open(early.as_ref()))? || !self.open_card(now, request_key) {
             return None;
         }
+        if self.core.limits.is_some() && self.ends_at_limit(now, request_key, method, params) {
+            return None;
+        }
         let splice = renamed.map(|id| (request.id_span.clone(), id));
         Some(Passed { splice, tag: Tag::Of(request_key, Part::Request), urgent: false })
     }

@@ -147,7 +147,7 @@ impl Step<'_> {
     }
 
     /// Queues an answer of our own for the requester, if it has none yet.
-    fn answer(&mut self, how: Settled, write: impl FnOnce(&RequestId, &mut Vec<u8>)) {
+    pub(super) fn answer(&mut self, how: Settled, write: impl FnOnce(&RequestId, &mut Vec<u8>)) {
         self.stop_clocks();
         if !self.exchange.is_waiting() {
             return;
@@ -199,7 +199,7 @@ impl Relay {
 }
 
 /// A receipt as JSON: who asked, and what is known.
-fn write_receipt(receipt: &Receipt, out: &mut Vec<u8>) {
+pub(super) fn write_receipt(receipt: &Receipt, out: &mut Vec<u8>) {
     out.extend_from_slice(format!(r#"{{"cause":"{}""#, receipt.cause.code.as_str()).as_bytes());
     if let Some(text) = receipt.cause.text() {
         out.extend_from_slice(br#","reason":"#);

@@ -33,6 +33,8 @@ pub struct Tally {
     pub late: WordCounts,
     /// Requests that a clock ended, by [`Clock::as_str`](crate::link::Clock::as_str).
     pub timeouts: WordCounts,
+    /// Requests that a limit ended, by the limit's name (D65); each limit has a count.
+    pub limited: BTreeMap<Box<str>, u64>,
     /// Cancelled requests that were still worked on after their grace.
     pub stuck: u64,
     /// Messages that were not passed on.

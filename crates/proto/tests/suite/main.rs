@@ -45,6 +45,7 @@ mod relay_clocks;
 mod relay_departing;
 mod relay_gone;
 mod relay_ids;
+mod relay_limits;
 mod relay_opaque;
 mod relay_partial;
 mod relay_progress;
