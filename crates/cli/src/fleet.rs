@@ -109,6 +109,18 @@ pub(crate) fn signing_in(session: &str, server: &str) -> String {
     format!("note: {session}: waits for a person to sign in at {server}, in the browser that was opened for it")
 }
 
+/// The messages for a session whose limits have refused requests, or do not apply (D65).
+pub(crate) fn limited(name: &str, session: &Session) -> Vec<String> {
+    let words = |limit: &String, what: &str| format!("note: {name}: {} {what}", clean(limit));
+    let of_limit = |(limit, count): (&String, &u64)| match *count {
+        _ if session.is_unseen() => Some(words(limit, "refuses nothing: rescind does not know the protocol")),
+        0 => None,
+        1 => Some(words(limit, "has refused 1 request")),
+        count => Some(words(limit, &format!("has refused {count} requests"))),
+    };
+    session.limits.iter().filter_map(of_limit).collect()
+}
+
 /// The message for a session whose work cannot be seen (D57).
 pub(crate) fn unseen(session: &str) -> String {
     format!(

@@ -1,5 +1,6 @@
 //! The settings of a link: flags that `run` and `serve` have in common.
 
+mod limit_flags;
 mod limits;
 mod log_file;
 mod path;
@@ -26,6 +27,7 @@ use crate::{
     named::{Named, value_of},
     number,
 };
+pub(crate) use limit_flags::LimitArguments;
 pub(crate) use limits::FinishArg;
 use limits::LimitArg;
 pub(crate) use remote::{HeaderArguments, ProfileArguments, Remote};
@@ -83,6 +85,9 @@ pub(crate) struct LinkArguments {
     /// The most requests of one side in flight; further ones are refused
     #[arg(long, value_name = "N", default_value = "65536", value_parser = number::count, allow_hyphen_values = true)]
     pub(crate) max_in_flight: usize,
+
+    #[command(flatten)]
+    pub(crate) limits: LimitArguments,
 }
 
 /// The values of `--on-stuck`.
@@ -108,6 +113,7 @@ pub(crate) enum LogLevelArg {
 impl LinkArguments {
     /// Refuses flags that exclude each other, before anything is opened.
     pub(crate) fn check(&self, record: Option<&Path>) -> Result<(), Failure> {
+        self.limits.check()?;
         match (record, &self.log_file) {
             (Some(record), Some(log)) if path::is_same_file(record, log) => {
                 Err(Failure::new(record.display(), "named by --record and by --log-file", "name two files"))
@@ -123,6 +129,7 @@ impl LinkArguments {
         RelayConfig {
             grace: self.grace,
             clocks: response.chain(total).collect(),
+            limits: self.limits.rules(),
             max_message: self.max_message,
             max_in_flight: self.max_in_flight,
             unknown: false,

@@ -8,6 +8,11 @@ pub(crate) fn count(text: &str) -> Result<usize, String> {
     count.ok_or_else(|| format!("must be a whole number from 1 to {}", u32::MAX))
 }
 
+/// Reads a count that is kept in four bytes.
+pub(crate) fn small_count(text: &str) -> Result<u32, String> {
+    count(text).map(|count| u32::try_from(count).unwrap_or(u32::MAX))
+}
+
 /// Reads a port; 0 is any free one.
 pub(crate) fn port(text: &str) -> Result<u16, String> {
     text.parse().map_err(|_| "must be a whole number from 1 to 65535, or 0 for any free port".into())

@@ -138,6 +138,7 @@ async fn once(arguments: &Arguments) -> Result<Completion, Failure> {
             if session.is_unseen() {
                 report(&fleet::unseen(shim.name()));
             }
+            fleet::limited(shim.name(), session).iter().for_each(|words| report(words));
             if session.signing_in {
                 let server = session.command.first().map(|url| clean(url)).unwrap_or_default();
                 report(&fleet::signing_in(shim.name(), &server));

@@ -41,8 +41,8 @@ const MAX_CONNECTIONS: usize = 704;
 /// One running `rescind run` is a session, named after its process id.
 ///
 /// Without --log and --on-stuck, stderr has only what the server writes to it, and rescind's own errors and warnings.
-/// These are about a flag, file or COMMAND that cannot be used; a failure of the operating system at the start; lost
-/// output; a session that `rescind ps` cannot list; or a server that the system suspended because it read from, or wrote
+/// These are about a flag, file or COMMAND that cannot be used; a failure of the operating system at the start; limits that
+/// do not apply, since the protocol is unknown; lost output; a session that `rescind ps` cannot list; or a server that the system suspended because it read from, or wrote
 /// to, the client's terminal.
 ///
 /// With --url in place of COMMAND the server is reached over HTTP (Streamable HTTP, both eras of MCP): a cancel of a client
@@ -236,6 +236,11 @@ fn check(arguments: &Arguments) -> Result<(), Failure> {
     }
     if arguments.url.is_none() && arguments.headers.is_given() {
         return Err(Failure::new("--header, --header-env", "are for a server at a URL", "give --url URL"));
+    }
+    let is_unknown = |protocol: Protocol| protocol.dialect().is_some_and(|dialect| dialect.opaque);
+    if !link.limits.is_empty() && (is_unknown(*client) || server_protocol.is_some_and(is_unknown)) {
+        let hint = "leave out the limits, or name the protocol";
+        return Err(Failure::new("--limit", "nothing is refused in a protocol that is unknown", hint));
     }
     if link.bridge && (client.dialect().is_some() || server_protocol.is_some_and(|server| server.dialect().is_some())) {
         let hint = "leave out --protocol and --server-protocol: which revision each side speaks is found out";

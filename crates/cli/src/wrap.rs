@@ -18,7 +18,9 @@ use crate::{
     completion::Completion,
     failure::Failure,
     fleet::report,
-    folders, question,
+    folders,
+    link::LimitArguments,
+    question,
     screen::{Screen, Tone, clean, fitted},
 };
 use change::{Direction, Urls};
@@ -33,7 +35,8 @@ use server::Server;
 /// Files of a project that other people may share (.mcp.json, .vscode/mcp.json, .cursor/mcp.json and the like) are left
 /// alone unless --file names them. Then they get the word `rescind` instead of a path of this machine.
 ///
-/// Words after `--` are flags of `rescind run` for every server that is wrapped: rescind wrap --all -- --timeout 5m
+/// The limits, and words after `--`, are flags of `rescind run` for every server that is wrapped:
+/// rescind wrap --all --limit tools/call=30/1m -- --timeout 5m
 ///
 /// Exit code: 0 if all that was selected is done; 1 if a file could not be read or changed, or you declined; 2 if nothing
 /// was tried.
@@ -50,6 +53,9 @@ pub(crate) struct WrapArguments {
     /// With --urls: also servers that may need a sign-in, because nothing in their entry is a credential
     #[arg(long, requires = "urls")]
     force: bool,
+
+    #[command(flatten)]
+    limits: LimitArguments,
 
     /// Flags of `rescind run` for the servers that are wrapped
     #[arg(last = true, value_name = "RUN FLAGS")]
@@ -110,14 +116,16 @@ fn client(text: &str) -> Result<String, String> {
 
 pub(crate) fn wrap(arguments: &WrapArguments) -> Result<Completion, Failure> {
     file_size::survive_limit()?;
-    check_flags(&arguments.run_flags)?;
+    arguments.limits.check()?;
+    let run_flags = [arguments.limits.words(), arguments.run_flags.clone()].concat();
+    check_flags(&run_flags)?;
     let urls = match (arguments.urls, arguments.force) {
         (false, _) => Urls::Leave,
         (true, false) => Urls::Wrap,
         (true, true) => Urls::Force,
     };
     let program = program::path()?;
-    run(&arguments.choice, &Direction::Wrap { program, run_flags: arguments.run_flags.clone(), urls })
+    run(&arguments.choice, &Direction::Wrap { program, run_flags, urls })
 }
 
 pub(crate) fn unwrap(arguments: &UnwrapArguments) -> Result<Completion, Failure> {

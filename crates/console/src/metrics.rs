@@ -86,6 +86,8 @@ fn written(samples: &[Sample], unreachable: u64) -> String {
     page.counts("rescind_timeouts_total", "counter", "Requests ended by a timeout, by clock.", "clock", |c| {
         &c.timeouts
     });
+    let help = "Requests refused by a limit, by limit.";
+    page.counts("rescind_limited_total", "counter", help, "limit", |c| &c.limited);
     let help = "Cancelled requests that were still worked on past the grace.";
     page.count("rescind_stuck_total", help, |c| c.stuck);
     page.count("rescind_messages_dropped_total", "Messages that were not passed on.", |c| c.dropped);
@@ -224,6 +226,7 @@ mod tests {
         let counters = Counters {
             requests: one("client", 3),
             violations: one("server MCP-I02", 2),
+            limited: one("--limit tools/call=10/1m", 3),
             cancel_to_settled: Histogram { bounds: vec![1_000, 2_500_000], counts: vec![1, 2, 4], sum: 10_000_001 },
             ..Counters::default()
         };
@@ -237,6 +240,7 @@ mod tests {
             format!("rescind_http_kept_bytes{{{labels}}} 4"),
             format!("rescind_http_restarts{{{labels}}} 5"),
             format!("rescind_requests_total{{{labels},side=\"client\"}} 3"),
+            format!("rescind_limited_total{{{labels},limit=\"--limit tools/call=10/1m\"}} 3"),
             format!("rescind_violations_total{{{labels},side=\"server\",rule=\"MCP-I02\"}} 2"),
             format!("rescind_cancel_settled_seconds_bucket{{{labels},le=\"0.001\"}} 1"),
             format!("rescind_cancel_settled_seconds_bucket{{{labels},le=\"2.5\"}} 3"),

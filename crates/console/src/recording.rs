@@ -15,6 +15,7 @@ mod replay;
 mod tests;
 
 use std::{
+    collections::BTreeMap,
     fs::File,
     io::{self, BufReader},
     path::Path,
@@ -111,6 +112,7 @@ impl Recording {
             connected: None,
             owner: None,
             signing_in: false,
+            limits: BTreeMap::new(),
         };
         let (end, left_out, now, in_flight) = (replay.end(), replay.left_out, replay.now, replay.in_flight());
         let mut remarks = damage.remarks();

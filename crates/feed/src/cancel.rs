@@ -79,6 +79,9 @@ pub enum Answer {
     Error,
 }
 
+/// The cause of what a limit refuses (D65).
+const POLICY: &str = "policy";
+
 impl Cancel {
     /// Fills in `works_on` and `words`, taking late messages as having just arrived.
     #[must_use]
@@ -99,6 +102,9 @@ impl Cancel {
         let after = self.after.map(duration).unwrap_or_default();
         match self.outcome {
             Outcome::Asked => "cancelling…".into(),
+            Outcome::NeverSent if self.cause == POLICY => {
+                format!("never sent; refused by {}", self.reason.as_deref().unwrap_or("a limit"))
+            }
             Outcome::NeverSent => "never sent; the request was withdrawn first".into(),
             Outcome::NotSendable if self.protocol == UNKNOWN_PROTOCOL => {
                 "not sent: rescind does not know this protocol; only the end of the server stops the work".into()
@@ -176,6 +182,12 @@ mod tests {
         let unknown = Cancel { protocol: UNKNOWN_PROTOCOL.to_owned(), ..cancel(Outcome::NotSendable, false, None) };
         let only_its_end = "not sent: rescind does not know this protocol; only the end of the server stops the work";
         assert_eq!(unknown.in_words(None).words, only_its_end);
+        let refused = Cancel {
+            cause: POLICY.to_owned(),
+            reason: Some("--limit 10/1m".to_owned()),
+            ..cancel(Outcome::NeverSent, false, None)
+        };
+        assert_eq!(refused.in_words(None).words, "never sent; refused by --limit 10/1m");
         let late = Late { at: 1, answers: 0, notices: 1 };
         assert_eq!(words(Outcome::Sent, false, None, Some(late)), "progress still arriving");
         assert_eq!(long_ago(Outcome::Sent, late), "progress went on for 1 µs");

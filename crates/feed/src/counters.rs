@@ -25,6 +25,9 @@ pub struct Counters {
     pub late: BTreeMap<String, u64>,
     /// Requests ended by a timeout of the shim, by clock: `response`, `total`.
     pub timeouts: BTreeMap<String, u64>,
+    /// Requests refused by a limit, by the limit as it was given: `--limit tools/call=10/1m` (D65). Each limit has a count.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub limited: BTreeMap<String, u64>,
     /// Cancelled requests that were still worked on past the grace.
     pub stuck: u64,
     /// Messages that were not passed on.

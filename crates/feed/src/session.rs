@@ -1,5 +1,7 @@
 //! One shim: its client and its server.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// The version of the API, the `1` of `/v1/…`. New members may be added within a version; readers must ignore them.
@@ -39,6 +41,9 @@ pub struct Session {
     /// A request waits for a person to sign in at the server, which is reached over HTTP.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub signing_in: bool,
+    /// Its limits as they were given, and how many requests each has refused (D65).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub limits: BTreeMap<String, u64>,
 }
 
 /// What [`Implementation::protocol`] says of a protocol that is not known (D57).

@@ -160,7 +160,7 @@ pub async fn drive(link: Link) -> Result<LinkEnd, LinkError> {
         LinkServer::Messages { name, .. } => name.clone(),
     };
     let pinned = |side: Side| config.dialects[side].map_or("auto", |dialect| dialect.name);
-    let mut observer = Observer::new(on_stuck);
+    let mut observer = Observer::new(on_stuck, !config.limits.is_empty());
     if let Some(file) = recording {
         let header = RecordingHeader {
             command: &command,

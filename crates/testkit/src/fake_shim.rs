@@ -7,6 +7,7 @@ mod http;
 mod state;
 
 use std::{
+    collections::BTreeMap,
     fs,
     io::{self, Write},
     net::Shutdown,
@@ -250,6 +251,7 @@ pub fn session(name: &str, command: &[&str]) -> Session {
         connected: None,
         owner: None,
         signing_in: false,
+        limits: BTreeMap::new(),
     }
 }
 

@@ -55,6 +55,7 @@ impl Row {
             (false, false) => "idle",
         }
         .to_owned();
+        state.extend(refused(session).map(|count| format!(", {count} refused by limits")));
         state.extend(session.connected.iter().map(|connected| format!(", {}", over_http(connected))));
         Self::of(name, [server(session), owner(session), protocol, duration(now), state], Tone::Faint)
     }
@@ -70,6 +71,11 @@ impl Row {
         let name = name.to_owned();
         Self { cells: [name, server, owner, protocol, none(), none(), age, state, none(), none(), none()], tone }
     }
+}
+
+/// How many requests the limits of a session have refused, if they have any.
+fn refused(session: &Session) -> Option<u64> {
+    Some(session.limits.values().sum()).filter(|count| *count > 0)
 }
 
 /// Who is connected, in a few words.

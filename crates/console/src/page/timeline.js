@@ -3,7 +3,7 @@
 
 import { Bar, ROW } from "./bar.js";
 import { choose, ordered, stack } from "./lanes.js";
-import { byId, command, connected, count, moment, over, party, plain, setText } from "./words.js";
+import { byId, command, connected, count, limited, moment, over, party, plain, setText } from "./words.js";
 
 /** @typedef {import("./store.js").Session} Session */
 
@@ -285,7 +285,7 @@ class Lane {
     const work = facts.server.protocol === "unknown" ? "its work cannot be seen" : null;
     const waits = facts.signingIn ? "waits for a person to sign in" : null;
     const owner = facts.owner ? `of ${plain(facts.owner, 40)}` : null;
-    const words = [plain(session.name, 40), protocols.join(" / "), owner, connected(facts.connected), over(session), unseen, work, waits];
+    const words = [plain(session.name, 40), protocols.join(" / "), owner, connected(facts.connected), over(session), unseen, work, waits, limited(facts.limits)];
     setText(this.facts, words.filter(Boolean).join(" · "));
     this.title.title = facts.command.map((word) => plain(word, 200)).join(" ");
     this.node.dataset.session = session.name;

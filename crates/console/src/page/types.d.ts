@@ -80,6 +80,8 @@ interface FeedSession {
   connected?: FeedConnected;
   owner?: string;
   signingIn?: boolean;
+  /** Limits as they were given, and how many requests each has refused. */
+  limits?: Record<string, number>;
 }
 
 interface FeedConnected {

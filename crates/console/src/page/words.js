@@ -101,6 +101,12 @@ function ending(end) {
   return "end unknown";
 }
 
+/** What the limits of a session have refused. @param {Record<string, number> | undefined} limits */
+export function limited(limits) {
+  const words = Object.entries(limits ?? {}).filter(([, refused]) => refused > 0);
+  return words.map(([limit, refused]) => `${count(refused)} refused by ${plain(limit, 80)}`).join(" · ") || null;
+}
+
 /** Who is connected over HTTP. @param {FeedConnected | undefined} facts */
 export function connected(facts) {
   if (!facts) return null;
@@ -207,7 +213,7 @@ export function far(progress) {
 /** @type {Record<string, string>} */
 const CAUSES = {
   caller: "the caller", timeout: "a timeout", parent: "the cancel of its parent", disconnect: "a lost connection",
-  shutdown: "a shutdown", operator: "an operator", policy: "a policy",
+  shutdown: "a shutdown", operator: "an operator", policy: "a limit",
 };
 
 /** Who asked for a cancel. */

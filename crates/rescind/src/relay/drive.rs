@@ -235,7 +235,7 @@ impl Drive {
             }
             let due = [self.relay.poll_timeout(), self.shutdown.deadline()].into_iter().flatten().min();
             if self.alarm.poll(cx, self.origin, due).is_pending() {
-                self.observer.handle_idle();
+                self.observer.handle_idle(self.relay.dialect(Side::Client));
                 self.admin.handle_idle(cx, &self.relay);
                 return Poll::Pending;
             }

@@ -38,13 +38,15 @@ pub(super) struct Observer {
     pub(super) log: Option<Log>,
     pub(super) recorder: Option<Recorder>,
     on_stuck: Option<OnStuck>,
+    /// There are limits, and no word has been said of a protocol in which they do not apply.
+    has_limits: bool,
     stderr: Stderr,
 }
 
 impl Observer {
     /// An observer without a log or a recording.
-    pub(super) fn new(on_stuck: Option<OnStuck>) -> Self {
-        Self { on_stuck, ..Self::default() }
+    pub(super) fn new(on_stuck: Option<OnStuck>, has_limits: bool) -> Self {
+        Self { on_stuck, has_limits, ..Self::default() }
     }
 
     /// Enables the events that the observers need.
@@ -130,8 +132,15 @@ impl Observer {
         }
     }
 
-    /// Called when the link is idle: flushes what was gathered.
-    pub(super) fn handle_idle(&mut self) {
+    /// Called when the link is idle, on which the client speaks `dialect`: flushes what was gathered.
+    pub(super) fn handle_idle(&mut self, dialect: &Dialect) {
+        if self.has_limits && dialect.opaque {
+            self.has_limits = false;
+            self.stderr.write(
+                "warning: rescind does not know the protocol of this session: its limits refuse nothing\nhint: leave out \
+                 --limit, --limit-repeats and --limit-errors, or name the protocol with --protocol\n",
+            );
+        }
         if let Some(error) = self.log.as_mut().and_then(Log::commit) {
             self.log = None;
             self.report_log_end(&error);

@@ -41,6 +41,8 @@ pub(super) struct ChangeTracker {
     connected: Option<Connected>,
     /// Whether a person was being asked to sign in, as last reported.
     is_signing_in: bool,
+    /// How many requests limits had refused, as last reported.
+    refused: u64,
     /// The event buffer has been notified of changes.
     pub(super) has_notified: bool,
 }
@@ -75,11 +77,14 @@ impl ChangeTracker {
         }
         let implementations = implementations(relay);
         let (connected, is_signing_in) = (facts.connected(), facts.is_signing_in());
+        let refused = relay.tally().limited.values().sum();
         let is_other = implementations != self.implementations
             || connected != self.connected
-            || is_signing_in != self.is_signing_in;
+            || is_signing_in != self.is_signing_in
+            || refused != self.refused;
         let session = is_other.then(|| facts.session(relay));
-        (self.implementations, self.connected, self.is_signing_in) = (implementations, connected, is_signing_in);
+        (self.implementations, self.connected) = (implementations, connected);
+        (self.is_signing_in, self.refused) = (is_signing_in, refused);
         if requests.is_empty() && brief == 0 && session.is_none() {
             return;
         }

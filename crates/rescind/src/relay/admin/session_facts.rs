@@ -6,7 +6,7 @@ use rescind_proto::{
     side::{Side, Sides},
 };
 
-use super::record;
+use super::{record, tally::by_limit};
 use crate::{message_stream::Connected, relay::ends::StreamFacts};
 
 /// The constant part of a session's description, and who knows the part that changes.
@@ -39,6 +39,7 @@ impl SessionFacts {
             connected: self.connected(),
             owner: self.told.owner.clone(),
             signing_in: self.is_signing_in(),
+            limits: by_limit(&relay.tally().limited),
         }
     }
 

@@ -11,7 +11,7 @@ use rescind_proto::{
 pub(super) fn counters(relay: &Relay) -> feed::Counters {
     let Tally { requests, answered, answered_here, silent, gone, .. } = relay.tally();
     let Tally { cancels, outcomes, unheeded, late, timeouts, .. } = relay.tally();
-    let Tally { stuck, dropped, cancel_to_settled, cancel_to_answer, .. } = relay.tally();
+    let Tally { limited, stuck, dropped, cancel_to_settled, cancel_to_answer, .. } = relay.tally();
     let settled = [("answered", *answered), ("answered_here", *answered_here), ("silent", *silent), ("gone", *gone)];
     feed::Counters {
         requests: by_side(*requests),
@@ -22,6 +22,7 @@ pub(super) fn counters(relay: &Relay) -> feed::Counters {
         unheeded: by_word(unheeded),
         late: by_word(late),
         timeouts: by_word(timeouts),
+        limited: by_limit(limited),
         stuck: *stuck,
         dropped: *dropped,
         violations: violations(relay),
@@ -36,6 +37,11 @@ fn by_side(counts: Sides<u64>) -> BTreeMap<String, u64> {
 
 fn by_word(counts: &WordCounts) -> BTreeMap<String, u64> {
     counts.iter().map(|(word, count)| ((*word).to_owned(), *count)).collect()
+}
+
+/// Requests that limits refused, by limit.
+pub(super) fn by_limit(limited: &BTreeMap<Box<str>, u64>) -> BTreeMap<String, u64> {
+    limited.iter().map(|(limit, count)| (limit.to_string(), *count)).collect()
 }
 
 fn violations(relay: &Relay) -> BTreeMap<String, u64> {
