@@ -25,6 +25,7 @@ mod run_cancel;
 mod run_container;
 mod run_flags;
 mod run_lifecycle;
+mod run_limits;
 mod run_log;
 mod run_progress;
 mod run_record;

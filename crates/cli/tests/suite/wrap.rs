@@ -83,7 +83,7 @@ impl Home {
     }
 
     /// Runs it, and returns its code and its complaint.
-    fn complains(&self, words: &[&str]) -> (Option<i32>, String) {
+    pub(crate) fn complains(&self, words: &[&str]) -> (Option<i32>, String) {
         let done = self.run(words);
         assert!(!done.status.success(), "{words:?}");
         (done.status.code(), String::from_utf8(done.stderr).unwrap())
