@@ -25,6 +25,8 @@ pub struct Ask {
     pub cancelled: bool,
     /// The machine must end it itself: a clock ran out, or an operator stopped it.
     pub ended_here: bool,
+    /// It exceeded a limit: it must never be seen, and is answered at once (D65).
+    pub limited: bool,
     /// The other side ended without having answered.
     pub gone: bool,
     /// No byte of it was out when it was given up: it must never be seen (D13).
@@ -73,6 +75,7 @@ impl Ask {
             refused: false,
             cancelled: false,
             ended_here: false,
+            limited: false,
             gone: false,
             withdrawn: false,
             cancel_due: false,

@@ -55,6 +55,8 @@ pub struct RelayModel {
     pub updates: usize,
     /// The answer of a cancelled turn is in what is being read.
     turn_over: bool,
+    /// When a request of the client last passed.
+    passed: Option<Instant>,
 }
 
 /// Something that passes in order.
@@ -92,6 +94,7 @@ impl RelayModel {
             turn_cancels_said: 0,
             updates: 0,
             turn_over: false,
+            passed: None,
         }
     }
 
@@ -121,12 +124,24 @@ impl RelayModel {
         } else if self.is_over_already(now, &ask) {
             ask.ended_here = true;
             ask.withdrawn = true;
+        } else if from == Side::Client && self.is_limited(now) {
+            ask.limited = true;
+            ask.ended_here = true;
+            ask.withdrawn = true;
         } else {
+            if from == Side::Client {
+                self.passed = Some(now);
+            }
             ask.card = self.is_stopped(&ask).then(|| now + CARD);
             ask.deadline = self.scene.clock.filter(|_| from == Side::Client).map(|limit| now + limit);
             self.owed[to].push_back(Owed::Request(generation));
         }
         self.asks[generation] = ask;
+    }
+
+    /// Whether a limit lets no request of the client pass (D65).
+    fn is_limited(&self, now: Instant) -> bool {
+        self.scene.limit.zip(self.passed).is_some_and(|(per, at)| now.since(at) < per)
     }
 
     /// Bytes of `from` were no message: a client is told (D36).
@@ -572,6 +587,7 @@ impl RelayModel {
         let lawful = match code {
             Some(error_code::TIMED_OUT | error_code::STOPPED_BY_OPERATOR) => ask.ended_here,
             Some(error_code::UPSTREAM_GONE) => ask.gone,
+            Some(error_code::LIMITED) => ask.limited,
             Some(error_code::REQUEST_CANCELLED) => !silent && (ask.cancelled || ask.ended_here),
             Some(_) => false,
             None => self.dialect(to).cancel_result(ask.method).is_some() && (ask.cancelled || ask.ended_here),
@@ -650,10 +666,12 @@ impl RelayModel {
             turn_cancels_said,
             updates,
             turn_over,
+            passed,
         } = self;
         asks.iter().for_each(|ask| ask.hash_state(now, state));
         (owed, refusals, finishing, away, ended, write_closed).hash(state);
         (plains, nameless, turn_cancels, turn_cancels_said, updates, turn_over).hash(state);
+        passed.filter(|_| self.scene.limit.is_some()).map(|at| now.since(at)).hash(state);
         held.iter().for_each(|(side, id, until)| (side, id, until.since(now)).hash(state));
     }
 

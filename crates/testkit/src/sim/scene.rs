@@ -7,7 +7,7 @@ use rescind_proto::{
     dialect::Dialect,
     framing::Framing,
     link::Clock,
-    relay::{ClockRule, RelayConfig},
+    relay::{ClockRule, RateLimit, RelayConfig},
     side::{Side, Sides},
 };
 
@@ -37,6 +37,8 @@ pub struct Scene {
     pub answers: u8,
     /// The response clock of the client's requests, if one is set.
     pub clock: Option<Duration>,
+    /// How long after one request of the client passed the next one may, if a limit is set (D65).
+    pub limit: Option<Duration>,
     /// Whether an operator may stop a request.
     pub operator: bool,
     /// Whether links may end.
@@ -95,6 +97,7 @@ impl Scene {
             plains: 1,
             answers: 2,
             clock: None,
+            limit: None,
             operator: false,
             ends: true,
             resets: false,
@@ -156,6 +159,10 @@ impl Scene {
         config.emit.frames |= self.witnessed;
         if let Some(limit) = self.clock {
             config.clocks = vec![ClockRule { clock: Clock::Response, method: None, name: None, limit }];
+        }
+        if let Some(per) = self.limit {
+            let name = "--limit".into();
+            config.limits.rates = vec![RateLimit { name, method: None, tool: None, most: 1, per }];
         }
         config
     }

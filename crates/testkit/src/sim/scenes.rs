@@ -21,6 +21,9 @@ pub const TURNS: &str = "turns (ACP v1)";
 /// The scene in which answers may hold bytes that are not UTF-8.
 pub const MANGLED: &str = "mangled answers (MCP legacy)";
 
+/// The scene in which a limit refuses what the client asks.
+pub const LIMITED: &str = "limit (MCP legacy)";
+
 /// The scene in which clocks end turns.
 pub const TIMED_TURNS: &str = "turns, clock (ACP v1)";
 
@@ -74,6 +77,8 @@ pub fn relay() -> Vec<Scene> {
         },
         Scene { operator: true, ..Scene::new("silent, silent, departing (MCP legacy)", legacy, legacy) }.departing(),
         Scene::new("answered, silent, departing (LSP, MCP legacy)", &lsp::LSP, legacy).departing(),
+        limited(LIMITED, legacy),
+        limited("limit (ACP v1)", &acp::V1),
     ]
 }
 
@@ -115,6 +120,19 @@ pub fn endpoint() -> Vec<Scene> {
         Scene { plains: 0, ..gated("RFD: server declared", false, true) },
         Scene { plains: 0, ..gated("RFD: neither declared", false, false) },
     ]
+}
+
+/// One request of the client passes within ten seconds; a clock runs for as long.
+fn limited(name: &'static str, dialect: &'static Dialect) -> Scene {
+    Scene {
+        limit: Some(Duration::from_secs(10)),
+        clock: Some(Duration::from_secs(10)),
+        operator: true,
+        methods: Sides { client: &[CALL], server: &[] },
+        asks: Sides { client: 3, server: 0 },
+        plains: 0,
+        ..Scene::new(name, dialect, dialect)
+    }
 }
 
 fn gated(name: &'static str, client: bool, server: bool) -> Scene {
