@@ -33,6 +33,8 @@ pub enum SeededBug {
     TurnHeardAfterTimeout,
     /// A card waits on after the client has stopped its turn, and a late "Allow" reaches the agent (D37).
     CardOutlivesStop,
+    /// A limit lets one more pass than it allows (D65).
+    OneBeyondTheLimit,
     /// A server that is started again gets what waited for its predecessor.
     LinesToSuccessor,
 }

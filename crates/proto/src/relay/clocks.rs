@@ -159,13 +159,13 @@ impl Step<'_> {
     }
 
     fn answer_timed_out(&mut self, clock: Clock, limit: Duration) {
+        self.learn_for_limits(true);
         let data = self.error_data(Some((clock, limit)));
         let names = self.core.config.setting_names;
         let text = match clock {
             Clock::Response => format!("no answer or progress for {limit:?} ({})", names.response_timeout),
             Clock::Total => format!("no answer within {limit:?} ({})", names.total_timeout),
         };
-        self.learn_for_limits(true);
         self.mute_turn();
         self.answer_error(error_code::TIMED_OUT, &text, Some(&data));
         self.report_decided();
