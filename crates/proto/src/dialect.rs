@@ -74,7 +74,7 @@ pub struct Dialect {
     /// Requests that open a session, keep it up, or follow or end work that goes on: a limit counts them only where it
     /// names their method (D65).
     pub upkeep: &'static [&'static str],
-    /// A request whose result can say that its work failed, if there is one: what a model reads of its end.
+    /// A request whose result can show that its work failed, if there is one: what a model reads of its end.
     pub failure: Option<FailureForm>,
     /// How progress names its request.
     pub progress: Option<ProgressForm>,
@@ -257,12 +257,12 @@ impl CancelResult {
     }
 }
 
-/// How the result of a request says that its work failed.
+/// How the result of a request shows that its work failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FailureForm {
     /// The request.
     pub method: &'static str,
-    /// The member of a result that says so, and its value.
+    /// The member of a result that shows it, and its value.
     pub mark: (&'static str, &'static str),
     /// The member of a result that is the end of the work, and its value; one without it is, too.
     pub whole: Option<(&'static str, &'static str)>,

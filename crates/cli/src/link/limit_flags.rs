@@ -1,4 +1,4 @@
-//! The flags that limit what is asked, against loops that nobody watches (D65).
+//! The flags that limit what is asked, against loops that run unwatched (D65).
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use crate::{duration, failure::Failure, number, selector::Selector};
 /// Each one is looked at for each request.
 const MOST: usize = 64;
 
-/// How long a failing tool is refused, unless that is said.
+/// The pause of `--limit-errors` without a DURATION.
 const PAUSE: Duration = Duration::from_secs(60);
 
 /// Limits on what is asked.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct LimitArguments {
     /// Pass on at most N requests in any DURATION, and refuse further ones at once: they do not reach the server, and are
-    /// answered with an error that says so (a call of an MCP tool with a failed result, which models read). N/DURATION is
+    /// answered with an error that names the limit (a call of an MCP tool with a failed result, which models read). N/DURATION is
     /// for every request of the client except those that open or keep a session, or follow or end work, such as `ping` or
     /// `tasks/cancel`. METHOD=N/DURATION and METHOD:TOOL=N/DURATION also apply to requests of the server. May be repeated:
     /// each of the limits holds. Counted for each session; in a protocol that is `unknown` nothing is refused

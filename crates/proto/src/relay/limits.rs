@@ -1,4 +1,4 @@
-//! Limits on what a side may ask for, against loops that nobody watches (D65).
+//! Limits on what a side may ask for, against loops that run unwatched (D65).
 //!
 //! Whether a request exceeds one is decided once, when it has been admitted and before anything of it goes on. One that
 //! does is cancelled with the cause `policy` before it was sent, and answered at once. What passes is counted then, and
@@ -342,7 +342,7 @@ impl Step<'_> {
         self.report_decided();
     }
 
-    /// Takes in an answer of the other side. One to a request that was cancelled says nothing about the work.
+    /// Takes in an answer of the other side. One to a request that was cancelled shows nothing about the work.
     #[cold]
     pub(super) fn answered_for_limits(&mut self, body: &ResponseBody<'_>) {
         let form = self.exchange.upstream_dialect.failure.filter(|form| form.method == self.method());
@@ -378,7 +378,7 @@ impl Step<'_> {
 }
 
 impl FailureForm {
-    /// A result that says `words` about work that failed, up to the brace that closes it.
+    /// A result with these words about work that failed, up to the brace that closes it.
     fn written(&self, words: &str) -> Vec<u8> {
         let mut out = self.before.as_bytes().to_vec();
         json::write_string(&mut out, words);
@@ -386,7 +386,7 @@ impl FailureForm {
         out
     }
 
-    /// Whether a result says that the work failed; `None` if it is not the end of the work.
+    /// Whether a result is that of work that failed; `None` if it is not the end of the work.
     fn is_in(&self, result: &[u8]) -> Option<bool> {
         let says = |(member, value): (&str, &str)| json::member(result, member).map(|found| found == value.as_bytes());
         let is_whole = self.whole.and_then(says).unwrap_or(true);

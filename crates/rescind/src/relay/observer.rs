@@ -38,7 +38,7 @@ pub(super) struct Observer {
     pub(super) log: Option<Log>,
     pub(super) recorder: Option<Recorder>,
     on_stuck: Option<OnStuck>,
-    /// There are limits, and no word has been said of a protocol in which they do not apply.
+    /// There are limits, and no warning was written yet that they do not apply.
     has_limits: bool,
     stderr: Stderr,
 }

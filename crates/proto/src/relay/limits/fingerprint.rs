@@ -15,7 +15,7 @@ const MAX_DEPTH: usize = 64;
 /// A member that differs between two calls that are the same: it holds progress tokens and trace ids.
 const META: &[u8] = b"\"_meta\"";
 
-/// An object or array of which not all has been read.
+/// An object or array that has not been read to its end.
 enum Open {
     Array(u64),
     /// The sum over its members, so that their order does not count, and the key whose value comes next.
