@@ -268,7 +268,7 @@ fn the_refusal_of_a_request_that_its_client_cancels_is_taken_back() {
     passes(&mut rig, &call(1, "a"));
     rig.from_client(&call(2, "a"));
     rig.from_client(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}"#);
-    assert_eq!((rig.at_server(), rig.at_client()), (vec![], vec![]));
+    assert_eq!((rig.at_server(), rig.at_client(), limited(&rig)), (vec![], vec![], 1));
 }
 
 #[test]
@@ -443,7 +443,7 @@ fn a_session_can_end_with_its_refusals() {
     passes(&mut rig, &call(1, "a"));
     rig.from_client(&call(2, "a"));
     rig.end(Side::Server, &End::Exited(1));
-    assert_eq!(rig.at_client().len(), 2);
+    assert_eq!((rig.at_client().len(), limited(&rig)), (2, 1));
 }
 
 /// A client that floods a relay with what is refused, and reads nothing.
@@ -471,6 +471,7 @@ fn a_flood_beyond_a_limit_is_bounded() {
         assert!(relay.held() <= bound, "{} of {bound}", relay.held());
     }
     assert!(!relay.wants_input(Side::Client), "after {taken} bytes");
+    assert!(relay.tally().limited.values().sum::<u64>() > 400);
 }
 
 /// Tools that are made up, each of which fails once.

@@ -260,6 +260,21 @@ fn a_session_below_another_is_shown_below_it() {
 }
 
 #[test]
+fn a_session_says_what_its_limits_have_refused() {
+    on_stage(|stage, browser| {
+        let mut facts = session("4711", &["npx", "some-server"]);
+        facts.limits = [("--limit tools/call=10/1m", 54), ("--limit-repeats 5", 0)]
+            .map(|(limit, count)| (limit.to_owned(), count))
+            .into();
+        let _shim = FakeShim::open(&stage.sockets(), facts);
+        browser.until(
+            "document.querySelector('.lane[data-session=\"4711\"]')?.innerText.includes('54 refused by --limit tools/call=10/1m')",
+        );
+        browser.until("!document.querySelector('.lane[data-session=\"4711\"]').innerText.includes('--limit-repeats')");
+    });
+}
+
+#[test]
 fn from_the_keyboard_alone_a_request_is_found_and_cancelled() {
     on_stage(|stage, browser| {
         let shim = stage.shim("4711", &["npx", "polite-server"]);

@@ -189,7 +189,7 @@ mod tests {
     use std::time::Duration;
 
     use rescind_feed::State;
-    use rescind_proto::relay::RelayConfig;
+    use rescind_proto::relay::{LimitRules, RelayConfig, RepeatLimit};
 
     use super::{super::event_buffer::Next, *};
     use crate::relay::ends::StreamFacts;
@@ -278,6 +278,22 @@ mod tests {
         );
         let first = changes.requests.iter().find(|request| request.id == "1").unwrap();
         assert_eq!(first.state, State::Ended, "a request reported in flight is reported to have ended");
+        assert_eq!(link.reported(), None);
+    }
+
+    #[test]
+    fn what_a_limit_refuses_is_reported_with_the_session() {
+        let mut link = TestLink::new();
+        let repeats = Some(RepeatLimit { name: "--limit-repeats 1".into(), most: 1 });
+        let limits = LimitRules { repeats, ..LimitRules::default() };
+        link.relay = Relay::new(RelayConfig { limits, ..RelayConfig::default() });
+        link.tracker = ChangeTracker::begin(&mut link.relay);
+        link.call(1);
+        assert_eq!(link.reported().unwrap().session, None);
+        link.call(2);
+        let changes = link.reported().unwrap();
+        assert_eq!(changes.session.unwrap().limits, [("--limit-repeats 1".to_owned(), 1)].into());
+        assert_eq!(changes.requests[0].cancel.as_ref().unwrap().words, "never sent; refused by --limit-repeats 1");
         assert_eq!(link.reported(), None);
     }
 
