@@ -29,7 +29,7 @@ const IN_A_RELAY: [(SeededBug, &str, usize); 11] = [
     (SeededBug::ProgressWithAnswer, scenes::SILENT, 4),
     (SeededBug::TurnHeardAfterTimeout, scenes::TIMED_TURNS, 5),
     (SeededBug::CardOutlivesStop, scenes::TURNS, 2),
-    (SeededBug::OneBeyondTheLimit, scenes::LIMITED, 3),
+    (SeededBug::OneBeyondTheLimit, scenes::LIMITED, 2),
 ];
 
 /// In which scene of an endpoint each bug shows, and after how many events.
