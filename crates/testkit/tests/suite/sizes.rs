@@ -33,15 +33,15 @@ const PARTS: &[Part] = &[
         name: "the engine without the bridge",
         of: &["wire/src", "parts/src", "proto/src"],
         without: BRIDGE,
-        lines: 15_100,
+        lines: 15_570,
     },
     // Goal: less than 82,156.
-    Part { name: "all crates", of: &[""], without: &[], lines: 82_150 },
+    Part { name: "all crates", of: &[""], without: &[], lines: 82_810 },
 ];
 
 /// The most lines of code of each crate.
 const CRATES: &[(&str, usize)] = &[
-    ("cli", 6_640),
+    ("cli", 6_765),
     ("console", 1_980),
     ("demo", 2_600),
     ("feed", 650),
@@ -49,11 +49,11 @@ const CRATES: &[(&str, usize)] = &[
     ("ledger", 2_050),
     ("operator", 900),
     ("parts", 1_350),
-    ("proto", 14_900),
-    ("rescind", 16_335),
+    ("proto", 15_340),
+    ("rescind", 16_350),
     ("sign-in", 2_165),
     ("tasks", 4_785),
-    ("testkit", 9_865),
+    ("testkit", 9_900),
     ("wire", 2_650),
     ("wrap", 2_150),
 ];
