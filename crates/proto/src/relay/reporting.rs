@@ -94,6 +94,16 @@ impl Reports {
         }
     }
 
+    /// Notes that a request is forgotten, for an observer that may have been shown it until now.
+    #[cold]
+    pub(super) fn mark_forgotten(&mut self, request: RequestKey, exchange: &Exchange) {
+        if let Some(changes) = &mut self.changes
+            && !exchange.changed
+        {
+            changes.note(request);
+        }
+    }
+
     /// A frame has left for `to`, whole. One of our own is kept for an observer.
     pub(super) fn note_written(&mut self, now: Instant, to: Side, tag: Tag, bytes: &[u8], tables: &Sides<Exchanges>) {
         if self.emit.frames {
@@ -193,8 +203,8 @@ impl Relay {
         self.clear_changed();
     }
 
-    /// A request that has changed since this last gave its key. What became of it is in [`view`](Self::view); one without
-    /// a view is over and forgotten.
+    /// A request that has changed since this last gave its key, or is forgotten that was stuck or released (D52). What became
+    /// of it is in [`view`](Self::view); one without a view is over and forgotten.
     pub fn poll_changed(&mut self) -> Option<RequestKey> {
         let request = self.core.reports.changes.as_mut()?.keys.pop_front()?;
         if let Some(exchange) = self.tables[request.from].get_mut(request.key) {

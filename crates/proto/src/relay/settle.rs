@@ -3,9 +3,10 @@
 use core::time::Duration;
 
 use super::{
-    Followup, Relay, RelayEvent, Settled, Step, Timer,
+    Core, Followup, Relay, RelayEvent, Settled, Step, Timer,
     exchange::{Down, Exchange, Up},
     link::{Part, Tag},
+    view::is_shown,
 };
 use crate::{
     cause::CauseCode,
@@ -13,7 +14,7 @@ use crate::{
     error_code,
     id::RequestId,
     json,
-    link::Clock,
+    link::{Clock, RequestKey},
     message,
     receipt::{Outcome, Receipt},
     side::Side,
@@ -186,7 +187,13 @@ impl Relay {
 
     #[inline(never)]
     pub(super) fn forget(&mut self, now: Instant, side: Side) {
-        self.tables[side].prune(now);
+        let Self { core: Core { reports, .. }, tables, .. } = self;
+        tables[side].prune(now, |key, exchange| {
+            // What is shown after its end is shown until now.
+            if is_shown(side, exchange) {
+                reports.mark_forgotten(RequestKey { from: side, key }, exchange);
+            }
+        });
         // One timer for both sides: the older of the two must not wait for the younger.
         if let Some(oldest) = Side::BOTH.into_iter().filter_map(|side| self.tables[side].oldest()).min() {
             let (_, longest) = self.core.config.remember;

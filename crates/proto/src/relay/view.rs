@@ -52,6 +52,10 @@ pub struct RequestView<'a> {
     /// It was cancelled and is still being worked on after its grace: something of it came late, or an answer that is owed
     /// did not come.
     pub is_stuck: bool,
+    /// It was cancelled, its client has all that it will get, and nothing shows that its server has ended it (D52): the
+    /// server has not answered and has not ended, and what it may report is that the work goes on. Until it is forgotten,
+    /// as every settled request is (D8). Not while it is stuck, which says more.
+    pub is_released: bool,
     /// What the other side speaks: whether it would confirm a cancel, for one.
     pub upstream_dialect: &'static Dialect,
     /// How it ended.
@@ -73,6 +77,8 @@ pub struct RequestSummary<'a> {
     pub ended: Option<Instant>,
     /// As in its view.
     pub is_stuck: bool,
+    /// As in its view.
+    pub is_released: bool,
     /// It was cancelled.
     pub is_cancelled: bool,
 }
@@ -147,6 +153,7 @@ impl Relay {
                 Down::Waiting | Down::Answering(..) => None,
             },
             is_stuck: is_stuck(exchange),
+            is_released: is_released(side, exchange),
             is_cancelled: exchange.cancel.is_some(),
         })
     }
@@ -194,6 +201,7 @@ impl Relay {
             cancel: cancel.map(|cancel| &cancel.receipt),
             works_on: cancel.is_some_and(|cancel| cancel.works_on) && exchange.is_open_upstream(),
             is_stuck: is_stuck(exchange),
+            is_released: is_released(key.from, exchange),
             upstream_dialect: exchange.upstream_dialect,
             ended: ended(exchange),
             late: rare.map(|rare| rare.late).filter(|late| late.answers + late.notices > 0),
@@ -201,9 +209,21 @@ impl Relay {
     }
 }
 
+/// Whether a request is shown after its end for its requester: as stuck, or as released.
+pub(super) fn is_shown(from: Side, exchange: &Exchange) -> bool {
+    is_stuck(exchange) || is_released(from, exchange)
+}
+
 fn is_stuck(exchange: &Exchange) -> bool {
     let shows = |cancel: &Cancelling| cancel.stuck && (cancel.works_on || !exchange.upstream_dialect.is_silent());
     exchange.cancel.as_deref().is_some_and(shows) && exchange.is_open_upstream()
+}
+
+/// Whether the end of the request is known to its client alone (D52). What a server asked is its client's to work on, and
+/// no reason to end the server (D53).
+fn is_released(from: Side, exchange: &Exchange) -> bool {
+    let is_given_up = exchange.cancel.is_some() && !exchange.is_live();
+    from == Side::Client && is_given_up && exchange.is_open_upstream() && !is_stuck(exchange)
 }
 
 fn progress<'a>(rare: &'a Rare, upstream_dialect: &'static Dialect) -> ProgressView<'a> {

@@ -144,6 +144,117 @@ fn a_servers_request_belongs_to_the_only_one_it_can() {
     assert_eq!(only(&rig, Side::Server).parent, None, "it could be either's");
 }
 
+/// A call that its client has cancelled, with the cancel at its server.
+fn given_up() -> (RelayRig, RequestKey) {
+    let mut rig = mcp();
+    rig.from_client(CALL);
+    rig.at_server();
+    rig.from_client(CANCEL);
+    rig.at_server();
+    let key = rig.key(Side::Client, "1").unwrap();
+    (rig, key)
+}
+
+fn is_released(rig: &RelayRig, key: RequestKey) -> bool {
+    rig.relay.view(key).is_some_and(|view| view.is_released)
+}
+
+#[test]
+fn what_is_cancelled_and_not_known_to_have_ended_stays_for_ten_minutes() {
+    let (mut rig, key) = given_up();
+    assert_eq!(rig.relay.in_flight(Side::Client), 0, "it has left its client's view");
+    let view = rig.relay.view(key).unwrap();
+    assert_eq!((view.is_released, view.is_stuck, view.state), (true, false, RequestState::Ended));
+    rig.relay.watch(true);
+    rig.pass(Duration::from_secs(599));
+    assert!(is_released(&rig, key));
+    assert_eq!(changed(&mut rig), []);
+    rig.pass(Duration::from_secs(1));
+    assert!(rig.relay.view(key).is_none());
+    assert_eq!(changed(&mut rig), [key], "an observer learns that it is forgotten");
+}
+
+#[test]
+fn what_an_operator_or_a_clock_has_stopped_is_released_once_its_client_has_its_error() {
+    let limit = Duration::from_secs(60);
+    let clocks = vec![ClockRule { clock: Clock::Total, method: None, name: None, limit }];
+    let mut rig = mcp_with(RelayConfig { clocks, ..RelayConfig::default() });
+    rig.from_client(CALL);
+    rig.from_client(&CALL.replace(r#""id":1"#, r#""id":2"#).replace(r#""t""#, r#""u""#));
+    rig.at_server();
+    let [first, second] = ["1", "2"].map(|id| rig.key(Side::Client, id).unwrap());
+    assert!(rig.relay.stop(rig.now, first, None));
+    rig.at_server();
+    assert!(!is_released(&rig, first), "its client waits for the error");
+    rig.at_client();
+    assert!(is_released(&rig, first) && !is_released(&rig, second));
+    rig.pass(limit);
+    rig.at_server();
+    rig.at_client();
+    assert!(is_released(&rig, second));
+}
+
+#[test]
+fn an_answer_and_the_end_of_the_server_show_that_a_released_request_has_ended() {
+    let (mut rig, key) = given_up();
+    rig.from_server(RESULT);
+    assert!(!is_released(&rig, key), "it has answered");
+    let (mut rig, key) = given_up();
+    rig.relay.handle_eof(rig.now, Side::Server, &End::Closed);
+    assert!(!is_released(&rig, key), "its server has ended");
+    // No byte of it has left.
+    let mut rig = mcp();
+    rig.from_client(CALL);
+    let key = rig.key(Side::Client, "1").unwrap();
+    rig.from_client(CANCEL);
+    assert!(!is_released(&rig, key));
+}
+
+#[test]
+fn progress_shows_that_a_released_request_goes_on_and_not_that_it_has_ended() {
+    let (mut rig, key) = given_up();
+    rig.pass(Duration::from_secs(6));
+    rig.from_server(PROGRESS);
+    assert!(rig.relay.view(key).unwrap().is_stuck && !is_released(&rig, key));
+    rig.pass(Duration::from_secs(6));
+    assert!(!rig.relay.view(key).unwrap().is_stuck && is_released(&rig, key), "it is quiet, and nothing is known");
+}
+
+#[test]
+fn a_released_request_stays_although_its_id_is_used_again() {
+    let (mut rig, key) = given_up();
+    rig.from_client(CALL);
+    rig.at_server();
+    let next = rig.key(Side::Client, "1").unwrap();
+    assert!(next != key && is_released(&rig, key) && !is_released(&rig, next));
+}
+
+#[test]
+fn what_a_server_asks_of_its_client_is_never_released() {
+    let mut rig = mcp();
+    rig.from_server(SAMPLE);
+    rig.at_client();
+    let key = rig.key(Side::Server, "1").unwrap();
+    rig.from_server(CANCEL);
+    rig.at_client();
+    assert!(rig.relay.view(key).unwrap().cancel.is_some());
+    assert!(!is_released(&rig, key));
+}
+
+#[test]
+fn released_requests_are_as_many_as_are_remembered_at_most() {
+    let mut rig = mcp_with(RelayConfig { remembered: 2, ..RelayConfig::default() });
+    for id in 1..=200 {
+        rig.from_client(&CALL.replace(r#""id":1"#, &format!(r#""id":{id}"#)).replace(r#""t""#, &format!(r#""{id}""#)));
+        rig.at_server();
+        rig.from_client(&CANCEL.replace(":1}", &format!(":{id}}}")));
+        rig.at_server();
+    }
+    let released = rig.relay.summaries(Side::Client).filter(|summary| summary.is_released).count();
+    // Sixteen times as many as of others, and a batch.
+    assert!((16 * 2..=16 * 2 + 32).contains(&released), "{released}");
+}
+
 #[test]
 fn what_a_server_has_not_seen_or_has_answered_is_not_what_it_works_on() {
     let mut rig = mcp();
@@ -344,6 +455,7 @@ fn a_glimpse_tells_what_the_view_tells() {
         let view = rig.relay.view(key).expect("it is remembered");
         let glimpse = rig.relay.summaries(Side::Client).find(|glimpse| glimpse.key == key).expect("it is remembered");
         assert_eq!((glimpse.id, glimpse.since, glimpse.is_stuck), (view.id, view.since, view.is_stuck));
+        assert_eq!(glimpse.is_released, view.is_released);
         assert_eq!((glimpse.ended, glimpse.is_cancelled), (view.ended.map(|ended| ended.at), view.cancel.is_some()));
         (glimpse.is_open(), glimpse.is_cancelled)
     };

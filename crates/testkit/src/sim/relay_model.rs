@@ -610,6 +610,20 @@ impl RelayModel {
         ask.over_at.is_some_and(|at| now.since(at) >= self.scene.config.remember.1)
     }
 
+    /// Whether a request is cancelled and over for the client that made it, and nothing has shown that its server has ended
+    /// it (D52). `None` where the wire alone does not tell.
+    #[must_use]
+    pub fn is_released(&self, now: Instant, at: usize) -> Option<bool> {
+        let ask = &self.asks[at];
+        let is_given_up = ask.cancelled || ask.ended_here;
+        let is_cut_off = self.ended.server || self.write_closed.server || self.write_closed.client;
+        let is_unsure = is_cut_off || ask.unsaid || self.is_forgotten(now, ask);
+        // Half a request may be at the server already.
+        let is_known = ask.seen.is_some() || ask.withdrawn || !is_given_up;
+        let is_over = ask.over_at.is_some();
+        (!is_unsure && is_known).then(|| is_given_up && is_over && !ask.withdrawn && ask.answers_said == 0)
+    }
+
     /// Whether everything that was owed has come, with every link flushed and every timer fired.
     ///
     /// # Errors

@@ -299,6 +299,7 @@ impl RelayWorld {
         if !self.scene.wire_only {
             self.stage.relay.check_invariants();
         }
+        self.check_released()?;
         if let Some(watcher) = &mut self.watcher {
             watcher.follow(&mut self.stage.relay)?;
         }
@@ -308,6 +309,21 @@ impl RelayWorld {
             &self.stage.relay,
             Circumstances { write_closed: self.model.write_closed, away: self.model.away, cut },
         )
+    }
+
+    /// What was cancelled and is not known to have ended is shown, and nothing else (D52).
+    fn check_released(&self) -> Result<(), Broken> {
+        for (at, ask) in self.model.asks.iter().enumerate() {
+            let Some(key) = ask.key.filter(|key| key.from == Side::Client) else { continue };
+            let Some(expected) = self.model.is_released(self.stage.now, at) else { continue };
+            let view = self.stage.relay.view(key);
+            let shown = view.is_some_and(|view| view.is_released || (view.is_stuck && view.ended.is_some()));
+            never(shown != expected, || match expected {
+                true => format!("request {at} is cancelled and not known to have ended, and is shown no more (D52)"),
+                false => format!("request {at} is shown as cancelled and not known to have ended (D52)"),
+            })?;
+        }
+        Ok(())
     }
 
     fn hear(&mut self) -> Result<(), Broken> {

@@ -52,10 +52,11 @@ fn all(relay: &Relay) -> impl Iterator<Item = RequestView<'_>> {
 /// All of a view; of a dialect its name.
 fn shown(view: &RequestView<'_>) -> String {
     let RequestView { key, id, upstream, method, name, parent, since, state, deadline, progress, .. } = view;
-    let RequestView { is_task, task, cancel, works_on, is_stuck, upstream_dialect, ended, late, .. } = view;
+    let RequestView { is_task, task, cancel, works_on, is_stuck, is_released, upstream_dialect, ended, late, .. } =
+        view;
     let asked = (key, id, upstream, method, name, parent, since);
     let goes_on = (state, deadline, progress, is_task, task, upstream_dialect.name);
-    format!("{:?}", (asked, goes_on, (cancel, works_on, is_stuck), (ended, late)))
+    format!("{:?}", (asked, goes_on, (cancel, works_on, is_stuck, is_released), (ended, late)))
 }
 
 /// Every request is in flight or has ended in one way, and every cancel has one outcome.
