@@ -35,6 +35,8 @@ pub enum SeededBug {
     CardOutlivesStop,
     /// A limit lets one more pass than it allows (D65).
     OneBeyondTheLimit,
+    /// A request that was cancelled and never answered is shown no more once its id is used again (D52).
+    ReleasedForgotten,
     /// A server that is started again gets what waited for its predecessor.
     LinesToSuccessor,
 }

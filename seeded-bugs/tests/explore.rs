@@ -18,7 +18,7 @@ use rescind_testkit::sim::{
 };
 
 /// In which scene of a relay each bug shows, and after how many events.
-const IN_A_RELAY: [(SeededBug, &str, usize); 11] = [
+const IN_A_RELAY: [(SeededBug, &str, usize); 12] = [
     (SeededBug::CancelBeforeRequest, scenes::SILENT, 2),
     (SeededBug::DoubleAnswer, scenes::ANSWERED, 5),
     (SeededBug::LeakedTombstone, scenes::SILENT, 1),
@@ -30,6 +30,7 @@ const IN_A_RELAY: [(SeededBug, &str, usize); 11] = [
     (SeededBug::TurnHeardAfterTimeout, scenes::TIMED_TURNS, 5),
     (SeededBug::CardOutlivesStop, scenes::TURNS, 2),
     (SeededBug::OneBeyondTheLimit, scenes::LIMITED, 2),
+    (SeededBug::ReleasedForgotten, scenes::SILENT, 4),
 ];
 
 /// In which scene of an endpoint each bug shows, and after how many events.

@@ -43,7 +43,8 @@ pub struct Snapshot {
     pub now: u64,
     /// The session.
     pub session: Session,
-    /// The oldest requests in flight, then those that ended last; at most a thousand of each.
+    /// The oldest requests in flight, then those that were released last and those that ended last; at most a thousand of
+    /// each.
     pub requests: Vec<Request>,
     /// Requests in flight, of both sides, listed or not.
     pub in_flight: u64,

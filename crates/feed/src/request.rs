@@ -66,14 +66,24 @@ pub enum State {
     Stuck,
     /// Its answer waits to be written.
     Answering,
+    /// It was cancelled and has ended for its client, and nothing shows that its server has ended it (D52). For ten minutes
+    /// at most, then it is forgotten.
+    Released,
     /// It has ended for its requester.
     Ended,
 }
 
 impl State {
     /// Every state, in the order of a request's life.
-    pub const ALL: [Self; 6] =
-        [Self::Queued, Self::Running, Self::Cancelling, Self::Stuck, Self::Answering, Self::Ended];
+    pub const ALL: [Self; 7] = [
+        Self::Queued,
+        Self::Running,
+        Self::Cancelling,
+        Self::Stuck,
+        Self::Answering,
+        Self::Released,
+        Self::Ended,
+    ];
 
     /// The word used in lists.
     #[must_use]
@@ -84,6 +94,7 @@ impl State {
             Self::Cancelling => "cancelling",
             Self::Stuck => "stuck",
             Self::Answering => "answering",
+            Self::Released => "released",
             Self::Ended => "ended",
         }
     }
@@ -189,7 +200,23 @@ impl Request {
     /// Whether it has not ended, or is stuck.
     #[must_use]
     pub const fn is_open(&self) -> bool {
-        !matches!(self.state, State::Ended)
+        !matches!(self.state, State::Released | State::Ended)
+    }
+
+    /// Whether it was cancelled and its client has its end, and nothing shows that its server has ended it (D52).
+    #[must_use]
+    pub const fn is_released(&self) -> bool {
+        matches!(self.state, State::Released)
+    }
+
+    /// Since when it is in its state as far as that counts, in microseconds on the session's clock: what is released since
+    /// its cancel, all else since it arrived.
+    #[must_use]
+    pub fn begun(&self) -> u64 {
+        match &self.cancel {
+            Some(cancel) if self.is_released() => cancel.asked,
+            Some(_) | None => self.since,
+        }
     }
 }
 

@@ -143,12 +143,15 @@ impl Script {
 
     fn snapshot(&self) -> Event {
         let open = self.requests.iter().filter(|request| request.is_open()).take(LISTED);
-        let recent = self.requests.iter().rev().filter(|request| !request.is_open()).take(LISTED);
+        let over = |is_released| {
+            let over = self.requests.iter().rev().filter(move |one| !one.is_open() && one.is_released() == is_released);
+            over.take(LISTED)
+        };
         Event::Snapshot(Snapshot {
             seq: self.seq,
             now: self.now,
             session: self.session.clone(),
-            requests: open.chain(recent).cloned().collect(),
+            requests: open.chain(over(true)).chain(over(false)).cloned().collect(),
             in_flight: self.in_flight(),
         })
     }
@@ -195,7 +198,12 @@ impl Script {
         let wanted = |request: &&Request| {
             cancelled.is_none_or(|cancelled| cancelled == request.cancel.is_some())
                 && after.as_ref().is_none_or(|after| rank(request) > *after)
-                && (state == "all" || (state == "open") == request.is_open())
+                && match &*state {
+                    "all" => true,
+                    "open" => request.is_open(),
+                    "released" => request.is_released(),
+                    _ => !request.is_open(),
+                }
                 && from.as_ref().is_none_or(|from| from == request.from.as_str())
                 && id.as_ref().is_none_or(|id| *id == request.id || format!("\"{id}\"") == request.id)
                 && method.as_ref().is_none_or(|method| names(method, request))

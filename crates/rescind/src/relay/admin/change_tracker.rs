@@ -3,7 +3,10 @@
 //! The relay marks requests that changed. At most ten times a second the tracker turns them into records of their state
 //! at that time. So a subscriber costs a busy link little more for a thousand messages than for ten.
 
-use std::{cmp::Reverse, collections::HashSet};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, HashSet},
+};
 
 use rescind_feed::{Changes, Connected, Ended, Event, Implementation, Request, Session, Snapshot};
 use rescind_proto::{
@@ -33,8 +36,9 @@ pub(super) struct ChangeTracker {
     pub(super) frame_log: FrameLog,
     /// Requests whose last report was not their end. Their end must be reported.
     reported: HashSet<RequestKey, foldhash::fast::RandomState>,
-    /// Stuck requests that are over for their requesters, as last reported. They end when the relay forgets them.
-    stuck: Vec<(RequestKey, Request)>,
+    /// Stuck and released requests that are over for their requesters, as last reported: a thousand at most. They end when
+    /// the relay forgets them.
+    outliving: BTreeMap<RequestKey, Request>,
     /// The two sides as last reported.
     implementations: Sides<Implementation>,
     /// Who was connected, as last reported.
@@ -64,7 +68,7 @@ impl ChangeTracker {
 
     /// Whether there is anything to report.
     pub(super) fn has_changes(&self, relay: &Relay) -> bool {
-        relay.has_changes() || !self.stuck.is_empty()
+        relay.has_changes()
     }
 
     /// Reports changes, if there are any.
@@ -72,7 +76,7 @@ impl ChangeTracker {
         let ChangeSet { requests, brief, has_lost_ends } = self.collect(relay);
         if has_lost_ends {
             self.reported.clear();
-            self.stuck.clear();
+            self.outliving.clear();
             return events.restart();
         }
         let implementations = implementations(relay);
@@ -95,16 +99,19 @@ impl ChangeTracker {
 
     /// The whole state.
     pub(super) fn snapshot(&mut self, now: Instant, relay: &Relay, events: &EventBuffer, session: Session) -> Snapshot {
-        let (mut open, mut over) = (Vec::new(), Vec::new());
+        let (mut open, mut released, mut over) = (Vec::new(), Vec::new(), Vec::new());
         for summary in Side::BOTH.into_iter().flat_map(|side| relay.summaries(side)) {
             match summary.ended {
+                Some(at) if summary.is_released => released.push((Reverse(at), summary.key)),
                 Some(at) if !summary.is_open() => over.push((Reverse(at), summary.key)),
                 Some(_) | None => open.push((summary.since, summary.key)),
             }
         }
         let mut requests = Vec::new();
-        for view in first(MAX_LISTED, open).filter_map(|(_, key)| relay.view(key)) {
-            self.note_open(&view);
+        let open = first(MAX_LISTED, open).map(|(_, key)| key);
+        let released = first(MAX_LISTED, released).map(|(_, key)| key);
+        for view in open.chain(released).filter_map(|key| relay.view(key)) {
+            self.note_followed(&view);
             requests.push(self.record(&view));
         }
         let over = first(MAX_LISTED, over).filter_map(|(_, key)| relay.view(key));
@@ -115,14 +122,6 @@ impl ChangeTracker {
     fn collect(&mut self, relay: &mut Relay) -> ChangeSet {
         let mut found = ChangeSet { has_lost_ends: relay.poll_lost_changes(), ..ChangeSet::default() };
         let mut shown = 0;
-        self.stuck.retain(|(key, request)| {
-            let remembered = relay.view(*key).is_some();
-            if !remembered {
-                found.requests.push(Request { state: rescind_feed::State::Ended, ..request.clone() });
-                self.reported.remove(key);
-            }
-            remembered
-        });
         while found.requests.len() < MAX_RECORDS
             && let Some(key) = relay.poll_changed()
         {
@@ -134,11 +133,16 @@ impl ChangeTracker {
                 }
             }
             let Some(view) = relay.view(key) else {
-                found.has_lost_ends |= self.reported.remove(&key);
-                found.brief += 1;
+                let is_reported = self.reported.remove(&key);
+                if let Some(request) = self.outliving.remove(&key) {
+                    found.requests.push(Request { state: rescind_feed::State::Ended, ..request });
+                } else {
+                    found.has_lost_ends |= is_reported;
+                    found.brief += 1;
+                }
                 continue;
             };
-            self.note_open(&view);
+            self.note_followed(&view);
             let request = self.record(&view);
             found.requests.push(request);
         }
@@ -146,8 +150,8 @@ impl ChangeTracker {
     }
 
     /// Notes whether the end of a request is still to be reported.
-    fn note_open(&mut self, view: &RequestView<'_>) {
-        if record::is_open(view) {
+    fn note_followed(&mut self, view: &RequestView<'_>) {
+        if record::is_to_be_followed(view) {
             self.reported.insert(view.key);
         } else {
             self.reported.remove(&view.key);
@@ -156,9 +160,9 @@ impl ChangeTracker {
 
     fn record(&mut self, view: &RequestView<'_>) -> Request {
         let request = record::request(view);
-        self.stuck.retain(|(key, _)| *key != view.key);
-        if view.is_stuck && view.ended.is_some() {
-            self.stuck.push((view.key, request.clone()));
+        let is_known = self.outliving.remove(&view.key).is_some();
+        if record::outlives_its_end(view) && (is_known || self.outliving.len() < MAX_LISTED) {
+            self.outliving.insert(view.key, request.clone());
         }
         request
     }
@@ -312,6 +316,44 @@ mod tests {
         assert!(matches!(link.events.next(number), Next::Snapshot));
         link.call(20_000);
         assert!(link.reported().is_some_and(|changes| changes.requests[0].id == "20000"));
+    }
+
+    #[test]
+    fn a_released_request_is_reported_until_it_is_forgotten() {
+        let mut link = TestLink::new();
+        link.call(1);
+        assert!(link.reported().is_some());
+        link.send(
+            Side::Client,
+            r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#,
+        );
+        let changes = link.reported().unwrap();
+        assert_eq!((changes.requests[0].state, changes.in_flight), (State::Released, 0));
+        let session = link.facts.session(&link.relay);
+        let snapshot = link.tracker.snapshot(link.now, &link.relay, &link.events, session);
+        assert_eq!(snapshot.requests.iter().map(|one| one.state).collect::<Vec<_>>(), [State::Released]);
+        link.wait(599);
+        assert!(!link.tracker.has_changes(&link.relay));
+        link.wait(1);
+        assert_eq!(link.reported().unwrap().requests[0].state, State::Ended);
+        assert!(!link.tracker.has_changes(&link.relay));
+    }
+
+    #[test]
+    fn of_more_than_a_thousand_released_requests_none_is_shown_for_ever() {
+        let mut link = TestLink::new();
+        for id in 0..1100 {
+            link.call(id);
+            let cancel = r#""method":"notifications/cancelled""#;
+            link.send(Side::Client, &format!(r#"{{"jsonrpc":"2.0",{cancel},"params":{{"requestId":{id}}}}}"#));
+        }
+        while link.reported().is_some() {}
+        assert_eq!(link.tracker.outliving.len(), MAX_LISTED);
+        let number = link.events.last();
+        link.wait(600);
+        assert_eq!(link.reported().map(|changes| changes.requests.len()), Some(MAX_RECORDS));
+        while link.reported().is_some() {}
+        assert!(matches!(link.events.next(number), Next::Snapshot), "what was not kept makes a new beginning");
     }
 
     #[test]

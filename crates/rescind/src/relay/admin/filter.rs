@@ -37,6 +37,7 @@ pub(super) struct RequestFilter {
 enum Which {
     #[default]
     Open,
+    Released,
     Recent,
     All,
 }
@@ -51,6 +52,7 @@ impl RequestFilter {
                 "state" => {
                     filter.which = match &*value {
                         "open" => Which::Open,
+                        "released" => Which::Released,
                         "recent" => Which::Recent,
                         "all" => Which::All,
                         _ => return Err(bad()),
@@ -90,6 +92,7 @@ impl RequestFilter {
     pub(super) fn rank(&self, now: Instant, relay: &Relay, summary: &RequestSummary<'_>) -> Option<(u64, RequestKey)> {
         let which = match self.which {
             Which::Open => summary.is_open(),
+            Which::Released => summary.is_released,
             Which::Recent => !summary.is_open(),
             Which::All => true,
         };

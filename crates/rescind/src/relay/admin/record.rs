@@ -40,9 +40,14 @@ pub(super) fn request(view: &RequestView<'_>) -> feed::Request {
     }
 }
 
-/// Whether its requester waits for it, or it is stuck.
-pub(super) const fn is_open(view: &RequestView<'_>) -> bool {
-    view.ended.is_none() || view.is_stuck
+/// Whether its last report is still to come: its requester waits for it, or nothing shows that its work has ended.
+pub(super) const fn is_to_be_followed(view: &RequestView<'_>) -> bool {
+    view.ended.is_none() || outlives_its_end(view)
+}
+
+/// Whether it is shown after its end for its requester: as stuck, or as released.
+pub(super) const fn outlives_its_end(view: &RequestView<'_>) -> bool {
+    view.ended.is_some() && (view.is_stuck || view.is_released)
 }
 
 pub(super) fn micros(at: Instant) -> u64 {
@@ -70,6 +75,9 @@ fn id(id: &RequestId) -> String {
 const fn state(view: &RequestView<'_>) -> feed::State {
     if view.is_stuck {
         return feed::State::Stuck;
+    }
+    if view.is_released {
+        return feed::State::Released;
     }
     match view.state {
         RequestState::Queued => feed::State::Queued,
