@@ -141,13 +141,60 @@ pub(crate) async fn ask_shims(shims: Vec<Shim>, query: &ListingQuery, pages: Pag
         let query = query.clone();
         async move { ask(&shim, query, pages).await }
     });
+    present(answers.await)
+}
+
+/// The same, with released requests (D52).
+pub(crate) async fn ask_shims_also_released(shims: Vec<Shim>, query: &ListingQuery, pages: Pages) -> Vec<ShimAnswer> {
+    let query = query.clone();
+    let answers = ask_all(shims, move |shim| {
+        let query = query.clone();
+        async move { ask_also_released(&shim, query, pages).await }
+    });
+    present(answers.await)
+}
+
+fn present(answers: Vec<(Shim, Result<SessionListing, ShimError>)>) -> Vec<ShimAnswer> {
     let present = |(_, answer): &(_, Result<_, ShimError>)| !matches!(answer, Err(ShimError::Gone(_)));
-    answers.await.into_iter().filter(present).map(|(shim, answer)| ShimAnswer { shim, answer }).collect()
+    answers.into_iter().filter(present).map(|(shim, answer)| ShimAnswer { shim, answer }).collect()
 }
 
 /// Asks one shim.
-pub(crate) async fn ask(shim: &Shim, mut query: ListingQuery, pages: Pages) -> Result<SessionListing, ShimError> {
+pub(crate) async fn ask(shim: &Shim, query: ListingQuery, pages: Pages) -> Result<SessionListing, ShimError> {
     let session = shim.session().await?;
+    list(shim, session, query, pages).await
+}
+
+/// Asks one shim for what matches, and also for what matches of the requests that were cancelled and are not known to have
+/// ended (D52). A shim that is too old to know those has none of them to tell of.
+pub(crate) async fn ask_also_released(
+    shim: &Shim,
+    query: ListingQuery,
+    pages: Pages,
+) -> Result<SessionListing, ShimError> {
+    let mut facts = ask(shim, query.clone(), pages).await?;
+    let query = ListingQuery { state: Some("released"), ..query };
+    match list(shim, facts.session.clone(), query, pages).await {
+        Err(ShimError::Refused { status: 400, .. }) => Ok(facts),
+        Err(error) => Err(error),
+        Ok(released) => {
+            // What was released between the two questions is in flight in the first answer.
+            facts.requests.retain(|one| released.requests.iter().all(|other| other.key != one.key));
+            facts.requests.extend(released.requests);
+            facts.more += released.more;
+            facts.now = released.now;
+            facts.cut = facts.cut.or(released.cut);
+            Ok(facts)
+        }
+    }
+}
+
+async fn list(
+    shim: &Shim,
+    session: Session,
+    mut query: ListingQuery,
+    pages: Pages,
+) -> Result<SessionListing, ShimError> {
     let listing = shim.requests(&query).await?;
     let mut facts =
         SessionListing { session, now: listing.now, requests: listing.requests, more: listing.more, cut: None };

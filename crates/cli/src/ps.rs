@@ -20,13 +20,14 @@ use crate::{
     named::{Named, value_of},
     screen::{Screen, clean},
 };
-use row::{Row, is_from};
+use row::{Busy, Row, is_from};
 
 /// List the requests in flight of all your running `rescind run` commands, except any started with --unlisted.
 ///
 /// Each `rescind run` is a session, named after its process id. The first column is the name for `rescind cancel`. Stdout
 /// has a heading and one line for each request, or nothing if there is none; of a session with more than 1,000 only the
-/// oldest 1,000 are listed, unless --state or --recent is given. A session of which a request waits for a person to sign in
+/// oldest 1,000 are listed, unless --state or --recent is given. What was cancelled and is not known to have ended is listed,
+/// too, as `released`, with its age since the cancel, for ten minutes at most: `rescind stop --kill=unknown` ends its server. A session of which a request waits for a person to sign in
 /// (`run --url`) is named on stderr. A session that does not answer within two seconds is
 /// listed as `not answering`; with --state, --from, --method or --older-than, such a session is reported on stderr only.
 ///
@@ -85,6 +86,7 @@ const STATES: &[Named<State>] = &[
         "Cancelled; after the grace it still reports progress, or the answer that its protocol requires is still missing",
     ),
     (State::Answering, "answering", "Its answer is not yet written to its sender"),
+    (State::Released, "released", "Cancelled and over for its client, and nothing shows that its server has ended it"),
     (
         State::Ended,
         "ended",
@@ -110,7 +112,11 @@ pub(crate) fn main(arguments: &Arguments) -> Result<Completion, Failure> {
 
 async fn once(arguments: &Arguments) -> Result<Completion, Failure> {
     let shims = fleet::shims(arguments.selection.session.as_deref())?;
-    let mut answers = fleet::ask_shims(shims, &arguments.query(), arguments.pages()).await;
+    let (query, pages) = (arguments.query(), arguments.pages());
+    let mut answers = match arguments.lists_released() && query.state.is_none() {
+        true => fleet::ask_shims_also_released(shims, &query, pages).await,
+        false => fleet::ask_shims(shims, &query, pages).await,
+    };
     let mut hidden = Vec::new();
     for ShimAnswer { shim, answer } in &mut answers {
         let Ok(facts) = answer else { continue };
@@ -161,6 +167,11 @@ impl Arguments {
         if self.recent || !self.state.is_empty() { Pages::All } else { Pages::First }
     }
 
+    /// Whether released requests are listed.
+    fn lists_released(&self) -> bool {
+        self.state.is_empty() || self.state.contains(&State::Released)
+    }
+
     /// Whether to show a request that a shim has listed.
     fn shows(&self, request: &Request) -> bool {
         let is_in_state = self.state.is_empty() || self.state.contains(&request.state);
@@ -173,7 +184,8 @@ impl Arguments {
             Err(error) if self.lists_silent() => vec![Row::of_error(shim.name(), error)],
             Ok(facts) if !facts.requests.is_empty() => of_requests(shim.name(), facts).collect(),
             Ok(facts) if self.sessions => {
-                vec![Row::of_session(shim.name(), &facts.session, facts.now, !self.is_unfiltered())]
+                let busy = if self.is_unfiltered() { Busy::No } else { Busy::InFlight };
+                vec![Row::of_session(shim.name(), &facts.session, facts.now, busy)]
             }
             Ok(_) | Err(_) => Vec::new(),
         });

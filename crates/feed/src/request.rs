@@ -75,15 +75,8 @@ pub enum State {
 
 impl State {
     /// Every state, in the order of a request's life.
-    pub const ALL: [Self; 7] = [
-        Self::Queued,
-        Self::Running,
-        Self::Cancelling,
-        Self::Stuck,
-        Self::Answering,
-        Self::Released,
-        Self::Ended,
-    ];
+    pub const ALL: [Self; 7] =
+        [Self::Queued, Self::Running, Self::Cancelling, Self::Stuck, Self::Answering, Self::Released, Self::Ended];
 
     /// The word used in lists.
     #[must_use]

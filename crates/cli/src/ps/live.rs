@@ -9,6 +9,9 @@ use tokio::time::Instant;
 /// The most ended requests kept of a session.
 const RECENT: usize = 200;
 
+/// The most released requests kept of a session: as many as its shim lists.
+const RELEASED: usize = 1000;
+
 /// The sessions, by length of name and name, which sorts process ids by number.
 #[derive(Debug, Default)]
 pub(super) struct LiveSessions {
@@ -111,12 +114,16 @@ impl Mirror {
         self.requests.values()
     }
 
-    /// Forgets the oldest ended requests past the limit.
+    /// Forgets the oldest released and ended requests past their limits.
     fn forget(&mut self) {
-        let ended = self.requests.values().filter(|request| !request.is_open()).count();
-        let mut surplus = ended.saturating_sub(RECENT);
+        self.forget_past(RELEASED, Request::is_released);
+        self.forget_past(RECENT, |request| !request.is_open() && !request.is_released());
+    }
+
+    fn forget_past(&mut self, most: usize, is_of_those: impl Fn(&Request) -> bool) {
+        let mut surplus = self.requests.values().filter(|one| is_of_those(one)).count().saturating_sub(most);
         self.requests.retain(|_, request| {
-            let keep = request.is_open() || surplus == 0;
+            let keep = surplus == 0 || !is_of_those(request);
             surplus -= usize::from(!keep);
             keep
         });

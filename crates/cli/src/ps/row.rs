@@ -12,6 +12,17 @@ pub(crate) const COLUMNS: [&str; 11] =
 /// The state of a session of which a request waits for a person.
 const SIGNING_IN: &str = "waits for a person to sign in";
 
+/// What a session without listed requests has all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Busy {
+    /// Requests in flight.
+    InFlight,
+    /// None, but some that were cancelled and are not known to have ended (D52).
+    Released,
+    /// Neither.
+    No,
+}
+
 /// One row. Every cell is clean text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
@@ -22,7 +33,8 @@ pub(crate) struct Row {
 impl Row {
     /// The row of a request; `now` is its session's clock.
     pub(crate) fn of_request(name: &str, session: &Session, request: &Request, now: u64) -> Self {
-        let end = request.settled.as_ref().filter(|_| !request.is_open()).map_or(now, |settled| settled.at);
+        let has_ended = !request.is_open() && !request.is_released();
+        let end = request.settled.as_ref().filter(|_| has_ended).map_or(now, |settled| settled.at);
         let waits = request.is_open() && request.cancel.is_none();
         Self {
             cells: [
@@ -32,7 +44,7 @@ impl Row {
                 String::new(),
                 request.from.as_str().into(),
                 method(request),
-                duration(end.saturating_sub(request.since)),
+                duration(end.saturating_sub(request.begun())),
                 state(request),
                 request.progress.as_ref().map(progress).unwrap_or_default(),
                 request.deadline.filter(|_| waits).map(|at| deadline(at, now)).unwrap_or_default(),
@@ -43,16 +55,17 @@ impl Row {
     }
 
     /// The row of a session without listed requests.
-    pub(super) fn of_session(name: &str, session: &Session, now: u64, in_flight: bool) -> Self {
+    pub(super) fn of_session(name: &str, session: &Session, now: u64, busy: Busy) -> Self {
         let protocol = match (clean(&session.client.protocol), clean(&session.server.protocol)) {
             (client, server) if client == server => client,
             (client, server) => format!("{client}, {server}"),
         };
-        let mut state = match (in_flight, session.is_unseen()) {
+        let mut state = match (busy, session.is_unseen()) {
             _ if session.signing_in => SIGNING_IN,
-            (true, _) => "at work",
-            (false, true) => "cannot be seen",
-            (false, false) => "idle",
+            (Busy::InFlight, _) => "at work",
+            (Busy::Released, _) => "not known to have stopped",
+            (Busy::No, true) => "cannot be seen",
+            (Busy::No, false) => "idle",
         }
         .to_owned();
         state.extend(refused(session).map(|count| format!(", {count} refused by limits")));
@@ -148,7 +161,7 @@ const fn tone(state: State) -> Tone {
     match state {
         State::Queued | State::Answering | State::Ended => Tone::Faint,
         State::Running => Tone::Plain,
-        State::Cancelling => Tone::Notice,
+        State::Cancelling | State::Released => Tone::Notice,
         State::Stuck => Tone::Alarm,
         _ => Tone::Plain,
     }

@@ -9,7 +9,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use super::{
     Arguments, document,
     live::{LiveSession, LiveSessions},
-    row::{Row, method, state},
+    row::{Busy, Row, method, state},
     table, write_lines,
 };
 use crate::{
@@ -104,7 +104,7 @@ impl WatchView<'_> {
             return None;
         }
         // Requests that had ended before they were first seen are not reported.
-        if before.is_none() && !after.is_open() && !self.arguments.recent {
+        if before.is_none() && !after.is_open() && !after.is_released() && !self.arguments.recent {
             return None;
         }
         let reported = |request: &Request| (state(request), request.cancel.as_ref().map(|cancel| cancel.words.clone()));
@@ -152,13 +152,18 @@ impl WatchView<'_> {
             answered += 1;
             let clock = copy.clock(now);
             let ended = self.arguments.recent || self.arguments.state.contains(&State::Ended);
-            let shown = copy.requests().filter(|request| (ended || request.is_open()) && self.matches(request, clock));
+            let shown =
+                copy.requests().filter(|one| (ended || one.is_open() || one.is_released()) && self.matches(one, clock));
             let before = rows.len();
             rows.extend(shown.map(|request| Row::of_request(name, &copy.session, request, clock)));
             is_empty &= rows.len() == before;
             if rows.len() == before && self.arguments.sessions {
-                let is_at_work = copy.requests().any(Request::is_open);
-                rows.push(Row::of_session(name, &copy.session, clock, is_at_work));
+                let busy = match (copy.requests().any(Request::is_open), copy.requests().any(Request::is_released)) {
+                    (true, _) => Busy::InFlight,
+                    (false, true) => Busy::Released,
+                    (false, false) => Busy::No,
+                };
+                rows.push(Row::of_session(name, &copy.session, clock, busy));
             }
         }
         let words = if is_empty { self.nothing(answered) } else { None };

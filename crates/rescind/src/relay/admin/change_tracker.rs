@@ -323,10 +323,7 @@ mod tests {
         let mut link = TestLink::new();
         link.call(1);
         assert!(link.reported().is_some());
-        link.send(
-            Side::Client,
-            r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#,
-        );
+        link.send(Side::Client, r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#);
         let changes = link.reported().unwrap();
         assert_eq!((changes.requests[0].state, changes.in_flight), (State::Released, 0));
         let session = link.facts.session(&link.relay);
