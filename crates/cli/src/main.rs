@@ -4,7 +4,7 @@
 //! or dies of its signal, and uses 125 to 127 for its own failures, as `env` and
 //! `timeout` do. The others exit with 0 for success, 2 for failure, and 1 for
 //! partial success: in `cancel` a request was not cancelled, in `stop` one is not
-//! known to have stopped, in `ps` a session did not answer, in `reap` a process is
+//! known to have stopped, in `end` a server was not seen to end, in `ps` a session did not answer, in `reap` a process is
 //! left, in `doctor` something wants attention, in `whoami` nobody is signed in, in
 //! `logout` the server keeps the token, in `demo` something did not go as expected.
 
@@ -16,6 +16,7 @@ mod demo;
 mod descriptors;
 mod doctor;
 mod duration;
+mod end;
 #[cfg(unix)]
 mod exec;
 mod failure;
@@ -85,6 +86,7 @@ enum Command {
     Ps(ps::Arguments),
     Cancel(cancel::Arguments),
     Stop(stop::Arguments),
+    End(end::Arguments),
     Reap(reap::Arguments),
     Console(console::Arguments),
     Mcp(mcp::Arguments),
@@ -128,6 +130,7 @@ fn main() -> ExitCode {
         Command::Ps(arguments) => ps::main(&arguments),
         Command::Cancel(arguments) => cancel::main(&arguments),
         Command::Stop(arguments) => stop::main(&arguments),
+        Command::End(arguments) => end::main(&arguments),
         Command::Reap(arguments) => reap::main(&arguments),
         Command::Console(arguments) => console::main(arguments),
         Command::Mcp(arguments) => mcp::main(arguments),

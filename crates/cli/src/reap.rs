@@ -124,7 +124,7 @@ fn check(families: &[Family], left: &[Contained], targets: &[String]) -> Result<
             return Err(Failure::new(target, "no session or process of this name has left anything", hint));
         };
         if family.shim.is_some() {
-            let hint = "`rescind cancel` ends its requests; its client ends the session";
+            let hint = format!("`rescind end {}` ends its server", family.session());
             return Err(Failure::new(target, format_args!("session {} is still running", family.session()), hint));
         }
     }

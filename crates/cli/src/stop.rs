@@ -11,7 +11,7 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
-use rescind_feed::{EndOrder, Event, WorkStatus};
+use rescind_feed::EndOrder;
 use rescind_operator::{ListingQuery, Shim, ShimError};
 use rescind_proto::cause::{MAX_REASON, cut};
 use tokio::{
@@ -26,26 +26,23 @@ use crate::{
         receipt::{self, Learnt, News, Plan, Reach},
     },
     completion::Completion,
-    duration,
+    duration, end,
     failure::Failure,
     fleet::{self, Pages, SessionListing, no_sessions, report},
     ps::table,
     question,
     screen::{Drawing, Screen, clean, inert},
 };
-use board::{Board, SessionBoard};
+use board::{Board, SessionBoard, Standing};
 use scope::{Scope, Search};
 
-pub(crate) use board::Tally;
+pub(crate) use board::{Tally, many};
 
 /// Time for the cancel of an outer session to arrive in the sessions that its server has started.
 const HEAD_START: Duration = Duration::from_millis(500);
 
 /// Nothing more is expected of a server that was silent for so long after a cancel that its protocol does not answer.
 const QUIET: Duration = Duration::from_secs(5);
-
-/// Time for a server to end: the ladder takes a second, and the rest is for a slow machine and a slow client.
-const END_PATIENCE: Duration = Duration::from_secs(8);
 
 /// How often the table is redrawn.
 const REDRAW: Duration = Duration::from_millis(250);
@@ -57,14 +54,16 @@ const NEWS: usize = 64;
 ///
 /// Cancels every request in flight of all your running `rescind run` commands, from either side. What a server asks in
 /// the course of a cancelled request is cancelled, too; other requests that begin meanwhile are not, and are counted. On a
-/// terminal a table shows what becomes of each. Elsewhere a line is printed as each settles. Both end with a summary:
+/// terminal a table shows what becomes of each. Elsewhere a line is printed as each settles. What was cancelled before and
+/// is not known to have ended (`released` in `rescind ps`) is shown again. Both end with a summary:
 /// `stopped`, `finished` (it was answered), `ended` (with its server), `still working` (progress goes on), `no answer`
 /// (the protocol requires one), `not delivered` (the server does not read the cancel, or its protocol allows none) and
 /// `unknown` (MCP does not confirm a cancel, and nothing was heard since). What a server asked of its client is `withdrawn`
 /// or `with its client` (the card may still be shown): no server is ended for it.
 ///
-/// Then it offers to end the servers of what would not stop: `still working`, `no answer` and `not delivered`. --kill ends
-/// them without a question. All work of such a server ends with it.
+/// Then it offers to end the servers of what would not stop (`still working`, `no answer` and `not delivered`), and those
+/// of what is `unknown`. --kill ends the former without a question, and --kill=unknown both. All work of such a server ends
+/// with it. If something is left, the last line says what to do next.
 ///
 /// Exit code: 0 if all of it is over, or nothing was in flight; 1 if something is not known to be over, or a name matches
 /// no session; 2 if something failed, or a session did not answer.
@@ -78,7 +77,7 @@ pub(crate) struct Arguments {
     within: Duration,
 
     /// Afterwards end the servers of what would not stop, without asking. `--kill=unknown` also ends those of which it is
-    /// unknown whether they stopped
+    /// unknown whether they stopped, from this stop or an earlier cancel
     #[arg(long, value_name = "WHICH", value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "working")]
     kill: Option<Kill>,
 
@@ -86,7 +85,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 
-    /// Only list what would be cancelled
+    /// Only list what would be cancelled, and what was and is not known to have ended
     #[arg(long, short = 'n', conflicts_with = "kill")]
     dry_run: bool,
 
@@ -105,8 +104,27 @@ enum Kill {
 }
 
 impl Kill {
-    fn ends(self, work: WorkStatus) -> bool {
-        work.resists() || (self == Self::Unknown && work == WorkStatus::Unknown)
+    const fn orders(self) -> EndOrders {
+        EndOrders { resisting: true, unknown: matches!(self, Self::Unknown) }
+    }
+}
+
+/// Of which work the servers are ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct EndOrders {
+    /// Of what is known not to have stopped.
+    resisting: bool,
+    /// Of what is not known to have stopped, where none of that session's work is known not to have.
+    unknown: bool,
+}
+
+impl EndOrders {
+    fn has(self, standing: Standing) -> bool {
+        match standing {
+            Standing::Resists => self.resisting,
+            Standing::Unknown => self.unknown,
+            Standing::Over => false,
+        }
     }
 }
 
@@ -142,13 +160,15 @@ async fn run(arguments: &Arguments) -> Result<Completion, Failure> {
     if arguments.dry_run {
         return Ok(stopping.completion);
     }
-    if let Some(kill) = stopping.agreed()? {
-        stopping.end_servers(kill).await;
+    let orders = stopping.agreed()?;
+    if orders != EndOrders::default() {
+        stopping.end_servers(orders).await;
         stopping.show();
     }
     if arguments.json {
         stopping.print_document();
     }
+    stopping.next_step().iter().for_each(|line| report(line));
     Ok(stopping.completion.max(Completion::whole_if(stopping.board.is_over())))
 }
 
@@ -227,7 +247,9 @@ impl SessionStop {
         let is_inside = session.ancestors.iter().any(|pid| self.shims.contains(pid));
         // The cancel of an outer session may have arrived before this listing.
         let begun = now.saturating_sub(u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX));
-        let meant = |one: &Chosen| one.is_worked_on() || (is_inside && one.is_cancelled_since(begun));
+        let meant = |one: &Chosen| {
+            one.is_worked_on() || one.request.is_released() || (is_inside && one.is_cancelled_since(begun))
+        };
         let chosen: Vec<Chosen> = chosen(&self.shim, now, requests, meant).collect();
         let requests = chosen.iter().map(|one| one.request.clone());
         let listed = SessionBoard::new(self.shim.clone(), session, now, requests);
@@ -245,7 +267,7 @@ impl SessionStop {
         let _ = timeout_at(self.until, receipt::cancel(&self.shim, now, chosen, &plan, &self.news)).await;
     }
 
-    /// What is in flight, and what was cancelled before and is worked on all the same.
+    /// What is in flight, and what was cancelled before and may be worked on all the same.
     async fn list(&self) -> Result<SessionListing, ShimError> {
         let mut listing = fleet::ask(&self.shim, ListingQuery::default(), Pages::All).await?;
         let cancelled = ListingQuery { state: Some("recent"), cancelled: Some(true), ..ListingQuery::default() };
@@ -423,35 +445,63 @@ impl<'a> Stopping<'a> {
         let _ = writeln!(io::stdout(), "{}", inert(&text));
     }
 
-    /// Which servers to end, if any: as --kill says, or as a person at the terminal does.
-    fn agreed(&self) -> Result<Option<Kill>, Failure> {
-        if self.arguments.kill.is_some() {
-            return Ok(self.arguments.kill);
-        }
-        let servers = self.board.sessions_with(|work| Kill::Working.ends(work));
-        if servers.is_empty() {
-            return Ok(None);
+    /// Which servers to end: as --kill says, or as a person at the terminal does.
+    fn agreed(&self) -> Result<EndOrders, Failure> {
+        if let Some(kill) = self.arguments.kill {
+            return Ok(kill.orders());
         }
         if !self.on_terminal || !io::stdin().is_terminal() {
-            report("hint: `rescind stop --kill` ends the servers of what would not stop");
-            return Ok(None);
+            return Ok(EndOrders::default());
+        }
+        let resisting = self.agreed_to_end(Standing::Resists)?;
+        Ok(EndOrders { resisting, unknown: self.agreed_to_end(Standing::Unknown)? })
+    }
+
+    /// Asks whether to end the servers of the sessions that stand so.
+    fn agreed_to_end(&self, standing: Standing) -> Result<bool, Failure> {
+        // A connection that is closed ends nothing that is worked on elsewhere.
+        let servers = self.board.sessions_that(|one| one == standing);
+        let servers: Vec<_> = servers.into_iter().filter(|one| end::is_here(&one.session)).collect();
+        if servers.is_empty() {
+            return Ok(false);
         }
         for one in &servers {
-            report(&one.line());
+            report(&one.line(standing));
         }
         let count = if servers.len() == 1 { "this server".to_owned() } else { format!("{} servers", servers.len()) };
-        Ok(question::ask(&format!("End {count}?"))?.then_some(Kill::Working))
+        question::ask(&format!("End {count}?"))
+    }
+
+    /// What to do about what is left, in one line.
+    fn next_step(&self) -> Option<String> {
+        let left = self.board.sessions_that(|one| one != Standing::Over);
+        let (here, elsewhere): (Vec<_>, Vec<_>) = left.into_iter().partition(|one| end::is_here(&one.session));
+        if let Some(one) = here.first() {
+            let is_known = here.iter().all(|one| one.standing() == Standing::Resists);
+            let which = match is_known {
+                true => "--kill` ends the servers of what would not stop",
+                false => "--kill=unknown` ends the servers of what is not known to have stopped",
+            };
+            return Some(format!(
+                "hint: `rescind stop {which}; `rescind end {}` ends {}",
+                one.shim.name(),
+                if here.len() == 1 { "this one" } else { "one of them" }
+            ));
+        }
+        let one = elsewhere.first()?;
+        let name = one.shim.name();
+        Some(format!("hint: {name}: {}", end::elsewhere(&one.session)))
     }
 
     /// Ends servers, and shows that they have ended.
-    async fn end_servers(&mut self, kill: Kill) {
+    async fn end_servers(&mut self, orders: EndOrders) {
         let (sender, news) = mpsc::channel(NEWS);
-        let until = receipt::after(END_PATIENCE);
-        for one in self.board.sessions_with(|work| kill.ends(work)) {
+        let until = receipt::after(end::END_PATIENCE);
+        for one in self.board.sessions_that(|one| orders.has(one)) {
             let (shim, order, sender) = (one.shim.clone(), EndOrder { started: one.session.started }, sender.clone());
             tokio::spawn(async move {
                 let session = shim.name().to_owned();
-                let learnt = end_server(&shim, &order, until)
+                let learnt = end::end_server(&shim, &order, until)
                     .await
                     .unwrap_or_else(|why| Learnt::Failed(format!("its server may not have ended: {why}")));
                 let _ = sender.send(News { session, learnt: learnt.into() }).await;
@@ -459,30 +509,5 @@ impl<'a> Stopping<'a> {
         }
         drop(sender);
         self.follow(news).await;
-    }
-}
-
-/// Ends the server of a session, and waits until it has ended.
-async fn end_server(shim: &Shim, order: &EndOrder, until: Instant) -> Result<Learnt, String> {
-    let words = |error: ShimError| clean(&error.to_string());
-    let followed = match shim.end_and_follow(order).await {
-        Ok((_, Some(events))) => Ok(events),
-        Ok((_, None)) => shim.events(None).await,
-        Err(error) => Err(error),
-    };
-    let mut events = match followed {
-        Err(ShimError::Gone(_)) => return Ok(Learnt::Unheard(receipt::GONE.to_owned())),
-        events => events.map_err(words)?,
-    };
-    loop {
-        let next = timeout_at(until, events.next()).await.map_err(|_| "it has not ended yet".to_owned())?;
-        match next.and_then(|message| message.map(|message| message.event()).transpose()) {
-            Ok(Some(Event::Ended(ended))) => return Ok(Learnt::Ended(ended.how)),
-            Ok(Some(Event::Snapshot(_) | Event::Changes(_))) => {}
-            Ok(Some(_)) => {}
-            // It may have ended with the server of another session.
-            Ok(None) | Err(ShimError::Gone(_)) => return Ok(Learnt::Unheard(receipt::GONE.to_owned())),
-            Err(error) => return Err(words(error)),
-        }
     }
 }

@@ -106,7 +106,7 @@ pub(crate) async fn cancel<T: From<Learnt> + Send>(
     plan: &Plan,
     news: &mpsc::Sender<News<T>>,
 ) {
-    let followed = chosen.into_iter().map(|one| (one.request.key.clone(), Followed::new(one.request))).collect();
+    let followed = chosen.into_iter().map(|one| (one.request.key.clone(), Followed::new(one.request, now))).collect();
     let mut session = SessionCancel { shim, now, plan, news, followed, is_over: false };
     session.run().await;
 }
@@ -133,8 +133,14 @@ struct Followed {
 }
 
 impl Followed {
-    fn new(request: Request) -> Self {
-        Self { request, is_ordered: false, is_reported: false, heard: Instant::now() }
+    /// `now` is its session's clock.
+    fn new(request: Request, now: u64) -> Self {
+        let last =
+            request.late.map(|late| late.at).into_iter().chain(request.cancel.as_ref().and_then(|one| one.written));
+        // What was cancelled long before has been silent since.
+        let silence = last.max().filter(|_| request.is_released()).map_or(0, |at| now.saturating_sub(at));
+        let heard = Instant::now().checked_sub(Duration::from_micros(silence)).unwrap_or_else(Instant::now);
+        Self { request, is_ordered: false, is_reported: false, heard }
     }
 
     /// Whether more can be learnt of it.
@@ -332,7 +338,7 @@ impl<T: From<Learnt> + Send> SessionCancel<'_, T> {
             } else if matches!(self.plan.reach, Reach::Whole { .. }) && request.is_open() && request.since > self.now {
                 let is_caused = request.parent.as_ref().is_some_and(|parent| self.followed.contains_key(parent));
                 if is_caused {
-                    self.followed.insert(request.key.clone(), Followed::new(request.clone()));
+                    self.followed.insert(request.key.clone(), Followed::new(request.clone(), self.now));
                     self.update(request, true).await;
                     has_children = true;
                 } else {

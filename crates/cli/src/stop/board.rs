@@ -33,6 +33,17 @@ pub(crate) struct Tally {
     pub(crate) all: usize,
 }
 
+/// What is known of the work of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Some of it is known not to have stopped.
+    Resists,
+    /// Some of it is not known to have stopped.
+    Unknown,
+    /// Neither.
+    Over,
+}
+
 /// One session.
 #[derive(Debug)]
 pub(crate) struct SessionBoard {
@@ -166,14 +177,28 @@ impl SessionBoard {
         self.requests.values().filter(|entry| wanted(self.work(&entry.request, is_closed))).count()
     }
 
+    /// What is known of all of it, when nothing more is awaited.
+    pub(crate) fn standing(&self) -> Standing {
+        let any = |wanted: fn(WorkStatus) -> bool| self.count(true, wanted) > 0;
+        match (self.has_ended, any(WorkStatus::resists), any(|work| work == WorkStatus::Unknown)) {
+            (true, ..) | (false, false, false) => Standing::Over,
+            (false, true, _) => Standing::Resists,
+            (false, false, true) => Standing::Unknown,
+        }
+    }
+
     /// The server and what is in flight in it, for a question about its end.
-    pub(crate) fn line(&self) -> String {
-        let count = self.count(true, WorkStatus::resists);
-        let others = self.count(true, |work| !work.is_over() && !work.resists()) + self.began.len();
+    pub(crate) fn line(&self, standing: Standing) -> String {
+        let (words, is_meant): (_, fn(WorkStatus) -> bool) = match standing {
+            Standing::Resists | Standing::Over => ("would not stop", WorkStatus::resists),
+            Standing::Unknown => ("not known to have stopped", |work| work == WorkStatus::Unknown),
+        };
+        let count = self.count(true, is_meant);
+        let others = self.count(true, |work| !work.is_over() && !is_meant(work)) + self.began.len();
         let also =
             if others == 0 { String::new() } else { format!("; with {} more, which may be at work", many(others)) };
         let (name, server) = (self.shim.name(), row::server(&self.session));
-        format!("  {name}  {server}  {} would not stop{also}", many(count))
+        format!("  {name}  {server}  {} {words}{also}", many(count))
     }
 }
 
@@ -187,10 +212,9 @@ impl Board {
         self.sessions.get_mut(&(name.len(), name.to_owned()))
     }
 
-    /// The sessions that have a request whose work has such a status.
-    pub(crate) fn sessions_with(&self, wanted: impl Fn(WorkStatus) -> bool) -> Vec<&SessionBoard> {
-        let has = |one: &&SessionBoard| !one.has_ended && one.count(true, &wanted) > 0;
-        self.sessions.values().filter(has).collect()
+    /// The sessions that stand so, when nothing more is awaited.
+    pub(crate) fn sessions_that(&self, stand: impl Fn(Standing) -> bool) -> Vec<&SessionBoard> {
+        self.sessions.values().filter(|one| stand(one.standing())).collect()
     }
 
     pub(crate) fn is_empty(&self) -> bool {

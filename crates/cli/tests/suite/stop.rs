@@ -1,5 +1,6 @@
 //! `rescind stop`.
 
 mod questions;
+mod released;
 mod scripted;
 mod servers;
