@@ -8,12 +8,13 @@ const SCRIPT: &str = "text/javascript; charset=utf-8";
 const ICON: &str = "image/svg+xml";
 
 /// The files that the page loads: name, content type, text.
-const ASSETS: [(&str, &str, &str); 19] = [
+const ASSETS: [(&str, &str, &str); 20] = [
     ("console.css", CSS, include_str!("page/console.css")),
     ("icon.svg", ICON, include_str!("page/icon.svg")),
     ("bar.js", SCRIPT, include_str!("page/bar.js")),
     ("console.js", SCRIPT, include_str!("page/console.js")),
     ("details.js", SCRIPT, include_str!("page/details.js")),
+    ("end.js", SCRIPT, include_str!("page/end.js")),
     ("feed.js", SCRIPT, include_str!("page/feed.js")),
     ("filter.js", SCRIPT, include_str!("page/filter.js")),
     ("frames.js", SCRIPT, include_str!("page/frames.js")),

@@ -2,6 +2,7 @@
 // The page of the console. It reads one event stream, keeps a bounded copy of the state, and draws it at most once a frame.
 
 import { Details } from "./details.js";
+import { End } from "./end.js";
 import { follow } from "./feed.js";
 import { Filter, controls } from "./filter.js";
 import { Frames } from "./frames.js";
@@ -41,9 +42,13 @@ const sessions = controls(filter, store, () => {
   changed();
 });
 const table = new Table(store, filter, { open, cancel: (uid) => open(uid, true) });
-const timeline = new Timeline(store, filter, (uid) => {
-  table.current = uid;
-  open(uid);
+const end = new End(store);
+const timeline = new Timeline(store, filter, {
+  pick: (uid) => {
+    table.current = uid;
+    open(uid);
+  },
+  end: (session) => end.open(session),
 });
 const details = new Details(store, {
   changed: () => {
@@ -121,8 +126,9 @@ function announce(now) {
 function totals() {
   const shown = store.shown();
   const live = shown.filter((session) => !session.isOver);
-  let [stuck, cancelling] = [0, 0];
+  let [stuck, cancelling, released] = [0, 0, 0];
   for (const session of live) {
+    released += session.released.size;
     for (const { state } of session.open.values()) {
       if (state === "stuck") stuck += 1;
       else if (state === "cancelling") cancelling += 1;
@@ -134,7 +140,7 @@ function totals() {
   const words = [
     several(live.length, "session"), ended ? `${count(ended)} ended` : null, unknown ? `${count(unknown)} without news` : null,
     `${count(inFlight)} ${unknown ? "known to be in flight" : "in flight"}`,
-    cancelling ? `${count(cancelling)} cancelling` : null,
+    cancelling ? `${count(cancelling)} cancelling` : null, released ? `${count(released)} released` : null,
   ];
   setText(byId("totals-calm"), shown.length ? words.filter(Boolean).join(" · ") : "");
   setText(byId("totals-stuck"), stuck ? ` · ${count(stuck)} stuck` : "");
@@ -182,6 +188,7 @@ function draw(stamp) {
     }
     details.render();
     stop.render();
+    end.render();
     totals();
     drawnVersion = store.version;
     drawnAt = now;

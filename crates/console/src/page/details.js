@@ -137,6 +137,7 @@ export class Details {
     const text = !live ? `${state.text} when last seen; the page no longer keeps it`
       : shown === "unknown" ? `unknown: its session is over (${over(session)})`
       : shown === "stuck" ? `stuck: ${request.cancel?.worksOn ? "still being worked on" : request.settled ? "not known to have stopped" : "still unanswered"} ${age(clock - (request.cancel?.asked ?? request.since))} after its cancel`
+      : shown === "released" ? `released: not known to have stopped ${age(clock - (request.cancel?.asked ?? request.since))} after its cancel`
       : open ? `${state.text} for ${took}` : `${state.text} after ${took}`;
     fill(line, `${state.glyph}${text}${state.tone}`, () => [element("span", state.glyph, "glyph"), document.createTextNode(text)]);
     line.className = `pane-state is-${state.tone}`;
@@ -169,7 +170,7 @@ export class Details {
       ["Written", cancel.written === undefined ? "not yet" : `${duration(cancel.written - cancel.asked)} later`],
       ["Answer", cancel.after === undefined ? (cancel.confirms ? "none so far" : `none: ${plain(cancel.protocol, 40)} does not answer cancelled requests`)
         : `${cancel.answer === "error" ? "an error" : "a result"}, ${duration(cancel.after)} after the cancel`],
-      ["Work", cancel.worksOn ? "continues" : request.state === "ended" && !cancel.confirms && cancel.after === undefined ? "unknown whether it stopped" : ""],
+      ["Work", cancel.worksOn ? "continues" : request.settled && request.state !== "stuck" && !cancel.confirms && cancel.after === undefined ? "unknown whether it stopped" : ""],
     ]);
     const steps = session.trails.get(request.key)?.cancel ?? [];
     const trail = byId("receipt-trail");

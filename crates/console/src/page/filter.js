@@ -3,7 +3,7 @@
 
 import { byId, command, label, plain, shownState } from "./words.js";
 
-const STATES = ["queued", "running", "cancelling", "stuck", "answering", "ended", "unknown"];
+const STATES = ["queued", "running", "cancelling", "stuck", "answering", "released", "ended", "unknown"];
 /** The most characters of a request's text that are searched. */
 const SEARCHED = 2000;
 

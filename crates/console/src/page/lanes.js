@@ -69,7 +69,7 @@ export function choose(session, filter, from, until, clock, scale, lanes) {
     const { last } = ends(request, clock);
     if (request.since > until || last < from || !filter.has(request)) continue;
     const eventful = request.cancel || request.late;
-    if (request.state !== "ended") ranks[request.cancel ? 0 : 1].push(request);
+    if (request.state !== "ended" && request.state !== "released") ranks[request.cancel ? 0 : 1].push(request);
     else if (eventful) ranks[2].push(request);
     else if ((last - request.since) * scale >= NARROW) ranks[3].push(request);
     else rest.push(request.settled?.at ?? last);
@@ -94,7 +94,7 @@ export function stack(chosen, before, clock, scale) {
   const without = [];
   /** @type {(request: PageRequest) => [number, number]} */
   const span = (request) => {
-    const open = request.state !== "ended" && !request.of.isOver;
+    const open = request.state !== "ended" && request.state !== "released" && !request.of.isOver;
     return [request.since, open ? Infinity : Math.max(ends(request, clock).last, request.since + ROOM / scale)];
   };
   const free = (/** @type {number} */ row, /** @type {number} */ from, /** @type {number} */ until) => !(taken[row] ?? []).some(([start, end]) => from < end && start < until);

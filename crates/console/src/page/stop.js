@@ -3,7 +3,7 @@
 
 import { post } from "./orders.js";
 import { pageNow } from "./store.js";
-import { byId, command, count, label, plain, setText, several, workOf } from "./words.js";
+import { byId, command, count, isHere, label, plain, setText, several, workOf } from "./words.js";
 
 /** @typedef {import("./store.js").Session} Session */
 
@@ -36,6 +36,7 @@ export class Stop {
     this.reason = /** @type {HTMLInputElement} */ (byId("stop-reason"));
     this.send = /** @type {HTMLButtonElement} */ (byId("stop-send"));
     this.kill = /** @type {HTMLButtonElement} */ (byId("stop-kill"));
+    this.killUnknown = /** @type {HTMLButtonElement} */ (byId("stop-kill-unknown"));
     this.list = byId("stop-list");
     this.button.addEventListener("click", () => this.open());
     byId("stop-close").addEventListener("click", () => this.dialog.close());
@@ -43,17 +44,18 @@ export class Stop {
       event.preventDefault();
       this.#order();
     });
-    this.kill.addEventListener("click", () => this.#end());
+    this.kill.addEventListener("click", () => this.#end(({ resists }) => resists));
+    this.killUnknown.addEventListener("click", () => this.#end(({ text }) => text === "unknown"));
     this.dialog.addEventListener("close", () => {
       this.#stopped = null;
     });
   }
 
-  /** What would be stopped: what is in flight or worked on, and selected. The pause of the page does not hide any. */
+  /** What would be stopped: what is in flight, worked on or not known to have ended, and selected. The pause of the page does not hide any. */
   selected() {
     const live = [...this.store.sessions.values()].filter((session) => !session.isOver);
     const meant = (/** @type {PageRequest} */ request) => (request.state !== "ended" || request.cancel?.worksOn) && this.filter.has(request);
-    return live.flatMap((session) => [...session.open.values(), ...session.eventful.values()].filter(meant));
+    return live.flatMap((session) => [...session.open.values(), ...session.released.values(), ...session.eventful.values()].filter(meant));
   }
 
   /** Asks. */
@@ -70,7 +72,7 @@ export class Stop {
   }
 
   render() {
-    this.button.disabled = ![...this.store.sessions.values()].some((session) => !session.isOver && session.open.size);
+    this.button.disabled = ![...this.store.sessions.values()].some((session) => !session.isOver && session.open.size + session.released.size);
     setText(this.button, this.filter.isEmpty ? "Stop everything…" : "Stop what is selected…");
     if (this.#stopped) this.#show(this.#stopped);
     else if (this.dialog.open) this.#ask(this.selected());
@@ -82,16 +84,20 @@ export class Stop {
     setText(byId("stop-title"), `Stop ${several(selected.length, "request")} in ${several(sessions, "session")}?`);
     const live = [...this.store.sessions.values()].filter((session) => !session.isOver);
     const all = live.reduce((sum, session) => sum + session.inFlight, 0);
-    const others = Math.max(0, all - selected.filter((request) => request.state !== "ended").length);
+    const released = selected.filter((request) => request.state === "released").length;
+    const others = Math.max(0, all - selected.filter((request) => request.state !== "ended").length + released);
+    const before = released ? `${several(released, "of these was", "of these were")} cancelled before, and not known to have stopped. ` : "";
     const words = !others ? "" : this.filter.isEmpty ? `The page does not list ${count(others)} more: \`rescind stop\` stops those, too.`
       : `The filter leaves out ${several(others, "request")} in flight.`;
-    setText(byId("stop-note"), words);
+    setText(byId("stop-note"), before + words);
     byId("stop-form").hidden = false;
     this.send.disabled = !selected.length;
     this.kill.hidden = true;
+    this.killUnknown.hidden = true;
     setText(byId("stop-close"), "Do not stop");
     setText(byId("stop-summary"), "");
     setText(byId("stop-servers"), "");
+    setText(byId("stop-unknown"), "");
   }
 
   #order() {
@@ -131,8 +137,10 @@ export class Stop {
     const passed = now - this.#at;
     const stopped = before.map((request) => this.store.find(request.of.name, request.key) ?? request);
     this.#stopped = stopped;
-    const isAwaited = (/** @type {PageRequest} */ { of, cancel, from }) => {
-      const isQuiet = cancel && (!cancel.confirms || from === "server") && cancel.written !== undefined && !cancel.worksOn && passed > QUIET;
+    const isAwaited = (/** @type {PageRequest} */ { of, cancel, from, late, state }) => {
+      // What was cancelled long before has been silent since.
+      const silent = state === "released" ? of.clock(now) - Math.max(cancel?.written ?? Infinity, late?.at ?? 0) : 0;
+      const isQuiet = cancel && (!cancel.confirms || from === "server") && cancel.written !== undefined && !cancel.worksOn && Math.max(passed, silent) > QUIET;
       return passed < WITHIN && !isQuiet && !this.#errors.has(of.name);
     };
     const works = stopped.map((request) => workOf(request, isAwaited(request)));
@@ -172,32 +180,40 @@ export class Stop {
     });
   }
 
-  /** The sessions with requests that would not stop. @param {PageRequest[]} stopped @param {Work[]} works */
-  #resisting(stopped, works) {
-    const sessions = new Set(stopped.filter((_, index) => works[index].resists).map((request) => request.of.name));
+  /** The sessions that run and have a request whose work is such. @param {PageRequest[]} stopped @param {Work[]} works @param {(work: Work) => boolean} isMeant */
+  #having(stopped, works, isMeant) {
+    const sessions = new Set(stopped.filter((_, index) => isMeant(works[index])).map((request) => request.of.name));
     return [...sessions].flatMap((name) => this.store.sessions.get(name) ?? []).filter((session) => !session.isOver);
   }
 
   /** Offers to end servers. @param {PageRequest[]} stopped @param {Work[]} works @param {boolean} isSettled */
   #offer(stopped, works, isSettled) {
-    const sessions = isSettled ? this.#resisting(stopped, works).filter((session) => !this.#ended.has(session.name)) : [];
-    const wasHidden = this.kill.hidden;
-    this.kill.hidden = !sessions.length;
-    if (this.kill.hidden && !wasHidden) byId("stop-close").focus();
+    const offered = (/** @type {Session[]} */ sessions) => (isSettled ? sessions.filter((session) => !this.#ended.has(session.name)) : []);
+    const resisting = offered(this.#having(stopped, works, ({ resists }) => resists));
+    // A connection that is closed ends nothing that is worked on elsewhere.
+    const unknown = offered(this.#having(stopped, works, ({ text }) => text === "unknown")).filter((session) => isHere(session) && !resisting.includes(session));
     const keys = new Set(stopped.map((request) => request.uid));
     const line = (/** @type {Session} */ session) => {
       const others = [...session.open.values()].filter((request) => !keys.has(request.uid)).length;
       return `${command(session)} ${plain(session.name, 40)}${others ? ` (${several(others, "other request")} in flight would end with it)` : ""}`;
     };
-    setText(byId("stop-servers"), sessions.length ? `Would not stop: ${sessions.map(line).join("; ")}.` : "");
-    setText(this.kill, `End ${several(sessions.length, "server")}`);
-    if (!this.kill.hidden && wasHidden) this.say(`Some requests would not stop. ${byId("stop-servers").textContent}`);
+    const show = (/** @type {HTMLButtonElement} */ button, /** @type {string} */ id, /** @type {string} */ words, /** @type {Session[]} */ sessions) => {
+      const wasHidden = button.hidden;
+      button.hidden = !sessions.length;
+      if (button.hidden && !wasHidden) byId("stop-close").focus();
+      setText(byId(id), sessions.length ? `${words}: ${sessions.map(line).join("; ")}.` : "");
+      if (!button.hidden && wasHidden) this.say(`Some requests are left. ${byId(id).textContent}`);
+    };
+    setText(this.kill, `End ${several(resisting.length, "server")}`);
+    setText(this.killUnknown, `End ${several(unknown.length, "server")} not known to have stopped`);
+    show(this.kill, "stop-servers", "Would not stop", resisting);
+    show(this.killUnknown, "stop-unknown", "Not known to have stopped", unknown);
   }
 
-  /** Ends the servers that are offered. */
-  async #end() {
+  /** Ends the servers that are offered for such work. @param {(work: Work) => boolean} isMeant */
+  async #end(isMeant) {
     const stopped = this.#stopped ?? [];
-    const sessions = this.#resisting(stopped, stopped.map((request) => workOf(request, false)));
+    const sessions = this.#having(stopped, stopped.map((request) => workOf(request, false)), isMeant);
     await Promise.all(sessions.map(async (session) => {
       this.#ended.add(session.name);
       const { error } = await post(session.name, "end", { started: session.facts.started });

@@ -8,6 +8,8 @@ export const OPEN_MOST = 2000;
 /** The most ended requests kept of a session: uneventful ones, and eventful ones. */
 export const PLAIN_MOST = 1500;
 export const EVENTFUL_MOST = 500;
+/** The most requests kept of a session that were cancelled and are not known to have ended. */
+export const RELEASED_MOST = 1000;
 /** The most ended sessions that stay listed. */
 export const OVER_MOST = 50;
 /** The most steps of a request's history; the width of a count of brief requests in microseconds, and the most counts. */
@@ -25,8 +27,9 @@ const isEventful = (/** @type {FeedRequest} */ request) => request.cancel || req
 
 /** One session: its description, its requests by key, its clock. */
 export class Session {
-  /** Requests in flight; uneventful ended ones; eventful ended ones. Each by key, in the order of arrival. */
+  /** Requests in flight; released ones; uneventful ended ones; eventful ended ones. Each by key, in the order of arrival. */
   open = /** @type {Map<string, PageRequest>} */ (new Map());
+  released = /** @type {Map<string, PageRequest>} */ (new Map());
   ended = /** @type {Map<string, PageRequest>} */ (new Map());
   eventful = /** @type {Map<string, PageRequest>} */ (new Map());
   /** The histories of cancels and of progress messages, by key. */
@@ -79,11 +82,12 @@ export class Session {
 
   /** The request with this key. @param {string} key */
   request(key) {
-    return this.open.get(key) ?? this.eventful.get(key) ?? this.ended.get(key);
+    return this.open.get(key) ?? this.released.get(key) ?? this.eventful.get(key) ?? this.ended.get(key);
   }
 
   *requests() {
     yield* this.open.values();
+    yield* this.released.values();
     yield* this.eventful.values();
     yield* this.ended.values();
   }
@@ -101,23 +105,21 @@ export class Session {
     /** @type {PageRequest} */
     const record = Object.assign(received, { of: /** @type {Session} */ (this), uid: `${this.name}/${key}` });
     const news = this.note(known, record);
-    if (record.state !== "ended") {
+    const isEnded = record.state === "ended";
+    if (!isEnded && record.state !== "released") {
       if (!known && this.open.size >= OPEN_MOST && !record.cancel) return null;
-      this.ended.delete(key);
-      this.eventful.delete(key);
-      this.open.set(key, record);
-      if (this.open.size > 2 * OPEN_MOST) this.forget(this.open);
-    } else if (isEventful(record)) {
-      this.open.delete(key);
-      this.ended.delete(key);
-      this.eventful.set(key, record);
-      if (this.eventful.size > EVENTFUL_MOST) this.forget(this.eventful);
-    } else {
-      this.open.delete(key);
-      this.ended.set(key, record);
-      if (this.ended.size > PLAIN_MOST) this.forget(this.ended);
-    }
+      this.keep(this.open, record, 2 * OPEN_MOST);
+    } else if (!isEnded) this.keep(this.released, record, RELEASED_MOST);
+    else if (isEventful(record)) this.keep(this.eventful, record, EVENTFUL_MOST);
+    else this.keep(this.ended, record, PLAIN_MOST);
     return news ? record : null;
+  }
+
+  /** Keeps a record in one list, which has `most` at most. @param {Map<string, PageRequest>} list @param {PageRequest} record @param {number} most */
+  keep(list, record, most) {
+    for (const other of [this.open, this.released, this.eventful, this.ended]) if (other !== list) other.delete(record.key);
+    list.set(record.key, record);
+    if (list.size > most) this.forget(list);
   }
 
   /** Adds to the histories; true if a receipt changed. @param {FeedRequest | undefined} known @param {FeedRequest} record */
@@ -160,6 +162,7 @@ export class Session {
     /** @type {Session} */
     const copy = Object.assign(Object.create(Session.prototype), this);
     copy.open = new Map(this.open);
+    copy.released = new Map(this.released);
     copy.ended = new Map(this.ended);
     copy.eventful = new Map(this.eventful);
     copy.brief = this.brief.map(([at, many]) => [at, many]);

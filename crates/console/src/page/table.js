@@ -7,10 +7,12 @@ import { age, byId, command, count, duration, far, label, outcomeWords, part, pl
 const ROWS = 100;
 const ROWS_MOST = 1000;
 
-const STATE_ORDER = ["stuck", "cancelling", "unknown", "answering", "running", "queued", "ended"];
+const STATE_ORDER = ["stuck", "cancelling", "released", "unknown", "answering", "running", "queued", "ended"];
 const byText = new Intl.Collator("en", { numeric: true });
 
-const long = (/** @type {PageRequest} */ request, /** @type {number} */ at) => (request.state === "ended" && request.settled ? request.settled.at : request.of.clock(at)) - request.since;
+/** Since when a request is in its state: a released one since its cancel. @param {PageRequest} request */
+const begun = (request) => (request.state === "released" && request.cancel ? request.cancel.asked : request.since);
+const long = (/** @type {PageRequest} */ request, /** @type {number} */ at) => (request.state === "ended" && request.settled ? request.settled.at : request.of.clock(at)) - begun(request);
 /** @type {Record<string, (a: PageRequest, b: PageRequest, at: number) => number>} */
 const KEYS = {
   session: (a, b) => byText.compare(command(a.of), command(b.of)) || byText.compare(a.of.name, b.of.name),
@@ -24,12 +26,12 @@ const KEYS = {
   cancel: (a, b) => (b.cancel ? b.cancel.asked - b.of.offset : 0) - (a.cancel ? a.cancel.asked - a.of.offset : 0),
 };
 
-/** Stuck requests first, then those in flight, the oldest first, then those that ended last. @param {PageRequest} a @param {PageRequest} b */
+/** Stuck requests first, then those in flight and then those released, the oldest first, then those that ended last. @param {PageRequest} a @param {PageRequest} b */
 function urgent(a, b) {
-  const rank = (/** @type {PageRequest} */ request) => (request.state === "ended" ? 3 : request.of.isOver ? 2 : request.state === "stuck" ? 0 : 1);
+  const rank = (/** @type {PageRequest} */ request) => (request.state === "ended" ? 4 : request.of.isOver ? 3 : request.state === "released" ? 2 : request.state === "stuck" ? 0 : 1);
   const [first, second] = [rank(a), rank(b)];
   if (first !== second) return first - second;
-  if (first === 3) return b.of.moment(b.settled?.at ?? b.since) - a.of.moment(a.settled?.at ?? a.since);
+  if (first === 4) return b.of.moment(b.settled?.at ?? b.since) - a.of.moment(a.settled?.at ?? a.since);
   return a.of.moment(a.since) - b.of.moment(b.since);
 }
 
@@ -187,7 +189,7 @@ export class Table {
     const { cells_: cells } = row;
     const tab = request.uid === this.current ? 0 : -1;
     if (row.tabIndex !== tab) row.tabIndex = tab;
-    setText(cells.age, request.state === "ended" ? duration((request.settled?.at ?? clock) - request.since) : age(clock - request.since));
+    setText(cells.age, request.state === "ended" ? duration((request.settled?.at ?? clock) - request.since) : age(clock - begun(request)));
     const left = request.deadline === undefined || request.settled ? null : request.deadline - clock;
     setText(cells.deadline, left === null ? "" : left > 0 ? `in ${age(left)}` : "passed");
     if (row.request === request && row.over === request.of.isOver) return;

@@ -3,7 +3,7 @@
 
 import { Bar, ROW } from "./bar.js";
 import { choose, ordered, stack } from "./lanes.js";
-import { byId, command, connected, count, limited, moment, over, party, plain, setText } from "./words.js";
+import { byId, command, connected, count, isHere, limited, moment, over, party, plain, setText } from "./words.js";
 
 /** @typedef {import("./store.js").Session} Session */
 
@@ -33,9 +33,10 @@ export class Timeline {
 
   /**
    * @param {import("./store.js").Store} store @param {import("./filter.js").Filter} filter
-   * @param {(uid: string) => void} pick
+   * @param {{ pick: (uid: string) => void, end: (session: Session) => void }} actions
    */
-  constructor(store, filter, pick) {
+  constructor(store, filter, { pick, end }) {
+    this.endServer = end;
     this.store = store;
     this.filter = filter;
     this.section = byId("timeline");
@@ -207,7 +208,7 @@ export class Timeline {
     /** @type {HTMLElement | null} */
     let before = null;
     for (const { session, depth, above } of lanes) {
-      const lane = this.#lanes.get(session.name) ?? new Lane(this.templates, () => this.store.dismiss(session.name));
+      const lane = this.#lanes.get(session.name) ?? new Lane(this.templates, (name) => this.store.dismiss(name), this.endServer);
       this.#lanes.set(session.name, lane);
       /** @type {ChildNode | null} */
       const place = before ? before.nextSibling : this.list.firstChild;
@@ -258,19 +259,24 @@ class Lane {
   /** The colour of the strip. */
   ink = /** @type {string | null} */ (null);
 
-  /** @param {Record<"lane" | "bar", HTMLTemplateElement>} templates @param {() => void} dismiss */
-  constructor(templates, dismiss) {
+  /**
+   * @param {Record<"lane" | "bar", HTMLTemplateElement>} templates @param {(name: string) => void} dismiss
+   * @param {(session: Session) => void} end
+   */
+  constructor(templates, dismiss, end) {
     this.template = templates.bar;
     this.node = /** @type {HTMLElement} */ (templates.lane.content.firstElementChild?.cloneNode(true));
     const of = (/** @type {string} */ name) => /** @type {HTMLElement} */ (this.node.querySelector(name));
     this.title = of("h3");
     this.who = of(".who");
     this.facts = of(".facts");
-    this.button = of("button");
+    this.dismissButton = of(".dismiss");
+    this.endButton = of(".end");
     this.bars = of(".bars");
     this.counted = of(".strip-count");
     this.strip = /** @type {HTMLCanvasElement} */ (of(".strip"));
-    this.button.addEventListener("click", dismiss);
+    this.dismissButton.addEventListener("click", () => this.session && dismiss(this.session.name));
+    this.endButton.addEventListener("click", () => this.session && end(this.session));
   }
 
   /** Writes the heading. @param {Session} session @param {number} depth @param {Session | null} above */
@@ -281,19 +287,22 @@ class Lane {
     setText(this.who, `${party(facts.client)} → ${party(facts.server)}`);
     const protocols = [...new Set([facts.client.protocol, facts.server.protocol])].map((name) => plain(name, 40));
     const held = session.open.size;
+    const released = session.released.size ? `${count(session.released.size)} not known to have stopped` : null;
     const unseen = session.inFlight > held ? `${count(session.inFlight - held)} more in flight` : null;
     const work = facts.server.protocol === "unknown" ? "its work cannot be seen" : null;
     const waits = facts.signingIn ? "waits for a person to sign in" : null;
     const owner = facts.owner ? `of ${plain(facts.owner, 40)}` : null;
-    const words = [plain(session.name, 40), protocols.join(" / "), owner, connected(facts.connected), over(session), unseen, work, waits, limited(facts.limits)];
+    const words = [plain(session.name, 40), protocols.join(" / "), owner, connected(facts.connected), over(session), unseen, released, work, waits, limited(facts.limits)];
     setText(this.facts, words.filter(Boolean).join(" · "));
     this.title.title = facts.command.map((word) => plain(word, 200)).join(" ");
     this.node.dataset.session = session.name;
     this.node.classList.toggle("is-over", session.isOver);
     this.node.classList.toggle("is-under", depth > 0);
     this.node.style.setProperty("--depth", String(depth));
-    this.button.hidden = !session.isOver;
-    this.button.setAttribute("aria-label", `Dismiss ${command(session)} ${plain(session.name, 40)}`);
+    this.dismissButton.hidden = !session.isOver;
+    this.dismissButton.setAttribute("aria-label", `Dismiss ${command(session)} ${plain(session.name, 40)}`);
+    this.endButton.hidden = session.isOver || !isHere(session);
+    this.endButton.setAttribute("aria-label", `End the server of ${command(session)} ${plain(session.name, 40)}…`);
     this.node.title = above ? `started by ${command(above)}` : "";
   }
 

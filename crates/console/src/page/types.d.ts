@@ -2,7 +2,7 @@
 // What begins with `Feed` is the JSON of crates/feed: its documentation is there.
 
 type Side = "client" | "server";
-type State = "queued" | "running" | "cancelling" | "stuck" | "answering" | "ended";
+type State = "queued" | "running" | "cancelling" | "stuck" | "answering" | "released" | "ended";
 
 interface FeedCancel {
   cause: string;

@@ -88,6 +88,9 @@ export function command(session) {
   return plain(name || program, 60);
 }
 
+/** Whether the server of a session is of this machine, so that it can be ended. @param {import("./store.js").Session} session */
+export const isHere = ({ facts }) => facts.serverPid !== null || !/^https?:\/\//.test(facts.command[0] ?? "");
+
 /** One side in words: its name and version, if known. @param {FeedImplementation} side */
 export function party(side) {
   if (!side?.name) return "unnamed";
@@ -124,7 +127,7 @@ export function over(session) {
 }
 
 /** @type {Record<string, string>} */
-const GLYPHS = { queued: "○", running: "●", cancelling: "◐", stuck: "▲", answering: "◑", unknown: "?" };
+const GLYPHS = { queued: "○", running: "●", cancelling: "◐", stuck: "▲", answering: "◑", released: "?", unknown: "?" };
 
 /**
  * The state to show: unknown for an open request whose session is over.
@@ -143,7 +146,7 @@ const HOWS = { result: "result", error: "error", answered_here: "answered by res
  */
 export function stateWords(request) {
   const state = shownState(request);
-  if (state !== "ended") return { glyph: GLYPHS[state] ?? "?", text: state, tone: state };
+  if (state !== "ended") return { glyph: GLYPHS[state] ?? "?", text: state, tone: state === "released" ? "unknown" : state };
   const { how, code } = request.settled ?? {};
   const text = (HOWS[how ?? ""] ?? "ended") + (code === undefined ? "" : ` ${code}`);
   if (how === "error" && request.cancel?.outcome === "confirmed") return { glyph: "–", text: `cancelled ${code ?? ""}`.trim(), tone: "ended" };

@@ -171,3 +171,66 @@ fn a_card_that_its_client_still_shows_offers_no_end_of_the_server() {
         assert!(agent.wait_for(|seen| Some(seen.ends.is_empty())));
     });
 }
+
+/// What an earlier cancel has left: it is shown, and the second Stop offers to end its server (D52).
+#[test]
+fn what_was_cancelled_before_is_shown_and_its_server_is_ended_only_if_that_is_said() {
+    on_stage(|stage, browser| {
+        let (mute, other) = (stage.shim("4712", &["npx", "server-everything"]), stage.shim("4713", &["another"]));
+        for shim in [&mute, &other] {
+            shim.set_now(60 * SECOND);
+        }
+        let mut released = request(1, "tools/call", Some("slow"), SECOND);
+        let mut cancel = asked(5 * SECOND, None);
+        (cancel.written, cancel.outcome) = (Some(5 * SECOND), Outcome::Sent);
+        stopped(&mut released, cancel, 5 * SECOND);
+        released.state = State::Released;
+        mute.put([released]);
+        let shown = row(browser, "4712", "c1", "released");
+        assert!(shown.contains("sent; MCP does not confirm"), "{shown}");
+        until_text(browser, "totals-calm", "0 in flight · 1 released");
+        browser.click("#stop-open");
+        until_text(browser, "stop-title", "Stop 1 request in 1 session?");
+        until_text(browser, "stop-note", "1 of these was cancelled before, and not known to have stopped.");
+        browser.click("#stop-send");
+        line(browser, "4712/c1", "unknown: sent; MCP does not confirm");
+        until_text(browser, "stop-summary", "0 stopped, 1 unknown");
+        until_text(browser, "stop-unknown", "Not known to have stopped: server-everything 4712.");
+        browser.until("document.getElementById('stop-kill').hidden");
+        browser.picture("stop-4-unknown");
+        assert_eq!((orders(&mute).len(), mute.wait_for(|seen| Some(seen.ends.len()))), (0, 0));
+        browser.click("#stop-kill-unknown");
+        mute.wait_for(|seen| seen.ends.first().copied());
+        mute.end(End::Signal(15));
+        until_text(browser, "stop-summary", "0 stopped, 1 ended");
+        assert!(other.wait_for(|seen| Some(seen.ends.is_empty())));
+    });
+}
+
+#[test]
+fn a_server_is_ended_without_a_request_after_a_question() {
+    on_stage(|stage, browser| {
+        let (here, elsewhere) = (stage.shim("4712", &["server"]), stage.shim("4713", &["https://example.com/mcp"]));
+        let button = "document.querySelector('.lane[data-session=\"4712\"] .end')";
+        browser.until(&format!("{button} && !{button}.hidden"));
+        browser.until("document.querySelector('.lane[data-session=\"4713\"] .end')?.hidden");
+        // The first press of Enter must not end anything.
+        browser.run(&format!("{button}.click()"));
+        until_text(browser, "end-title", "End the server of server 4712?");
+        until_text(browser, "end-note", "0 requests in flight would end with it.");
+        browser.until("document.activeElement.id === 'end-close'");
+        browser.picture("end-question");
+        browser.press([key::ENTER]);
+        browser.until("!document.getElementById('end').open");
+        assert!(here.wait_for(|seen| Some(seen.ends.is_empty())));
+        browser.run(&format!("{button}.click()"));
+        browser.until("document.getElementById('end').open");
+        browser.click("#end-send");
+        let order = here.wait_for(|seen| seen.ends.first().copied());
+        assert_eq!(order.started, session("4712", &[]).started);
+        until_text(browser, "end-note", "Ending…");
+        here.end(End::Signal(15));
+        until_text(browser, "end-note", "ended by signal 15");
+        assert!(elsewhere.wait_for(|seen| Some(seen.ends.is_empty())));
+    });
+}
