@@ -82,6 +82,11 @@ impl Drawing {
         self.draw_all(&lines, true)
     }
 
+    /// So many lines were written below by others.
+    pub(crate) const fn moved_down(&mut self, lines: usize) {
+        self.drawn += lines;
+    }
+
     /// Replaces the lines with all of these. On anything but a terminal they only follow.
     pub(crate) fn draw_all(&mut self, lines: &[String], on_terminal: bool) -> io::Result<()> {
         let mut text = String::new();

@@ -1,6 +1,7 @@
 //! `rescind stop`: cancels everything in flight, and ends what would not stop.
 
 mod board;
+mod enter;
 mod scope;
 
 use std::{
@@ -31,9 +32,10 @@ use crate::{
     fleet::{self, Pages, SessionListing, no_sessions, report},
     ps::table,
     question,
-    screen::{Drawing, Screen, clean, inert},
+    screen::{Drawing, Screen, Tone, clean, fitted, inert},
 };
 use board::{Board, SessionBoard, Standing};
+use enter::Enter;
 use scope::{Scope, Search};
 
 pub(crate) use board::{Tally, many};
@@ -55,7 +57,8 @@ const NEWS: usize = 64;
 /// Cancels every request in flight of all your running `rescind run` commands, from either side. What a server asks in
 /// the course of a cancelled request is cancelled, too; other requests that begin meanwhile are not, and are counted. On a
 /// terminal a table shows what becomes of each. Elsewhere a line is printed as each settles. What was cancelled before and
-/// is not known to have ended (`released` in `rescind ps`) is shown again. Both end with a summary:
+/// is not known to have ended (`released` in `rescind ps`) is shown again. On a terminal Enter ends the wait. Many requests
+/// that stand alike are shown together. Both end with a summary:
 /// `stopped`, `finished` (it was answered), `ended` (with its server), `still working` (progress goes on), `no answer`
 /// (the protocol requires one), `not delivered` (the server does not read the cancel, or its protocol allows none) and
 /// `unknown` (MCP does not confirm a cancel, and nothing was heard since). What a server asked of its client is `withdrawn`
@@ -230,10 +233,12 @@ struct SessionStop {
     /// Nothing is cancelled.
     is_dry: bool,
     news: mpsc::Sender<News<Step>>,
+    /// Dropped once what is in flight was reported.
+    listing: Option<mpsc::Sender<()>>,
 }
 
 impl SessionStop {
-    async fn run(self) {
+    async fn run(mut self) {
         let SessionListing { session, now, requests, cut, .. } = match timeout_at(self.until, self.list()).await {
             Ok(Ok(listing)) => listing,
             // It has ended, and all its work with it.
@@ -257,6 +262,7 @@ impl SessionStop {
         if let Some(error) = cut {
             self.report(Step::Cut(error)).await;
         }
+        self.listing = None;
         if self.is_dry || chosen.is_empty() {
             return;
         }
@@ -297,6 +303,10 @@ struct Stopping<'a> {
     completion: Completion,
     drawing: Drawing,
     on_terminal: bool,
+    /// Until when what settles is awaited.
+    until: Option<Instant>,
+    /// Ends the wait.
+    enter: Enter,
     /// Where a program is told how much is over.
     tally: Option<watch::Sender<Tally>>,
 }
@@ -313,6 +323,8 @@ impl<'a> Stopping<'a> {
             completion: Completion::Whole,
             drawing,
             on_terminal,
+            until: None,
+            enter: Enter::nobody(),
             tally: None,
         }
     }
@@ -321,6 +333,7 @@ impl<'a> Stopping<'a> {
     async fn cancel_all(&mut self, shims: Vec<Shim>, search: &Arc<Search>) {
         let (begun, until) = (Instant::now(), receipt::after(self.arguments.within));
         let (sender, news) = mpsc::channel(NEWS);
+        let (listing, listed) = mpsc::channel(1);
         let reason = self.arguments.reason.as_deref().map(|reason| cut(reason, MAX_REASON).to_owned());
         let pids: BTreeSet<u32> = shims.iter().filter_map(|shim| pid(shim.name())).collect();
         // Its tasks end when it is dropped.
@@ -335,15 +348,22 @@ impl<'a> Stopping<'a> {
                 until,
                 is_dry: self.arguments.dry_run,
                 news: sender.clone(),
+                listing: Some(listing.clone()),
             };
             sessions.spawn(session.run());
         }
-        drop(sender);
-        self.follow(news).await;
+        drop((sender, listing));
+        self.until = Some(until);
+        if self.on_terminal && !self.arguments.dry_run {
+            self.enter = Enter::listen();
+        }
+        self.follow(news, Some(listed)).await;
+        (self.until, self.enter) = (None, Enter::nobody());
     }
 
-    /// Shows what is reported until nothing more is.
-    async fn follow(&mut self, mut news: mpsc::Receiver<News<Step>>) {
+    /// Shows what is reported until nothing more is, or a person waits no longer: once all is cancelled that `listing` sees.
+    async fn follow(&mut self, mut news: mpsc::Receiver<News<Step>>, mut listing: Option<mpsc::Receiver<()>>) {
+        let (mut is_listed, mut is_pressed) = (false, false);
         let mut redraw = interval(REDRAW);
         redraw.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -352,13 +372,23 @@ impl<'a> Stopping<'a> {
                     Some(News { session, learnt }) => self.receive(&session, learnt),
                     None => return,
                 },
-                _ = redraw.tick(), if self.on_terminal && !self.arguments.dry_run => self.draw(),
+                _ = redraw.tick(), if !self.arguments.dry_run => match self.on_terminal {
+                    true => self.draw(),
+                    // Together, so that many can be told together.
+                    false => self.print_settled(),
+                },
+                is_echoed = self.enter.pressed(), if !is_pressed => {
+                    is_pressed = true;
+                    self.drawing.moved_down(usize::from(is_echoed));
+                }
+                None = async { listing.as_mut()?.recv().await }, if !is_listed => is_listed = true,
+            }
+            // No request is left without its cancel.
+            if is_pressed && is_listed && news.is_empty() && self.board.is_ordered() {
+                return;
             }
             if let Some(tally) = &self.tally {
                 tally.send_if_modified(|known| std::mem::replace(known, self.board.tally()) != *known);
-            }
-            if !self.arguments.dry_run {
-                self.print_settled();
             }
         }
     }
@@ -403,9 +433,20 @@ impl<'a> Stopping<'a> {
         let (_, height) = screen.size.unwrap_or((80, 24));
         let rows = self.board.rows();
         if !rows.is_empty() {
+            let lines = self.countdown(screen).into_iter().chain(table::lines(&rows, screen));
             // A closed stdout does not change what is done.
-            let _ = self.drawing.draw(table::lines(&rows, screen), height);
+            let _ = self.drawing.draw(lines.collect(), height);
         }
+    }
+
+    /// How long it may take yet.
+    fn countdown(&self, screen: Screen) -> Option<String> {
+        let left = self.until?.saturating_duration_since(Instant::now());
+        let seconds = left.as_secs() + u64::from(left.subsec_nanos() > 0);
+        let enter = if self.enter.is_heard() { "; Enter ends the wait" } else { "" };
+        let words = format!("waiting for what settles, {seconds} s at most{enter}");
+        let words = screen.size.map_or_else(|| words.clone(), |(columns, _)| fitted(&words, columns));
+        Some(screen.painted(&words, Tone::Faint))
     }
 
     /// Prints what has settled, where there is no table.
@@ -508,6 +549,6 @@ impl<'a> Stopping<'a> {
             });
         }
         drop(sender);
-        self.follow(news).await;
+        self.follow(news, None).await;
     }
 }

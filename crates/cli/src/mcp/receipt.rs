@@ -18,7 +18,7 @@ pub(super) struct Receipt {
     /// The tool or prompt that it names
     #[serde(skip_serializing_if = "Option::is_none")]
     tool: Option<String>,
-    /// queued, running, cancelling, stuck, answering or ended
+    /// queued, running, cancelling, stuck, answering, released (not known to have stopped) or ended
     state: String,
     /// Of `cancel`: whether this call cancelled it. It does not mean that the work stopped
     #[serde(skip_serializing_if = "Option::is_none")]

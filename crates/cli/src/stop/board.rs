@@ -17,6 +17,12 @@ use crate::{
 /// The words for a request that ended with its server.
 const ENDED: &str = "ended with its server";
 
+/// More requests of a session than so many, of one method and one status, are told together.
+const GROUP: usize = 20;
+
+/// The cell of the words about a cancel.
+const WORDS: usize = row::COLUMNS.len() - 1;
+
 /// What is being stopped, by session.
 #[derive(Debug, Default)]
 pub(crate) struct Board {
@@ -162,6 +168,65 @@ impl SessionBoard {
         Row { cells, tone: tone(work) }
     }
 
+    /// Its rows: many requests of one method that stand alike have one together, in the place of the first.
+    fn rows(&self, is_closed: bool) -> Vec<Row> {
+        let mut groups: BTreeMap<(String, &str), Vec<(Row, usize)>> = BTreeMap::new();
+        for (place, Entry { request, .. }) in self.requests.values().enumerate() {
+            let work = self.work(request, is_closed);
+            groups
+                .entry((row::method(request), work.as_str()))
+                .or_default()
+                .push((self.row(request, is_closed), place));
+        }
+        let mut rows = Vec::new();
+        for group in groups.into_values() {
+            if group.len() <= GROUP {
+                rows.extend(group);
+                continue;
+            }
+            let count = group.len();
+            let is_alike = group.windows(2).all(|pair| pair[0].0.cells[WORDS] == pair[1].0.cells[WORDS]);
+            let Some((mut first, place)) = group.into_iter().next() else { continue };
+            first.cells[0] = format!("{} ({})", self.shim.name(), many(count));
+            if !is_alike {
+                first.cells[WORDS].clear();
+            }
+            rows.push((first, place));
+        }
+        rows.sort_by_key(|(_, place)| *place);
+        rows.into_iter().map(|(row, _)| row).collect()
+    }
+
+    /// A line for each request that has settled, or cannot any more, and has no line yet; one for many that stand alike.
+    fn settled_lines(&mut self, is_closed: bool) -> Vec<String> {
+        let mut groups: BTreeMap<&str, Vec<(usize, String, String)>> = BTreeMap::new();
+        let mut places = Vec::new();
+        for (index, (place, entry)) in self.requests.iter().enumerate() {
+            let work = self.work(&entry.request, is_closed);
+            if !entry.is_printed && (work.is_over() || is_closed) {
+                let words = self.words(&entry.request, work);
+                let words = if words.is_empty() { words } else { format!(": {words}") };
+                groups.entry(work.as_str()).or_default().push((index, self.label(&entry.request), words));
+                places.push(place.clone());
+            }
+        }
+        for place in places {
+            self.requests.entry(place).and_modify(|entry| entry.is_printed = true);
+        }
+        let mut lines = Vec::new();
+        for (work, group) in groups {
+            if group.len() <= GROUP {
+                lines.extend(group.into_iter().map(|(index, label, words)| (index, format!("{label}: {work}{words}"))));
+                continue;
+            }
+            let Some((index, _, first)) = group.first() else { continue };
+            let words = if group.iter().all(|(_, _, words)| words == first) { first.as_str() } else { "" };
+            lines.push((*index, format!("{}: {}: {work}{words}", self.shim.name(), many(group.len()))));
+        }
+        lines.sort_by_key(|(index, _)| *index);
+        lines.into_iter().map(|(_, line)| line).collect()
+    }
+
     fn document(&self, is_closed: bool) -> Value {
         let of = |Entry { request, .. }: &Entry| {
             let work = self.work(request, is_closed);
@@ -221,6 +286,14 @@ impl Board {
         self.sessions.values().all(|one| one.requests.is_empty())
     }
 
+    /// Whether nothing that is in flight waits for its cancel to be ordered, as far as its session takes orders.
+    pub(crate) fn is_ordered(&self) -> bool {
+        let needs_none = |Entry { request, .. }: &Entry| request.cancel.is_some() || !request.is_open();
+        let is_ordered =
+            |one: &SessionBoard| one.failed.is_some() || one.has_ended || one.requests.values().all(needs_none);
+        self.sessions.values().all(is_ordered)
+    }
+
     /// Whether all of it is known to be over.
     pub(crate) fn is_over(&self) -> bool {
         self.sessions.values().all(|one| one.count(true, |work| !work.is_over()) == 0)
@@ -228,10 +301,7 @@ impl Board {
 
     /// The rows of a table.
     pub(crate) fn rows(&self) -> Vec<Row> {
-        let of = |one: &SessionBoard| {
-            one.requests.values().map(|entry| one.row(&entry.request, self.is_closed)).collect::<Vec<_>>()
-        };
-        self.sessions.values().flat_map(of).collect()
+        self.sessions.values().flat_map(|one| one.rows(self.is_closed)).collect()
     }
 
     /// The rows of a table of what is in flight, as `rescind ps` has it.
@@ -243,25 +313,10 @@ impl Board {
         self.sessions.values().flat_map(of).collect()
     }
 
-    /// A line for each request that has settled, or cannot any more, and has no line yet.
+    /// The lines of [`SessionBoard::settled_lines`] of all sessions.
     pub(crate) fn settled_lines(&mut self) -> Vec<String> {
-        let mut lines = Vec::new();
-        for one in self.sessions.values_mut() {
-            let mut places = Vec::new();
-            for (place, entry) in &one.requests {
-                let work = one.work(&entry.request, self.is_closed);
-                if !entry.is_printed && (work.is_over() || self.is_closed) {
-                    let words = one.words(&entry.request, work);
-                    let words = if words.is_empty() { words } else { format!(": {words}") };
-                    lines.push(format!("{}: {}{words}", one.label(&entry.request), work.as_str()));
-                    places.push(place.clone());
-                }
-            }
-            for place in places {
-                one.requests.entry(place).and_modify(|entry| entry.is_printed = true);
-            }
-        }
-        lines
+        let is_closed = self.is_closed;
+        self.sessions.values_mut().flat_map(|one| one.settled_lines(is_closed)).collect()
     }
 
     /// How many requests have which status.

@@ -107,7 +107,7 @@ fn a_cancel_stops_the_work_and_tells_whoever_waits() {
     assert_eq!(error["data"]["receipt"]["reason"], "it hangs");
 
     // The receipt develops on the stream: written, then progress that still comes, then the late answer.
-    subscriber.until(|known| known.of("2").is_some_and(|request| request.state == State::Ended));
+    subscriber.until(|known| known.of("2").is_some_and(|request| request.state == State::Released));
     let cancel = subscriber.of("2").unwrap().cancel.clone().unwrap();
     assert_eq!((cancel.outcome, cancel.confirms), (Outcome::Sent, false));
     assert_eq!(cancel.words, "sent; MCP does not confirm");
@@ -117,8 +117,9 @@ fn a_cancel_stops_the_work_and_tells_whoever_waits() {
     assert_eq!(subscriber.of("2").unwrap().cancel.as_ref().unwrap().words, "progress still arriving");
     rig.server.send(&result("2", "{}"));
     subscriber.until(|known| known.of("2").and_then(|request| request.late).is_some_and(|late| late.answers == 1));
-    let words = subscriber.of("2").unwrap().cancel.as_ref().unwrap().words.clone();
-    assert!(words.starts_with("answered after "), "{words}");
+    let answered = subscriber.of("2").unwrap();
+    let words = &answered.cancel.as_ref().unwrap().words;
+    assert!(words.starts_with("answered after ") && answered.state == State::Ended, "{words}");
 
     // The other two finish.
     pass_to_client(&mut rig, &result("1", "{}"));

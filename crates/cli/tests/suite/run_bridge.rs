@@ -250,7 +250,7 @@ fn lines_before_the_cancel(mut rig: Rig, call: impl Fn(usize) -> String) -> usiz
     let mut subscriber = Admin::of(&rig).subscribe(None);
     (11..411).for_each(|id| rig.client.send(&call(id)));
     rig.client.send(&cancelled("11"));
-    subscriber.until(|known| known.of("11").is_some_and(|request| request.state == State::Ended));
+    subscriber.until(|known| known.of("11").is_some_and(|request| !request.is_open()));
     let read = (0..).find(|_| rig.server.receive().contains("notifications/cancelled"));
     rig.shim.kill(Signal::KILL);
     read.unwrap()

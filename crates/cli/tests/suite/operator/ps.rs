@@ -12,7 +12,7 @@ use std::{
     thread,
 };
 
-use rescind_feed::{Request, Side, State};
+use rescind_feed::{Request, Settled, SettledHow, Side, State};
 use rescind_testkit::{
     fake_shim::{asked, percent, request, session},
     puppet::Rig,
@@ -115,6 +115,42 @@ fn filters_leave_out_what_does_not_fit() {
         let is_said = said.stderr.starts_with(&format!("error: invalid value '{value}' for '{flag} <"));
         assert!(said.code == 2 && is_said && said.stderr.contains(&format!(">': {problem}\n")), "{said:?}");
     }
+}
+
+#[test]
+fn what_is_released_is_listed_with_its_age_since_the_cancel() {
+    let sockets = Sockets::new();
+    let (one, two) = (sockets.shim("1"), sockets.shim("2"));
+    let mut cancel = asked(50_000_000, None);
+    (cancel.written, cancel.outcome) = (Some(50_000_000), rescind_feed::Outcome::Sent);
+    let settled = Some(Settled { at: 50_000_000, how: SettledHow::Silent, code: None });
+    let released = Request {
+        state: State::Released,
+        cancel: Some(cancel.in_words(None)),
+        settled,
+        ..request(1, "tools/call", Some("a"), 0)
+    };
+    one.put([released, request(2, "tools/call", Some("b"), 10_000_000)]);
+    for shim in [&one, &two] {
+        shim.set_now(60_000_000);
+    }
+    let rows = |arguments: &[&str]| {
+        let said = sockets.say(&[&["ps"], arguments].concat());
+        assert_eq!(said.code, 0, "{said:?}");
+        let row = |line: &str| words(line).into_iter().map(str::to_owned).collect::<Vec<_>>();
+        said.stdout.lines().skip(1).map(row).collect::<Vec<_>>()
+    };
+    let released = ["1/1", "server", "client", "tools/call:a", "10.0 s", "released", "sent; MCP does not confirm"];
+    let running = ["1/2", "server", "client", "tools/call:b", "50.0 s", "running"];
+    assert_eq!(rows(&[]), [&running[..], &released[..]], "what is in flight first");
+    assert_eq!(rows(&["--state", "released"]), [&released[..]]);
+    assert_eq!(rows(&["--state", "running"]), [&running[..]]);
+    assert_eq!(rows(&["--recent"]), [&released[..], &running[..]]);
+    one.change("c2", |request| request.state = State::Ended);
+    let sessions: Vec<_> = rows(&["--sessions"]).into_iter().map(|row| (row[0].clone(), row.last().cloned())).collect();
+    assert_eq!(sessions.len(), 2, "{sessions:?}");
+    assert_eq!(sessions[0], ("1/1".into(), Some("sent; MCP does not confirm".into())));
+    assert_eq!(sessions[1], ("2".into(), Some("idle".into())));
 }
 
 #[test]

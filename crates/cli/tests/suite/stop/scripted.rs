@@ -206,3 +206,52 @@ fn on_a_terminal_a_table_is_drawn_and_a_person_decides_about_servers() {
     terminal.shows_until("0 stopped, 1 ended with its server");
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
+
+#[test]
+fn two_thousand_requests_are_told_together() {
+    let sockets = Sockets::new();
+    let (many, few) = (sockets.shim("4711", |_| {}), sockets.shim("4712", |_| {}));
+    many.put((1..=2000).map(|id| request(id, "tools/call", Some("index"), 0)));
+    few.put([request(1, "tools/call", None, 0), request(2, "tools/call", None, 0)]);
+    many.on_cancel(confirms);
+    few.on_cancel(confirms);
+    let (code, stdout, stderr) = sockets.stop(&["--within", "30s"]);
+    let mut lines: Vec<_> = stdout.lines().collect();
+    assert_eq!((code, lines.pop()), (0, Some("2002 stopped")), "{stdout}{stderr}");
+    let (told, single): (Vec<_>, Vec<_>) = lines.into_iter().partition(|line| line.contains(" requests: "));
+    let count = |line: &&str| line.strip_prefix("4711: ")?.split(' ').next()?.parse::<usize>().ok();
+    let together: usize = told.iter().filter_map(count).sum();
+    let alone = single.iter().filter(|line| line.starts_with("4711/")).count();
+    assert_eq!((together + alone, single.len() - alone), (2000, 2), "{stdout}");
+    assert!(told.iter().all(|line| line.ends_with(" requests: stopped: confirmed after 12 ms")), "{stdout}");
+    assert!(told.len() + single.len() < 100, "{stdout}");
+    let document: Value = serde_json::from_str(&sockets.stop(&["--json"]).1).unwrap();
+    assert_eq!(document["sessions"].as_array().map(Vec::len), Some(2));
+}
+
+#[test]
+fn on_a_terminal_the_wait_is_counted_down_and_enter_ends_it() {
+    let sockets = Sockets::new();
+    let shim = sockets.shim("4711", |_| {});
+    shim.put((1..=40).map(|id| request(id, "tools/call", Some("index"), 0)));
+    // Written, and progress goes on: more may become known for as long as anybody waits.
+    shim.on_cancel(|request, reason| {
+        cancelled(request, reason, Outcome::Sent);
+        request.state = State::Stuck;
+        let late = rescind_feed::Late { at: 9, answers: 0, notices: 3 };
+        request.cancel = request.cancel.take().map(|cancel| cancel.in_words(Some(&late)));
+    });
+    let terminal = Terminal::open();
+    let mut command = sockets.command(&["--within", "3h"]);
+    let mut child = command.stdin(terminal.end()).stdout(terminal.end()).stderr(terminal.end()).spawn().unwrap();
+    let shown = terminal.shows_until("still working");
+    assert!(shown.contains("waiting for what settles, 10800 s at most; Enter ends the wait"), "{shown}");
+    assert!(shown.contains("4711 (40 requests)"), "{shown}");
+    terminal.type_in("\n");
+    let shown = terminal.shows_until("End this server? [y/N]");
+    assert!(shown.contains("0 stopped, 40 still working"), "{shown}");
+    // The key that ended the wait has answered nothing.
+    terminal.type_in("n\n");
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    assert_eq!((ordered(&shim).len(), shim.wait_for(|seen| Some(seen.ends.len()))), (40, 0));
+}
