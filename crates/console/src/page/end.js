@@ -39,9 +39,10 @@ export class End {
     const isAsking = this.#outcome === null && !session.isOver;
     const name = `${command(session)} ${plain(session.name, 40)}`;
     setText(byId("end-title"), isAsking ? `End the server of ${name}?` : `The server of ${name}`);
+    const { inFlight } = session;
     const released = session.released.size ? `, ${several(session.released.size, "request")} not known to have stopped` : "";
     const clients = (session.facts.connected?.sessions ?? 0) > 1 ? ` ${several(session.facts.connected?.sessions ?? 0, "client")} share it.` : "";
-    const inside = `${several(session.inFlight, "request")} in flight${released} would end with it.${clients}`;
+    const inside = `${inFlight ? several(inFlight, "request") : "Nothing"} in flight${released}. All its work ends with it.${clients}`;
     const hasEnded = session.hasEnded ? over(session) : null;
     setText(byId("end-note"), isAsking ? inside : hasEnded ?? this.#outcome ?? over(session) ?? "");
     this.send.hidden = !isAsking;

@@ -217,7 +217,7 @@ fn a_server_is_ended_without_a_request_after_a_question() {
         // The first press of Enter must not end anything.
         browser.run(&format!("{button}.click()"));
         until_text(browser, "end-title", "End the server of server 4712?");
-        until_text(browser, "end-note", "0 requests in flight would end with it.");
+        until_text(browser, "end-note", "Nothing in flight. All its work ends with it.");
         browser.until("document.activeElement.id === 'end-close'");
         browser.picture("end-question");
         browser.press([key::ENTER]);
