@@ -125,7 +125,7 @@ pub(crate) fn limited(name: &str, session: &Session) -> Vec<String> {
 pub(crate) fn unseen(session: &str) -> String {
     format!(
         "note: {session}: rescind does not know its protocol: what its server works on cannot be seen, and only the end of \
-         the server stops it"
+         the server stops it (`rescind end {session}`)"
     )
 }
 

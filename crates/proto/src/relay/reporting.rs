@@ -94,6 +94,11 @@ impl Reports {
         }
     }
 
+    /// Whether an observer is told of changes.
+    pub(super) const fn is_observed(&self) -> bool {
+        self.changes.is_some()
+    }
+
     /// Notes that a request is forgotten, for an observer that may have been shown it until now.
     #[cold]
     pub(super) fn mark_forgotten(&mut self, request: RequestKey, exchange: &Exchange) {

@@ -190,7 +190,7 @@ impl Relay {
         let Self { core: Core { reports, .. }, tables, .. } = self;
         tables[side].prune(now, |key, exchange| {
             // What is shown after its end is shown until now.
-            if is_shown(side, exchange) {
+            if reports.is_observed() && is_shown(side, exchange) {
                 reports.mark_forgotten(RequestKey { from: side, key }, exchange);
             }
         });

@@ -151,7 +151,7 @@ fn given_up() -> (RelayRig, RequestKey) {
     rig.at_server();
     rig.from_client(CANCEL);
     rig.at_server();
-    let key = rig.key(Side::Client, "1").unwrap();
+    let key = rig.key(Side::Client, "1").expect("a request");
     (rig, key)
 }
 

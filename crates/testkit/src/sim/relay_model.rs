@@ -621,7 +621,7 @@ impl RelayModel {
         // Half a request may be at the server already.
         let is_known = ask.seen.is_some() || ask.withdrawn || !is_given_up;
         let is_over = ask.over_at.is_some();
-        (!is_unsure && is_known).then(|| is_given_up && is_over && !ask.withdrawn && ask.answers_said == 0)
+        (!is_unsure && is_known).then_some(is_given_up && is_over && !ask.withdrawn && ask.answers_said == 0)
     }
 
     /// Whether everything that was owed has come, with every link flushed and every timer fired.
