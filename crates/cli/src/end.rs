@@ -14,11 +14,10 @@ use crate::{
     cancel::receipt::{self, Learnt},
     completion::Completion,
     failure::Failure,
-    fleet::{self, Pages, SessionListing, report},
+    fleet::{self, Pages, SessionListing, many, report},
     ps::row,
     question,
     screen::clean,
-    stop::many,
 };
 
 /// Time for a server to end: the ladder takes a second, and the rest is for a slow machine and a slow client.

@@ -234,6 +234,11 @@ pub(crate) fn report_silent(answers: &[ShimAnswer]) {
     }
 }
 
+/// `1 request`, `2 requests`.
+pub(crate) fn many(count: usize) -> String {
+    format!("{count} {}", if count == 1 { "request" } else { "requests" })
+}
+
 /// Prints a line on stderr: stdout is for data.
 pub(crate) fn report(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");

@@ -38,7 +38,7 @@ use board::{Board, SessionBoard, Standing};
 use enter::Enter;
 use scope::{Scope, Search};
 
-pub(crate) use board::{Tally, many};
+pub(crate) use board::Tally;
 
 /// Time for the cancel of an outer session to arrive in the sessions that its server has started.
 const HEAD_START: Duration = Duration::from_millis(500);

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use crate::{
     cancel,
+    fleet::many,
     ps::row::{self, Row},
     screen::Tone,
     screen::clean,
@@ -395,9 +396,4 @@ fn is_forbidden(request: &Request) -> bool {
 
 fn place(request: &Request) -> (u64, String) {
     (request.since, request.key.clone())
-}
-
-/// `1 request`, `2 requests`.
-pub(crate) fn many(count: usize) -> String {
-    format!("{count} {}", if count == 1 { "request" } else { "requests" })
 }

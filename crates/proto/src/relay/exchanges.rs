@@ -276,7 +276,7 @@ impl Exchanges {
         self.table.is_full(Ring::Over, &self.over) || self.table.is_full(Ring::Abandoned, &self.abandoned)
     }
 
-    /// Forgets the oldest tombstones, each of which `forgotten` is shown. A few more may stay until a batch is full.
+    /// Forgets the oldest tombstones, and shows each to `forgotten`. A few more may stay until a batch is full.
     pub(super) fn prune(&mut self, now: Instant, mut forgotten: impl FnMut(Key, &Exchange)) {
         let Self { table, upstream, numeric_strings, task_tokens, kept, seed, .. } = self;
         let mut forget = |key: Key, exchange: &Exchange| {

@@ -94,7 +94,7 @@ impl Reports {
         }
     }
 
-    /// Whether an observer is told of changes.
+    /// Whether changes are noted for an observer.
     pub(super) const fn is_observed(&self) -> bool {
         self.changes.is_some()
     }

@@ -54,7 +54,7 @@ pub struct RequestView<'a> {
     pub is_stuck: bool,
     /// It was cancelled, its client has all that it will get, and nothing shows that its server has ended it (D52): the
     /// server has not answered and has not ended, and what it may report is that the work goes on. Until it is forgotten,
-    /// as every settled request is (D8). Not while it is stuck, which says more.
+    /// as every settled request is (D8). Not while it is stuck, which shows more.
     pub is_released: bool,
     /// What the other side speaks: whether it would confirm a cancel, for one.
     pub upstream_dialect: &'static Dialect,
@@ -219,8 +219,8 @@ fn is_stuck(exchange: &Exchange) -> bool {
     exchange.cancel.as_deref().is_some_and(shows) && exchange.is_open_upstream()
 }
 
-/// Whether the end of the request is known to its client alone (D52). What a server asked is its client's to work on, and
-/// no reason to end the server (D53).
+/// Whether only the client knows that the request is over (D52). A request of the server is worked on by its client, and is
+/// never a reason to end the server (D53).
 fn is_released(from: Side, exchange: &Exchange) -> bool {
     let is_given_up = exchange.cancel.is_some() && !exchange.is_live();
     from == Side::Client && is_given_up && exchange.is_open_upstream() && !is_stuck(exchange)
