@@ -33,27 +33,27 @@ const PARTS: &[Part] = &[
         name: "the engine without the bridge",
         of: &["wire/src", "parts/src", "proto/src"],
         without: BRIDGE,
-        lines: 15_570,
+        lines: 15_595,
     },
     // Goal: less than 82,156.
-    Part { name: "all crates", of: &[""], without: &[], lines: 82_810 },
+    Part { name: "all crates", of: &[""], without: &[], lines: 83_260 },
 ];
 
 /// The most lines of code of each crate.
 const CRATES: &[(&str, usize)] = &[
-    ("cli", 6_765),
-    ("console", 1_980),
+    ("cli", 7_135),
+    ("console", 1_981),
     ("demo", 2_600),
     ("feed", 650),
     ("http", 13_300),
     ("ledger", 2_050),
     ("operator", 900),
     ("parts", 1_350),
-    ("proto", 15_340),
-    ("rescind", 16_350),
+    ("proto", 15_362),
+    ("rescind", 16_358),
     ("sign-in", 2_165),
     ("tasks", 4_785),
-    ("testkit", 9_900),
+    ("testkit", 9_935),
     ("wire", 2_650),
     ("wrap", 2_150),
 ];
