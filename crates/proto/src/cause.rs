@@ -117,7 +117,12 @@ pub fn cut(text: &str, limit: usize) -> &str {
 /// Untrusted text made fit for a log line or a terminal: cut, and without control characters (D20).
 #[must_use]
 pub fn sanitised(text: &str) -> String {
-    cut(text, MAX_REASON).chars().map(|c| if c.is_control() || is_bidi_control(c) { '\u{fffd}' } else { c }).collect()
+    cut(text, MAX_REASON).chars().map(|c| if is_shown(c) { c } else { '\u{fffd}' }).collect()
+}
+
+/// Whether a character stands for itself in a log line or on a terminal, and changes nothing around it.
+pub(crate) fn is_shown(c: char) -> bool {
+    !c.is_control() && !is_bidi_control(c)
 }
 
 /// Characters that reorder what a terminal or page shows around them.

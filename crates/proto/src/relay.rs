@@ -31,6 +31,7 @@ mod end;
 mod event;
 mod exchange;
 mod exchanges;
+mod last_lines;
 mod limits;
 mod link;
 mod opaque;
@@ -48,7 +49,7 @@ use std::sync::Arc;
 
 pub use crate::early_cancels::EarlyCancelLimits;
 pub use config::{ClockRule, Emit, RelayConfig, SettingNames};
-pub use end::{End, EndedBy};
+pub use end::{End, EndedBy, EndedServer};
 pub use event::{Hop, RelayEvent, Settled, StuckSign, TaskNews};
 pub use limits::{ErrorLimit, LimitRules, RateLimit, RepeatLimit};
 pub use reporting::OwnMessage;
@@ -179,6 +180,10 @@ struct Core {
     server_end: Option<End>,
     /// Who asked it to end before.
     ended_by: Option<EndedBy>,
+    /// What else its driver knows of its end.
+    ended_server: Option<Box<EndedServer>>,
+    /// How many requests the client had sent when the server ended, if it may not know of the end.
+    untold_end: Option<u64>,
 }
 
 /// A request, and what a step on it may touch.
@@ -264,6 +269,8 @@ impl Relay {
                 followups: Vec::new(),
                 server_end: None,
                 ended_by: None,
+                ended_server: None,
+                untold_end: None,
                 config,
             },
         };

@@ -343,7 +343,9 @@ impl Step<'_> {
             // Nothing was asked of the server, so its requester goes on waiting (D57).
         } else if self.exchange.dialect.is_silent() {
             let data = self.error_data(None);
-            self.answer_error(error_code::STOPPED_BY_OPERATOR, "stopped by operator", Some(&data));
+            let reason = self.operators_reason();
+            let text = reason.as_deref().unwrap_or(CauseCode::Operator.phrase());
+            self.answer_error(error_code::STOPPED_BY_OPERATOR, text, Some(&data));
         } else {
             self.mute_turn();
             self.answer_cancelled();

@@ -3,9 +3,10 @@
 use super::{
     Core, Relay, Settled, Step,
     exchange::{Exchange, Up},
+    last_lines::last_lines,
 };
 use crate::{
-    cause::{Cause, CauseCode},
+    cause::{Cause, CauseCode, sanitised},
     link::RequestKey,
     receipt::Outcome,
     side::Side,
@@ -33,10 +34,38 @@ pub struct EndedBy {
     pub members: String,
 }
 
+/// What its driver knows of a server that has ended, for the errors about its end (D63).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EndedServer {
+    /// Its program, as its user named it. Errors show it without control characters, and not its arguments: they can hold
+    /// secrets.
+    pub program: String,
+    /// Why it could not be started, if it was not.
+    pub unstarted: Option<String>,
+    /// The last bytes that it wrote to stderr. Errors carry their last lines, without control characters.
+    pub stderr: Vec<u8>,
+}
+
 impl Relay {
+    /// Records what is known of the server whose end [`handle_eof`](Self::handle_eof) tells next: answers about its end will
+    /// say it.
+    pub fn note_ended_server(&mut self, server: EndedServer) {
+        self.core.ended_server = Some(Box::new(server));
+    }
+
+    /// Whether the server ended before its client can know whether it works, and the client has not been told: nothing was
+    /// in flight, and no request, or one, had come. `false` once another has come, which is answered.
+    #[must_use]
+    pub fn has_untold_end(&self) -> bool {
+        self.core.untold_end == Some(self.core.reports.tally.requests[Side::Client])
+    }
+
     /// The server has ended: each of its requests in flight is answered or cancelled.
     pub(super) fn server_gone(&mut self, now: Instant) {
-        for key in self.tables[Side::Client].by_age(|ex| ex.is_open_upstream() || ex.is_waiting()) {
+        let asked = self.core.reports.tally.requests[Side::Client];
+        let open = self.tables[Side::Client].by_age(|ex| ex.is_open_upstream() || ex.is_waiting());
+        self.core.untold_end = (asked <= 1 && open.is_empty()).then_some(asked);
+        for key in open {
             self.step(now, RequestKey { from: Side::Client, key }, |step| step.lose_server());
         }
         for key in self.tables[Side::Server].by_age(Exchange::is_live) {
@@ -81,17 +110,43 @@ impl Core {
         let (how, status, unasked) = match self.server_end {
             Some(End::Exited(code)) => (format!("exited with code {code}"), Some(("exitCode", code)), ""),
             Some(End::Signalled(signal)) => (
-                format!("was ended by signal {signal}"),
+                format!("was ended by signal {signal}{}", signal_name(signal)),
                 Some(("signal", signal)),
                 "; neither its client nor rescind had sent that signal",
             ),
             Some(End::Closed) | None => ("closed its output".to_owned(), None, ""),
         };
-        let (text, ended_by) = match &self.ended_by {
-            None => (format!("the server {how} before it answered{unasked}"), r#""endedBy":"server""#),
-            Some(by) => (format!("the server {how} before it answered: {}", by.words), &*by.members),
+        let nothing = EndedServer::default();
+        let EndedServer { program, unstarted, stderr } = self.ended_server.as_deref().unwrap_or(&nothing);
+        let program = if program.is_empty() { String::new() } else { format!(" ({})", sanitised(program)) };
+        let (mut text, ended_by) = match (unstarted, &self.ended_by) {
+            (Some(why), _) => (format!("the server{program} could not be started: {why}"), r#""endedBy":"server""#),
+            (None, None) => (format!("the server{program} {how} before it answered{unasked}"), r#""endedBy":"server""#),
+            (None, Some(by)) => (format!("the server{program} {how} before it answered: {}", by.words), &*by.members),
         };
+        let lines = last_lines(stderr);
+        if !lines.is_empty() {
+            text.push_str("; the end of its stderr:\n");
+            text.push_str(&lines);
+        }
         let data = status.map(|(name, number)| format!(r#"{{"{name}":{number},{ended_by}}}"#));
         (text, data.unwrap_or_else(|| "{}".to_owned()).into_bytes())
+    }
+}
+
+/// The name of a signal, where its number means the same on every system.
+const fn signal_name(signal: i32) -> &'static str {
+    match signal {
+        1 => " (SIGHUP)",
+        2 => " (SIGINT)",
+        3 => " (SIGQUIT)",
+        4 => " (SIGILL)",
+        6 => " (SIGABRT)",
+        8 => " (SIGFPE)",
+        9 => " (SIGKILL)",
+        11 => " (SIGSEGV)",
+        13 => " (SIGPIPE)",
+        15 => " (SIGTERM)",
+        _ => "",
     }
 }

@@ -9,7 +9,7 @@ use super::{
     view::is_shown,
 };
 use crate::{
-    cause::CauseCode,
+    cause::{CauseCode, sanitised},
     dialect::CancelReply,
     error_code,
     id::RequestId,
@@ -110,7 +110,19 @@ impl Step<'_> {
         };
         let is_unconfirmed = self.exchange.is_open_upstream() || self.exchange.up == Up::Lost;
         let data = self.error_data(None);
-        self.answer_error(code, if is_unconfirmed { UNCONFIRMED } else { text }, Some(&data));
+        let text = if is_unconfirmed { UNCONFIRMED } else { text };
+        match self.operators_reason() {
+            Some(reason) => self.answer_error(code, &format!("{text}; {reason}"), Some(&data)),
+            None => self.answer_error(code, text, Some(&data)),
+        }
+    }
+
+    /// That an operator stopped the request, and why, if the operator gave a reason (D63): clients, and the models behind
+    /// them, read nothing but an error's message.
+    pub(super) fn operators_reason(&self) -> Option<String> {
+        let cause = &self.exchange.cancel.as_deref()?.receipt.cause;
+        let reason = cause.text().filter(|_| cause.code == CauseCode::Operator)?;
+        Some(format!("{}: {}", CauseCode::Operator.phrase(), sanitised(reason)))
     }
 
     /// The method's own cancellation result; one that an operator caused says so in its `_meta`.

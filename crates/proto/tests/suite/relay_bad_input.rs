@@ -5,7 +5,7 @@ use core::time::Duration;
 use rescind_proto::{
     dialect::{Dialect, acp, mcp},
     link::Rejected,
-    relay::{End, EndedBy, RelayConfig, RelayEvent},
+    relay::{End, EndedBy, EndedServer, RelayConfig, RelayEvent},
     side::{Side, Sides},
 };
 use rescind_testkit::relay_rig::RelayRig;
@@ -201,7 +201,7 @@ fn an_error_about_a_servers_end_says_who_ended_it() {
     assert_eq!(
         told(None, &End::Signalled(9)),
         error(
-            "the server was ended by signal 9 before it answered; neither its client nor rescind had sent that signal",
+            "the server was ended by signal 9 (SIGKILL) before it answered; neither its client nor rescind had sent that signal",
             r#"{"signal":9,"endedBy":"server"}"#
         )
     );
@@ -215,11 +215,68 @@ fn an_error_about_a_servers_end_says_who_ended_it() {
     assert_eq!(
         told(by("rescind ended it", r#""endedBy":"shim","because":"unread""#), &End::Signalled(15)),
         error(
-            "the server was ended by signal 15 before it answered: rescind ended it",
+            "the server was ended by signal 15 (SIGTERM) before it answered: rescind ended it",
             r#"{"signal":15,"endedBy":"shim","because":"unread"}"#
         )
     );
     assert_eq!(told(None, &End::Closed), error("the server closed its output before it answered", "{}"));
+}
+
+/// D63.
+#[test]
+fn an_error_about_a_servers_end_names_the_program_and_its_last_lines_and_not_the_params() {
+    let told = |server: EndedServer, how: &End| {
+        let mut rig = mcp();
+        rig.from_client(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"secret"}}"#);
+        rig.at_server();
+        rig.relay.note_ended_server(server);
+        rig.end(Side::Server, how);
+        rig.at_client().concat()
+    };
+    let error = |message: &str, data: &str| {
+        format!(r#"{{"jsonrpc":"2.0","id":1,"error":{{"code":-31002,"message":"{message}","data":{data}}}}}"#)
+    };
+    let stderr = b"starting\n\x1b[31mError:\x1b[0m \"TOKEN\" is not set\n".to_vec();
+    assert_eq!(
+        told(EndedServer { program: "npx".to_owned(), unstarted: None, stderr: stderr.clone() }, &End::Exited(1)),
+        error(
+            r#"the server (npx) exited with code 1 before it answered; the end of its stderr:\nstarting\nError: \"TOKEN\" is not set"#,
+            r#"{"exitCode":1,"endedBy":"server"}"#
+        )
+    );
+    let unstarted = Some("Permission denied".to_owned());
+    assert_eq!(
+        told(EndedServer { program: "a\u{1b}b".to_owned(), unstarted, stderr: Vec::new() }, &End::Closed),
+        error("the server (a\u{fffd}b) could not be started: Permission denied", "{}")
+    );
+}
+
+/// D63.
+#[test]
+fn the_end_of_a_server_is_untold_until_a_request_is_answered_with_it() {
+    let mut rig = mcp();
+    assert!(!rig.relay.has_untold_end());
+    rig.end(Side::Server, &End::Exited(1));
+    assert!(rig.relay.has_untold_end());
+    rig.from_client(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+    assert!(rig.relay.has_untold_end(), "no answer is due to it");
+    rig.from_client(CALL);
+    assert_eq!(rig.at_client().len(), 1);
+    assert!(!rig.relay.has_untold_end());
+
+    for (calls, is_answered, is_untold) in [(1, true, true), (1, false, false), (2, true, false)] {
+        let mut rig = mcp();
+        for id in 1..=calls {
+            rig.from_client(&CALL.replace(r#""id":1"#, &format!(r#""id":{id}"#)));
+            rig.at_server();
+            if is_answered {
+                rig.from_server(&RESULT.replace(r#""id":1"#, &format!(r#""id":{id}"#)));
+                rig.at_client();
+            }
+        }
+        rig.end(Side::Server, &End::Exited(1));
+        assert_eq!(rig.relay.has_untold_end(), is_untold, "{calls} {is_answered}");
+    }
 }
 
 #[test]

@@ -422,7 +422,7 @@ fn an_operator_stops_a_request_and_its_client_is_told() {
     assert_eq!(
         rig.at_client(),
         [
-            r#"{"jsonrpc":"2.0","id":1,"error":{"code":-31003,"message":"stopped by operator","data":{"receipt":{"cause":"operator","reason":"enough","outcome":"asked"}}}}"#
+            r#"{"jsonrpc":"2.0","id":1,"error":{"code":-31003,"message":"stopped by operator: enough","data":{"receipt":{"cause":"operator","reason":"enough","outcome":"asked"}}}}"#
         ]
     );
     let told = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"enough"}}"#;
