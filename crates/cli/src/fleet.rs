@@ -3,7 +3,7 @@
 use std::{io::Write, path::Path, time::Duration};
 
 use clap::Args;
-use rescind_feed::{DIRECTORY_VARIABLE, Request, Session};
+use rescind_feed::{DIRECTORY_VARIABLE, Request, Session, Side};
 use rescind_operator::{Directories, ListingQuery, Shim, ShimError, ShimScan, ask_all};
 use tokio::runtime::Runtime;
 
@@ -119,6 +119,17 @@ pub(crate) fn limited(name: &str, session: &Session) -> Vec<String> {
         count => Some(words(limit, &format!("has refused {count} requests"))),
     };
     session.limits.iter().filter_map(of_limit).collect()
+}
+
+/// The message for a session in which this side does not read what is written to it.
+pub(crate) fn held_up(session: &str, by: Side) -> String {
+    let (unread, waiting) = match by {
+        Side::Client => ("client", "server"),
+        Side::Server => ("server", "client"),
+    };
+    format!(
+        "note: {session}: its {unread} does not read, so nothing more is read of its {waiting}, which may stand still"
+    )
 }
 
 /// The message for a session whose work cannot be seen (D57).

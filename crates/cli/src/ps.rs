@@ -149,6 +149,9 @@ async fn once(arguments: &Arguments) -> Result<Completion, Failure> {
                 let server = session.command.first().map(|url| clean(url)).unwrap_or_default();
                 report(&fleet::signing_in(shim.name(), &server));
             }
+            if let Some(unread) = session.held_up_by {
+                report(&fleet::held_up(shim.name(), unread));
+            }
         }
     }
     hidden.iter().for_each(|line| report(line));

@@ -113,6 +113,7 @@ impl Recording {
             owner: None,
             signing_in: false,
             limits: BTreeMap::new(),
+            held_up_by: None,
         };
         let (end, left_out, now, in_flight) = (replay.end(), replay.left_out, replay.now, replay.in_flight());
         let mut remarks = damage.remarks();

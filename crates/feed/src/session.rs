@@ -44,6 +44,9 @@ pub struct Session {
     /// Its limits as they were given, and how many requests each has refused (D65).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub limits: BTreeMap<String, u64>,
+    /// The side that leaves so much unread that what the other one writes is not read any more: that one may stand still.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_up_by: Option<Side>,
 }
 
 /// What [`Implementation::protocol`] says of a protocol that is not known (D57).

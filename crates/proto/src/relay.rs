@@ -310,6 +310,16 @@ impl Relay {
         other.outbox.backlog().saturating_sub(other.own_backlog) <= bound && own.own_backlog <= bound
     }
 
+    /// The side that leaves so much unread that the other one is no longer read, and may be blocked by that (D13).
+    #[must_use]
+    pub fn held_up_by(&self) -> Option<Side> {
+        let unread = |side: &Side| {
+            let link = &self.core.links[*side];
+            link.outbox.backlog().saturating_sub(link.own_backlog) > self.core.config.max_backlog
+        };
+        Side::BOTH.into_iter().find(unread)
+    }
+
     /// When [`handle_timeout`](Self::handle_timeout) is next due.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {

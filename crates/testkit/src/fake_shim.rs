@@ -252,6 +252,7 @@ pub fn session(name: &str, command: &[&str]) -> Session {
         owner: None,
         signing_in: false,
         limits: BTreeMap::new(),
+        held_up_by: None,
     }
 }
 

@@ -291,8 +291,9 @@ class Lane {
     const unseen = session.inFlight > held ? `${count(session.inFlight - held)} more in flight` : null;
     const work = facts.server.protocol === "unknown" ? "its work cannot be seen" : null;
     const waits = facts.signingIn ? "waits for a person to sign in" : null;
+    const unread = facts.heldUpBy ? `its ${facts.heldUpBy} does not read` : null;
     const owner = facts.owner ? `of ${plain(facts.owner, 40)}` : null;
-    const words = [plain(session.name, 40), protocols.join(" / "), owner, connected(facts.connected), over(session), unseen, released, work, waits, limited(facts.limits)];
+    const words = [plain(session.name, 40), protocols.join(" / "), owner, connected(facts.connected), over(session), unseen, released, work, waits, unread, limited(facts.limits)];
     setText(this.facts, words.filter(Boolean).join(" · "));
     this.title.title = facts.command.map((word) => plain(word, 200)).join(" ");
     this.node.dataset.session = session.name;

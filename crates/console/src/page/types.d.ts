@@ -82,6 +82,7 @@ interface FeedSession {
   signingIn?: boolean;
   /** Limits as they were given, and how many requests each has refused. */
   limits?: Record<string, number>;
+  heldUpBy?: Side;
 }
 
 interface FeedConnected {

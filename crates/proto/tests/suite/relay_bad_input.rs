@@ -311,8 +311,10 @@ fn a_side_that_does_not_read_pauses_the_other_and_is_given_up_after_the_limit() 
     let note = format!(r#"{{"jsonrpc":"2.0","method":"x","params":{{"x":"{}"}}}}"#, "y".repeat(500));
     for _ in 0..2 {
         assert!(rig.relay.wants_input(Side::Client));
+        assert_eq!(rig.relay.held_up_by(), None);
         rig.from_client(&note);
     }
+    assert_eq!(rig.relay.held_up_by(), Some(Side::Server));
     assert!(!rig.relay.wants_input(Side::Client), "nothing more for a server that does not read");
     assert!(rig.relay.wants_input(Side::Server), "the other direction flows");
     rig.pass(Duration::from_secs(59));

@@ -8,7 +8,7 @@ use std::{
         net::UnixListener,
         process::CommandExt,
     },
-    process::Child,
+    process::{Child, Command, Stdio},
     thread,
 };
 
@@ -43,6 +43,24 @@ fn a_directory_whose_path_is_longer_than_an_address_is_no_hindrance() {
     let said = say(&sockets, &["ps", "--sessions"]);
     assert_eq!((said.code, said.stderr.as_str()), (0, "nothing is in flight (1 session)\n"));
     assert!(said.stdout.contains("idle"), "{}", said.stdout);
+}
+
+#[test]
+fn a_server_that_stands_still_since_its_client_does_not_read_is_named() {
+    let around = tempfile::tempdir().unwrap();
+    let sockets = around.path().join("own");
+    let server = r#"printf '{"jsonrpc":"2.0","method":"x","params":{"text":"'; head -c 20000000 /dev/zero | tr '\0' y
+        echo '"}}'; exec cat"#;
+    let mut command = Command::new(PROGRAM);
+    command.args(["run", "sh", "-c", server]).env("RESCIND_RUNTIME_DIR", &sockets);
+    let mut shim = Watching(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
+    let listed = || say(&sockets, &["ps", "--sessions"]).stderr;
+    // It takes a while until so much waits.
+    let found = (0..1000).map(|_| listed()).find(|said| said.contains("does not read")).unwrap();
+    assert!(found.contains(": its client does not read, so nothing more is read of its server, which may stand still"));
+    let (mut line, mut stdout) = (String::new(), BufReader::new(shim.0.stdout.take().unwrap()));
+    stdout.read_line(&mut line).unwrap();
+    assert!((0..1000).any(|_| !listed().contains("does not read")));
 }
 
 #[test]

@@ -40,6 +40,7 @@ impl SessionFacts {
             owner: self.told.owner.clone(),
             signing_in: self.is_signing_in(),
             limits: by_limit(&relay.tally().limited),
+            held_up_by: relay.held_up_by().map(record::side),
         }
     }
 
