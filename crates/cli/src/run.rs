@@ -42,8 +42,13 @@ const MAX_CONNECTIONS: usize = 704;
 ///
 /// Without --log and --on-stuck, stderr has only what the server writes to it, and rescind's own errors and warnings.
 /// These are about a flag, file or COMMAND that cannot be used; a failure of the operating system at the start; limits that
-/// do not apply, since the protocol is unknown; lost output; a session that `rescind ps` cannot list; or a server that the system suspended because it read from, or wrote
-/// to, the client's terminal.
+/// do not apply, since the protocol is unknown; lost output; a session that `rescind ps` cannot list; or a server that the
+/// system suspended because it read from, or wrote to, the client's terminal. If stderr is not read, the oldest of what
+/// waits there is dropped, and the server goes on.
+///
+/// If the server cannot be started, or ends, the error for each request in flight names its program, how it ended, and the
+/// last lines that it wrote to stderr, unless that is a terminal. A server that ends at its start has two seconds for the
+/// client's first request, so that this is answered.
 ///
 /// With --url in place of COMMAND the server is reached over HTTP (Streamable HTTP, both eras of MCP): a cancel of a client
 /// on stdio becomes what the server's era has for it, a message in the session or a closed stream. If the server wants a

@@ -48,6 +48,8 @@ use crate::stdio::{Input, Output};
 pub(crate) struct Pipes {
     pub(crate) stdin: Output,
     pub(crate) stdout: Input,
+    /// Of a child whose stderr is read, and not this process's own.
+    pub(crate) stderr: Option<Input>,
 }
 
 /// How a server was suspended.

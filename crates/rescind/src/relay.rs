@@ -12,6 +12,7 @@ mod object;
 mod observer;
 mod record;
 mod recording_file;
+mod server_stderr;
 mod sink;
 mod stderr;
 #[cfg(feature = "wrap")]
@@ -23,7 +24,7 @@ use std::{
     fs::File,
     future::poll_fn,
     hash::{BuildHasher, RandomState},
-    io,
+    io::{self, IsTerminal as _},
     time::{Duration, SystemTime},
 };
 
@@ -125,6 +126,11 @@ pub enum LinkError {
 /// also begin its end, and SIGUSR1, SIGUSR2 and SIGWINCH. After the return these signals still do not end this process,
 /// and go nowhere: a program that goes on must listen for them itself.
 ///
+/// What the server writes to stderr is read and passed on to that of this process, which never stops the server: what is
+/// not read is dropped, and a line reports how much. Its last lines stand in the errors about its end (D63). A stderr that is a
+/// terminal is the server's own. A server that ends before its client can know of it has up to two seconds for the client's
+/// next request, which is answered with what became of it; so has one that could not be started.
+///
 /// # Errors
 ///
 /// Only before anything was relayed. Later failures are the end of one side.
@@ -182,19 +188,33 @@ pub async fn drive(link: Link) -> Result<LinkEnd, LinkError> {
     #[cfg(not(feature = "admin"))]
     let environment = Vec::new();
     let mut asked = ShutdownLimits::default().asked;
+    let mut unstarted = None;
+    // Of a program on a terminal a person reads stderr, and the program may ask whether it writes to one (D63).
+    let pipes_stderr = matches!(client, LinkClient::Descriptors { .. }) && !io::stderr().is_terminal();
     let (process, server) = match server {
         LinkServer::Command { launcher, .. } => {
+            let program = command.first().map(|program| program.to_string_lossy().into_owned());
             let container = Container::of(&command, &environment);
             let words = container.as_ref().map_or(&command, Container::words);
-            let (group, pipes) = Group::start(&launcher, words, &environment).map_err(LinkError::Start)?;
-            let mut starter = None;
-            if container.is_some() {
-                asked = container::ASKED;
-            } else {
-                // What is in a container is ended by the mark that the next one would have, too.
-                starter = Some(Starter::new(launcher, command.clone(), environment.clone()));
+            match (Group::start(&launcher, words, &environment, pipes_stderr), &client) {
+                (Ok((group, pipes)), _) => {
+                    let mut starter = None;
+                    if container.is_some() {
+                        asked = container::ASKED;
+                    } else {
+                        // What is in a container is ended by the mark that the next one would have, too.
+                        starter = Some(Starter::new(launcher, command.clone(), environment.clone(), pipes_stderr));
+                    }
+                    let (server, stderr) = Port::to_server(pipes);
+                    (Process { group: Some(group), container, starter, stderr, program }, server)
+                }
+                (Err(error), LinkClient::Messages(_)) => return Err(LinkError::Start(error)),
+                // Its client gets an answer that says so.
+                (Err(error), LinkClient::Descriptors { .. }) => {
+                    unstarted = Some(error);
+                    (Process { program, ..Process::default() }, Port::default())
+                }
             }
-            (Process { group: Some(group), container, starter }, Port::to_server(pipes))
         }
         LinkServer::Messages { mut stream, .. } => {
             config.framing = Some(Framing::Line);
@@ -202,6 +222,7 @@ pub async fn drive(link: Link) -> Result<LinkEnd, LinkError> {
             (Process::default(), Port::to_messages(stream, config.max_message))
         }
     };
+    let is_person = matches!(&client, LinkClient::Descriptors { input, .. } if input.is_terminal());
     let client = match client {
         LinkClient::Descriptors { input, output } => Port::to_client(input, output).map_err(LinkError::Setup)?,
         LinkClient::Messages(stream) => {
@@ -219,12 +240,18 @@ pub async fn drive(link: Link) -> Result<LinkEnd, LinkError> {
         });
     #[cfg(not(feature = "admin"))]
     let admin = NoAdmin;
-    let limits = ShutdownLimits { finish, asked, client_drain: config.stall_limit, ..ShutdownLimits::default() };
+    let mut limits = ShutdownLimits { finish, asked, client_drain: config.stall_limit, ..ShutdownLimits::default() };
+    if is_person {
+        limits.first_request = Duration::ZERO;
+    }
     let ports = Sides { client, server };
     let mut drive = Drive::new(origin, (config, limits), ports, process, signals, observer, admin);
+    if let Some(error) = &unstarted {
+        drive.handle_unstarted(error);
+    }
     let ending = poll_fn(|cx| drive.poll(cx)).await;
     drive.finish(&ending.server).await;
-    Ok(ending)
+    unstarted.map_or(Ok(ending), |error| Err(LinkError::Start(error)))
 }
 
 /// Fails unless a few descriptors can still be opened: a runtime that runs out of them while it starts panics.

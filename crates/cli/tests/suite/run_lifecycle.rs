@@ -558,7 +558,8 @@ fn what_is_answered_says_who_ended_the_server() {
         error_of(&rig.client.receive(), "1")
     };
     let error = ended(|rig| rig.server.exit(0));
-    assert_eq!(error["message"], "the server exited with code 0 before it answered");
+    let words = |error: &serde_json::Value| error["message"].as_str().unwrap().split_once(") ").unwrap().1.to_owned();
+    assert_eq!(words(&error), "exited with code 0 before it answered");
     assert_eq!(error["data"], serde_json::json!({"exitCode": 0, "endedBy": "server"}));
 
     let error = ended(|rig| {
@@ -573,7 +574,7 @@ fn what_is_answered_says_who_ended_the_server() {
         rig.server.puppet.expect_death();
         rig.server.close();
     });
-    assert_eq!(error["message"], "the server was ended by signal 2 before it answered: its client had sent signal 2");
+    assert_eq!(words(&error), "was ended by signal 2 (SIGINT) before it answered: its client had sent signal 2");
     assert_eq!(error["data"], serde_json::json!({"signal": 2, "endedBy": "client", "clientSignal": 2}));
 }
 

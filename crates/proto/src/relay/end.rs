@@ -47,14 +47,14 @@ pub struct EndedServer {
 }
 
 impl Relay {
-    /// Records what is known of the server whose end [`handle_eof`](Self::handle_eof) tells next: answers about its end will
-    /// say it.
+    /// Records what is known of a server that has ended, before [`handle_eof`](Self::handle_eof): answers about its end
+    /// contain it.
     pub fn note_ended_server(&mut self, server: EndedServer) {
         self.core.ended_server = Some(Box::new(server));
     }
 
-    /// Whether the server ended before its client can know whether it works, and the client has not been told: nothing was
-    /// in flight, and no request, or one, had come. `false` once another has come, which is answered.
+    /// Whether the server ended without an answer about that (D63): nothing was in flight, and its client had sent one
+    /// request at most. `false` once another has come, since that one is answered.
     #[must_use]
     pub fn has_untold_end(&self) -> bool {
         self.core.untold_end == Some(self.core.reports.tally.requests[Side::Client])

@@ -37,6 +37,9 @@ pub(crate) struct ShutdownLimits {
     pub(crate) server_drain: Duration,
     /// The longest pause of a client that is owed output after the server's end: the same as before it (D13).
     pub(crate) client_drain: Duration,
+    /// From the end of a server that ended by itself, before its client can know of it, to the request that is answered with
+    /// that (D63). Clients send their first one as soon as they have started this process.
+    pub(crate) first_request: Duration,
 }
 
 impl Default for ShutdownLimits {
@@ -48,6 +51,7 @@ impl Default for ShutdownLimits {
             asked: Duration::from_millis(2500),
             server_drain: Duration::from_millis(500), // D35
             client_drain: Duration::from_secs(600),   // D13
+            first_request: Duration::from_secs(2),    // D63
         }
     }
 }
@@ -79,10 +83,12 @@ pub(crate) struct Remaining {
     pub(crate) owed_server: bool,
     /// Bytes wait for the client, whose output is open.
     pub(crate) owed_client: bool,
-    /// The server's stdout has not ended.
+    /// The server's stdout has not ended, nor its stderr after its exit.
     pub(crate) server_output: bool,
     /// The client waits for an answer.
     pub(crate) in_flight: bool,
+    /// The client cannot know of the server's end, and may still send a request.
+    pub(crate) end_untold: bool,
 }
 
 /// The progress of a link towards its end.
@@ -116,12 +122,12 @@ enum ShutdownStage {
     Terminated { until: Instant },
     /// SIGKILL was sent.
     Killed,
-    /// The server has exited; its stdout is read to the end.
+    /// The server has exited; its stdout and stderr are read to the end.
     DrainingServer { how: End, until: Instant },
     /// The rest of its stdout was read; the relay does not know yet.
     ServerDrained { how: End },
-    /// The rest is being written to the client.
-    DrainingClient { how: End, until: Instant },
+    /// The rest is being written to the client. Until `untold` a request may come that is answered with the server's end.
+    DrainingClient { how: End, until: Instant, untold: Option<Instant> },
 }
 
 /// The server's stdin.
@@ -217,8 +223,9 @@ impl Shutdown {
         let until = match &mut self.stage {
             ShutdownStage::Relaying | ShutdownStage::Finishing { .. } => now + self.limits.close,
             ShutdownStage::Closing { until } => *until,
-            ShutdownStage::DrainingClient { until, .. } => {
+            ShutdownStage::DrainingClient { until, untold, .. } => {
                 *until = (*until).min(now + self.limits.close);
+                *untold = None;
                 return;
             }
             ShutdownStage::Terminated { .. }
@@ -313,8 +320,8 @@ impl Shutdown {
             ShutdownStage::Finishing { idle } => idle.and_then(|idle| Some(idle + self.limits.finish?)),
             ShutdownStage::Closing { until }
             | ShutdownStage::Terminated { until }
-            | ShutdownStage::DrainingServer { until, .. }
-            | ShutdownStage::DrainingClient { until, .. } => Some(until),
+            | ShutdownStage::DrainingServer { until, .. } => Some(until),
+            ShutdownStage::DrainingClient { until, untold, .. } => Some(untold.unwrap_or(until).min(until)),
         };
         let silent = match self.upstream {
             Upstream::Silent { until } if !self.has_exited() => Some(until),
@@ -353,7 +360,7 @@ impl Shutdown {
             self.upstream = Upstream::ClientClosed;
             return Some(ShutdownStep::CloseClient);
         }
-        match &self.stage {
+        match &mut self.stage {
             ShutdownStage::Relaying | ShutdownStage::Finishing { .. } | ShutdownStage::Killed => None,
             ShutdownStage::Closing { until } => {
                 if now < *until {
@@ -379,12 +386,18 @@ impl Shutdown {
             ShutdownStage::ServerDrained { how } => {
                 let how = how.clone();
                 let limit = if self.is_hurried { self.limits.close } else { self.limits.client_drain };
-                self.stage = ShutdownStage::DrainingClient { how: how.clone(), until: now + limit };
+                let is_asked = self.is_hurried || self.ended_by.is_some();
+                let untold = (!is_asked).then(|| now + self.limits.first_request);
+                self.stage = ShutdownStage::DrainingClient { how: how.clone(), until: now + limit, untold };
                 let is_news = matches!(self.upstream, Upstream::Talking | Upstream::Silent { .. });
                 self.upstream = Upstream::Reported;
                 is_news.then_some(ShutdownStep::EndServer(how)).or_else(|| self.next(now, open))
             }
-            ShutdownStage::DrainingClient { how, until } => {
+            ShutdownStage::DrainingClient { how, until, untold } => {
+                *untold = untold.filter(|untold| open.end_untold && now < *untold);
+                if untold.is_some() {
+                    return None;
+                }
                 if open.owed_client && now < *until {
                     return None;
                 }
@@ -404,7 +417,7 @@ mod tests {
     use super::*;
 
     const QUIET: Remaining =
-        Remaining { owed_server: false, owed_client: false, server_output: true, in_flight: false };
+        Remaining { owed_server: false, owed_client: false, server_output: true, in_flight: false, end_untold: false };
     const BUSY: Remaining = Remaining { in_flight: true, ..QUIET };
     const OWES_SERVER: Remaining = Remaining { owed_server: true, in_flight: true, ..QUIET };
     const OWES_CLIENT: Remaining = Remaining { owed_client: true, server_output: false, ..QUIET };
@@ -682,6 +695,35 @@ mod tests {
         assert_eq!(steps(&mut shutdown, at(1), BUSY), []);
         let last = [ShutdownStep::Kill, ShutdownStep::EndServer(how.clone()), ShutdownStep::Leave(how)];
         assert_eq!(steps(&mut shutdown, at(2), ENDED), last);
+    }
+
+    /// D63.
+    #[test]
+    fn an_end_that_its_client_cannot_know_of_waits_for_the_request_that_is_answered_with_it() {
+        const UNTOLD: Remaining = Remaining { end_untold: true, ..ENDED };
+        let (how, mut shutdown) = (End::Exited(1), fresh());
+        let end = |shutdown: &mut Shutdown| {
+            shutdown.handle_server_exit(at(0), End::Exited(1));
+            assert_eq!(steps(shutdown, at(0), UNTOLD).len(), 2, "nothing is owed");
+        };
+        end(&mut shutdown);
+        assert_eq!((steps(&mut shutdown, at(1999), UNTOLD), shutdown.deadline()), (vec![], Some(at(2000))));
+        assert_eq!(steps(&mut shutdown, at(2000), UNTOLD), [ShutdownStep::Leave(how.clone())], "none came");
+
+        let mut shutdown = fresh();
+        end(&mut shutdown);
+        assert_eq!(steps(&mut shutdown, at(1500), OWES_CLIENT), [], "its answer waits to be read");
+        assert_eq!(steps(&mut shutdown, at(9000), ENDED), [ShutdownStep::Leave(how.clone())]);
+
+        let mut shutdown = fresh();
+        end(&mut shutdown);
+        shutdown.handle_signal(at(1), Signal::TERM);
+        assert_eq!(steps(&mut shutdown, at(1), UNTOLD), [ShutdownStep::Leave(how.clone())], "it wants no answer");
+
+        let mut shutdown = fresh();
+        shutdown.handle_signal(at(0), Signal::TERM);
+        shutdown.handle_server_exit(at(1), how.clone());
+        assert_eq!(steps(&mut shutdown, at(1), UNTOLD).last(), Some(&ShutdownStep::Leave(how)), "it knows");
     }
 
     #[test]

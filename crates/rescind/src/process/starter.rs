@@ -10,6 +10,7 @@ pub(crate) struct Starter {
     launcher: PathBuf,
     command: Vec<OsString>,
     environment: Vec<(&'static str, String)>,
+    pipes_stderr: bool,
 }
 
 impl Starter {
@@ -17,12 +18,13 @@ impl Starter {
         launcher: PathBuf,
         command: Vec<OsString>,
         environment: Vec<(&'static str, String)>,
+        pipes_stderr: bool,
     ) -> Self {
-        Self { launcher, command, environment }
+        Self { launcher, command, environment, pipes_stderr }
     }
 
     /// Starts it, as [`Group::start`].
     pub(crate) fn start(&self) -> io::Result<(Group, Pipes)> {
-        Group::start(&self.launcher, &self.command, &self.environment)
+        Group::start(&self.launcher, &self.command, &self.environment, self.pipes_stderr)
     }
 }

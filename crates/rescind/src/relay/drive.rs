@@ -15,7 +15,7 @@ use memchr::memchr;
 use rescind_proto::{
     id::RequestId,
     link::{CancelNotice, RequestKey},
-    relay::{End, Relay, RelayConfig, RelayEvent},
+    relay::{End, EndedServer, Relay, RelayConfig, RelayEvent},
     side::{Side, Sides},
     time::Instant,
 };
@@ -25,7 +25,7 @@ use tokio::task::JoinHandle;
 use super::admin::Admin;
 #[cfg(not(feature = "admin"))]
 use super::no_admin::NoAdmin as Admin;
-use super::{LinkEnd, observer::Observer};
+use super::{LinkEnd, observer::Observer, server_stderr::ServerStderr};
 use crate::{
     alarm::Alarm,
     message_stream::{Arrival, CancelFate, Credentials, MessageStream},
@@ -65,6 +65,12 @@ pub(crate) struct Drive {
     container: Option<Container>,
     /// How another one is started in its place, if that can be.
     starter: Option<Starter>,
+    /// What the server writes to stderr, if that is not our own.
+    stderr: Option<ServerStderr>,
+    /// The server's program, as its user named it, until its end is told.
+    program: Option<String>,
+    /// Why it could not be started, if it was not.
+    unstarted: Option<String>,
     /// How the server ended, where that is not told before it is known whether another takes its place.
     untold: Option<End>,
     signals: Signals,
@@ -100,6 +106,9 @@ pub(crate) struct Process {
     pub(crate) group: Option<Group>,
     pub(crate) container: Option<Container>,
     pub(crate) starter: Option<Starter>,
+    pub(crate) stderr: Option<ServerStderr>,
+    /// The program, as its user named it.
+    pub(crate) program: Option<String>,
 }
 
 /// The descriptors of one side, or the stream that it has in their place: each `None` once it has ended.
@@ -115,9 +124,9 @@ pub(crate) struct Port {
 }
 
 impl Port {
-    /// The server's pipes.
-    pub(crate) fn to_server(pipes: Pipes) -> Self {
-        Self::new(pipes.stdout, pipes.stdin)
+    /// The server's pipes, and its stderr, which is read from now on.
+    pub(crate) fn to_server(pipes: Pipes) -> (Self, Option<ServerStderr>) {
+        (Self::new(pipes.stdout, pipes.stdin), pipes.stderr.map(ServerStderr::read))
     }
 
     /// The client's streams, whatever they are.
@@ -142,7 +151,7 @@ impl Drive {
         origin: std::time::Instant,
         (config, limits): (RelayConfig, ShutdownLimits),
         ports: Sides<Port>,
-        Process { group, container, starter }: Process,
+        Process { group, container, starter, stderr, program }: Process,
         signals: Signals,
         observer: Observer,
         admin: Admin,
@@ -156,6 +165,9 @@ impl Drive {
             group,
             container,
             starter,
+            stderr,
+            program,
+            unstarted: None,
             untold: None,
             signals,
             look: None,
@@ -168,6 +180,13 @@ impl Drive {
             closing: Closing::No,
             barrier: None,
         }
+    }
+
+    /// Handles a server that could not be started: the link is over once its client knows.
+    #[cold]
+    pub(crate) fn handle_unstarted(&mut self, why: &io::Error) {
+        self.unstarted = Some(why.to_string());
+        self.check_server(self.now());
     }
 
     /// Runs until both sides have ended, and returns how.
@@ -247,7 +266,7 @@ impl Drive {
 
     /// Closes the admin socket and the observers. Called once, at the end.
     pub(crate) async fn finish(self, how: &End) {
-        let Self { mut relay, group, container, ports, mut observer, mut admin, origin, .. } = self;
+        let Self { mut relay, group, container, ports, stderr, mut observer, mut admin, origin, .. } = self;
         admin.handle_eof(Instant::after_origin(origin.elapsed()), &mut relay, how);
         // Closed before the wait for a container.
         drop((ports, group));
@@ -255,6 +274,9 @@ impl Drive {
             && let Some(why) = container.finish().await
         {
             observer.handle_container_left(&why);
+        }
+        if let Some(stderr) = stderr {
+            stderr.finish();
         }
         let dialects = Sides::from_fn(|side| relay.dialect(side));
         let broken = Sides::from_fn(|side| &relay.tally().violations[side]);
@@ -635,6 +657,11 @@ impl Drive {
         if let Some(by) = self.shutdown.ended_by() {
             self.relay.note_ended_by(by.into());
         }
+        if let Some(program) = self.program.take() {
+            let stderr = self.stderr.as_ref().map(ServerStderr::last).unwrap_or_default();
+            let unstarted = self.unstarted.take();
+            self.relay.note_ended_server(EndedServer { program, unstarted, stderr });
+        }
         self.relay.handle_eof(now, Side::Server, how);
         self.handle_events(now);
     }
@@ -652,7 +679,8 @@ impl Drive {
         self.group = None;
         let (group, pipes) = starter.start()?;
         self.admin.handle_replaced(&group);
-        (self.group, self.ports.server) = (Some(group), Port::to_server(pipes));
+        self.group = Some(group);
+        (self.ports.server, self.stderr) = Port::to_server(pipes);
         self.shutdown = Shutdown::new(self.limits);
         self.untold = None;
         self.relay.handle_server_replaced(now);
@@ -714,11 +742,15 @@ impl Drive {
             };
             !self.relay.pending(side).is_empty() || output.poll_flush(cx).is_pending()
         };
+        let (owed_server, owed_client) = (owed(Side::Server), owed(Side::Client));
+        let stderr = self.stderr.as_mut().filter(|_| self.shutdown.has_exited());
+        let has_stderr = stderr.is_some_and(|stderr| stderr.poll_end(cx).is_pending());
         Remaining {
-            owed_server: owed(Side::Server),
-            owed_client: owed(Side::Client),
-            server_output: self.ports.server.input.is_some() || self.ports.server.messages.is_some(),
+            owed_server,
+            owed_client,
+            server_output: self.ports.server.input.is_some() || self.ports.server.messages.is_some() || has_stderr,
             in_flight: self.relay.in_flight(Side::Client) > 0,
+            end_untold: self.ports.client.input.is_some() && self.relay.has_untold_end(),
         }
     }
 }

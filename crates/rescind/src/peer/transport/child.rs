@@ -208,6 +208,7 @@ impl ChildState {
             owed_client: false,
             server_output: !self.stdout_ended && !self.stdin_closed,
             in_flight: false,
+            end_untold: false,
         }
     }
 

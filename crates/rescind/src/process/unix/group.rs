@@ -39,13 +39,14 @@ pub(crate) struct Group {
 
 impl Group {
     /// Starts `command`, with `launcher` as the program that knows the hidden subcommands. All processes of the group get
-    /// `environment` in addition.
+    /// `environment` in addition. Its stderr is a pipe if it `pipes_stderr`, and else that of this process.
     ///
     /// Call it from a thread that lives as long as the process: the server dies with that thread.
     pub(crate) fn start(
         launcher: &Path,
         command: &[OsString],
         environment: &[(&str, String)],
+        pipes_stderr: bool,
     ) -> io::Result<(Self, Pipes)> {
         let environment = environment.iter().map(|(name, value)| (name, value));
         let mut guard = Command::new(launcher)
@@ -80,6 +81,7 @@ impl Group {
             .envs(environment)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
+            .stderr(if pipes_stderr { Stdio::piped() } else { Stdio::inherit() })
             .process_group(raw(&guard))
             .spawn();
         let mut server = match server {
@@ -91,9 +93,11 @@ impl Group {
             }
         };
         let pipes = server.stdin.take().zip(server.stdout.take());
+        let stderr = server.stderr.take();
         let group = Self { guard, lifeline, replies, server, has_terminal: false, is_stopped: false };
         let (stdin, stdout) = pipes.ok_or(io::ErrorKind::BrokenPipe)?;
-        Ok((group, Pipes { stdin: Output::own(stdin.into())?, stdout: Input::own(stdout.into())? }))
+        let stderr = stderr.map(|stderr| Input::own(stderr.into())).transpose()?;
+        Ok((group, Pipes { stdin: Output::own(stdin.into())?, stdout: Input::own(stdout.into())?, stderr }))
     }
 
     /// The server's process id.

@@ -59,7 +59,7 @@ impl OwnedProcess {
         let mut process = Self::start(command)?;
         let pipes = process.child.stdin.take().zip(process.child.stdout.take());
         let (stdin, stdout) = pipes.ok_or(io::ErrorKind::BrokenPipe)?;
-        let pipes = Pipes { stdin: Output::own(stdin.into())?, stdout: Input::own(stdout.into())? };
+        let pipes = Pipes { stdin: Output::own(stdin.into())?, stdout: Input::own(stdout.into())?, stderr: None };
         Ok((process, pipes))
     }
 

@@ -7,6 +7,7 @@ use std::{
     ffi::OsString,
     io,
     path::Path,
+    process::Stdio,
     task::{Context, Poll},
 };
 
@@ -14,7 +15,10 @@ use rescind_proto::relay::End;
 use tokio::process::Command;
 
 use super::{owned_process::OwnedProcess, program};
-use crate::process::{Pipes, Suspended, signals::Signal};
+use crate::{
+    process::{Pipes, Suspended, signals::Signal},
+    stdio::{Input, pipe},
+};
 
 /// A running server. Dropping it ends its job.
 #[derive(Debug)]
@@ -23,7 +27,8 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// Starts `command`. All processes of the job get `environment` in addition.
+    /// Starts `command`. All processes of the job get `environment` in addition. Its stderr is a pipe if it `pipes_stderr`,
+    /// and else that of this process.
     ///
     /// # Panics
     ///
@@ -32,12 +37,19 @@ impl Group {
         _launcher: &Path,
         command: &[OsString],
         environment: &[(&str, String)],
+        pipes_stderr: bool,
     ) -> io::Result<(Self, Pipes)> {
         let (program, arguments) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
         let mut command = Command::new(program::find(program));
         command.args(arguments).envs(environment.iter().map(|(name, value)| (name, value)));
+        let mut stderr = None;
+        if pipes_stderr {
+            let (input, errors) = pipe::from_child()?;
+            command.stderr(Stdio::from(errors));
+            stderr = Some(Input::own(input)?);
+        }
         let (server, pipes) = OwnedProcess::start_piped(command)?;
-        Ok((Self { server }, pipes))
+        Ok((Self { server }, Pipes { stderr, ..pipes }))
     }
 
     /// The server's process id.

@@ -56,7 +56,7 @@ impl OwnedProcess {
         let (stdin, input) = pipe::to_child()?;
         let (stdout, output) = pipe::from_child()?;
         command.stdin(Stdio::from(input)).stdout(Stdio::from(output));
-        let pipes = Pipes { stdin: Output::own(stdin)?, stdout: Input::own(stdout)? };
+        let pipes = Pipes { stdin: Output::own(stdin)?, stdout: Input::own(stdout)?, stderr: None };
         Ok((Self::start(command)?, pipes))
     }
 
