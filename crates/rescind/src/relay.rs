@@ -25,6 +25,7 @@ use std::{
     future::poll_fn,
     hash::{BuildHasher, RandomState},
     io::{self, IsTerminal as _},
+    pin::Pin,
     time::{Duration, SystemTime},
 };
 
@@ -139,7 +140,7 @@ pub fn run(link: Link) -> Result<LinkEnd, LinkError> {
     check_descriptors().map_err(LinkError::Setup)?;
     // One thread at most encodes long answers of the admin socket, so that they do not crowd out the link's thread.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
-    runtime.map_err(LinkError::Setup)?.block_on(drive(link))
+    runtime.map_err(LinkError::Setup)?.block_on(boxed(link))
 }
 
 /// Like [`run`], as a future: for a program that has several links. Await it on a runtime of one thread that is the main
@@ -151,6 +152,15 @@ pub fn run(link: Link) -> Result<LinkEnd, LinkError> {
 ///
 /// As [`run`].
 pub async fn drive(link: Link) -> Result<LinkEnd, LinkError> {
+    boxed(link).await
+}
+
+/// Boxed, so that the loop is compiled with this crate, for speed, and not once more where it is awaited.
+fn boxed(link: Link) -> Pin<Box<dyn Future<Output = Result<LinkEnd, LinkError>>>> {
+    Box::pin(drive_here(link))
+}
+
+async fn drive_here(link: Link) -> Result<LinkEnd, LinkError> {
     let origin = std::time::Instant::now();
     let Link { client, server, mut config, finish, recording, log, on_stuck, .. } = link;
     // Before the server starts and before anything is written: no signal may be missed or end the link.

@@ -124,7 +124,7 @@ impl Listener {
                 Ok((stream, address)) => {
                     let (place, seat) = (room.open(address.ip(), parts_addresses), turns.seat());
                     let connection = Connection { place, seat, pool: self.pool.clone(), config: Arc::clone(&config) };
-                    connections.spawn(connection.converse(stream, address.ip(), ended.clone()));
+                    connection.spawn(&mut connections, stream, address.ip(), ended.clone());
                 }
                 Err(error) => {
                     if is_want_of_descriptors(&error) {
@@ -159,6 +159,13 @@ enum End {
 }
 
 impl Connection {
+    /// Has a task of `tasks` serve it. Never inlined: so all that a request passes is compiled with this crate, for speed, and
+    /// not with the program that awaits the listener.
+    #[inline(never)]
+    fn spawn(self, tasks: &mut JoinSet<()>, stream: TcpStream, from: IpAddr, ended: watch::Receiver<bool>) {
+        tasks.spawn(self.converse(stream, from, ended));
+    }
+
     /// Serves until the connection ends. An error concerns this connection alone, and its client sees it.
     ///
     /// There are ten thousand of these futures: each holds once what it needs while a stream is open. So what comes before the
