@@ -22,7 +22,13 @@ pub use discovered::{DISCOVER, Discovered};
 pub use plain::{JSON_RPC, UNKNOWN};
 pub use progress::{ProgressForm, Reading, Report, ReportForm};
 
-use crate::{frame::ResponseBody, json, method::is_same, rule::Rule};
+use crate::{
+    frame::ResponseBody,
+    json,
+    link::{ChildEnd, ChildState},
+    method::is_same,
+    rule::Rule,
+};
 
 /// One protocol revision's answers about cancellation.
 #[derive(Debug, Clone)]
@@ -289,8 +295,11 @@ pub struct TurnForm {
     pub beside: &'static [&'static str],
     /// How the agent says that a child's work was cancelled.
     pub child: ChildForm,
-    /// Requests whose work shows in updates of the session that they name, as the turn's does (D16).
+    /// Requests whose work shows in updates of the session that they name, as the turn's does (D16). What the agent says
+    /// of children until the answer is history (ACP-44).
     pub loads: &'static [&'static str],
+    /// The request that ends a session, and its children with it (ACP-42).
+    pub close: &'static str,
     /// The agent's request that must be answered "cancelled" when the turn is (ACP-08).
     pub permission: &'static str,
     /// How long a cancelled turn may take before a relay ends it for a client that waits (D34).
@@ -312,26 +321,82 @@ impl TurnForm {
         json::lookup(params, self.kind).and_then(json::text)
     }
 
-    /// The child, an id as JSON, whose work was cancelled, if an update with these params says so (ACP-36).
-    pub(crate) fn cancelled_child<'a>(&self, params: &'a [u8]) -> Option<&'a [u8]> {
-        let Self { child: form, .. } = self;
-        let has = |(path, wanted): &(&[&str], &str)| {
-            json::lookup(params, path).and_then(json::text).is_some_and(|value| value == *wanted)
-        };
-        let is_cancelled = self.kind_of(params).is_some_and(|kind| kind == form.kind) && form.cancelled.iter().all(has);
-        json::lookup(params, form.session).filter(|_| is_cancelled)
+    /// What an update with these params tells of a child, if it does and names one.
+    pub(crate) fn child_news<'a>(&self, params: &'a [u8]) -> Option<ChildNews<'a>> {
+        let form = &self.child;
+        let is_news = self.kind_of(params).is_some_and(|kind| kind == form.kind);
+        let session = json::lookup(params, form.session).filter(|id| is_news && id.starts_with(b"\""))?;
+        let grants = json::lookup(params, form.grants);
+        let may_cancel = |grants| json::member(grants, form.cancel_grant).is_some_and(|grant| grant.starts_with(b"{"));
+        Some(ChildNews {
+            session,
+            title: json::lookup(params, form.title).map(json::text),
+            can_cancel: grants.map(may_cancel),
+            state: json::lookup(params, form.state).map(|state| form.state_of(state)),
+        })
     }
 }
 
-/// How the updates of a session tell of its children: sessions that its agent opened for parts of the work.
+/// How the updates of a session tell of its children: sessions that its agent opened for parts of the work (D54).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ChildForm {
+    /// Where in the handshake the client asks to be told of children, as an object (ACP-30); empty where it need not ask.
+    pub declared: &'static [&'static str],
     /// The kind of an update with news of a child, in the session of the child's parent (ACP-31).
     pub kind: &'static str,
     /// Where in its params the child's id stands.
     pub session: &'static [&'static str],
-    /// Members that say together that the child's work was cancelled: where each stands, and its value (ACP-36).
-    pub cancelled: &'static [(&'static [&'static str], &'static str)],
+    /// Where the child's name for people stands.
+    pub title: &'static [&'static str],
+    /// Where that stands which the client may do with the child (ACP-33).
+    pub grants: &'static [&'static str],
+    /// The member of it that allows a cancel, as an object.
+    pub cancel_grant: &'static str,
+    /// Where the child's state stands; null where it is not known.
+    pub state: &'static [&'static str],
+    /// The member of a state with its word.
+    pub state_word: &'static str,
+    /// Words for work that goes on.
+    pub at_work: &'static [&'static str],
+    /// The word for work that is over.
+    pub idle: &'static str,
+    /// The member of a state that says why the work is over.
+    pub stop_reason: &'static str,
+    /// The reason that is a cancel (ACP-36).
+    pub cancelled_reason: &'static str,
+    /// The reason that is a failure (ACP-37).
+    pub failed_reason: &'static str,
+}
+
+impl ChildForm {
+    /// The state that the agent reports: a value takes the place of the whole of what it said before.
+    fn state_of(&self, state: &[u8]) -> ChildState {
+        let word = |member| json::member(state, member).and_then(json::text);
+        match word(self.state_word) {
+            Some(said) if self.at_work.contains(&&*said) => ChildState::Running,
+            Some(said) if said == self.idle => ChildState::Idle(match word(self.stop_reason) {
+                Some(reason) if reason == self.cancelled_reason => ChildEnd::Cancelled,
+                Some(reason) if reason == self.failed_reason => ChildEnd::Failed,
+                Some(_) | None => ChildEnd::Finished,
+            }),
+            // Also a word of a later revision: no word but that for idle says that the work is over.
+            Some(_) => ChildState::Unknown,
+            None => ChildState::Unconfirmed,
+        }
+    }
+}
+
+/// What an update tells of a child. What it leaves out is as it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ChildNews<'a> {
+    /// Its id, as JSON.
+    pub(crate) session: &'a [u8],
+    /// Its name for people, if it has one.
+    pub(crate) title: Option<Option<Cow<'a, str>>>,
+    /// Whether it may be cancelled, from now on (ACP-33).
+    pub(crate) can_cancel: Option<bool>,
+    /// Its state.
+    pub(crate) state: Option<ChildState>,
 }
 
 /// A request that stays open, and how the server's notifications name it.

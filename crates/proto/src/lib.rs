@@ -48,6 +48,7 @@ pub mod relay;
 pub mod rule;
 pub mod side;
 
+mod children;
 mod early_cancels;
 mod standstill;
 mod tombstones;

@@ -2,6 +2,8 @@
 
 mod attachment;
 pub(crate) mod cancel;
+mod child_key;
+mod child_state;
 mod clock;
 mod connected;
 mod departure;
@@ -14,6 +16,8 @@ mod request_key;
 mod unanswered;
 
 pub use attachment::Attachment;
+pub use child_key::ChildKey;
+pub use child_state::{ChildEnd, ChildState, OpenChildren};
 pub use clock::Clock;
 pub use connected::Connected;
 pub use departure::Departure;

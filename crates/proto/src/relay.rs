@@ -24,6 +24,7 @@ mod bad_input;
 mod batch;
 mod bridged;
 mod cancel;
+mod child;
 mod clocks;
 mod config;
 mod departing;
@@ -48,6 +49,7 @@ mod view;
 use std::sync::Arc;
 
 pub use crate::early_cancels::EarlyCancelLimits;
+pub use child::{ChildParent, ChildView};
 pub use config::{ClockRule, Emit, RelayConfig, SettingNames};
 pub use end::{End, EndedBy, EndedServer};
 pub use event::{Hop, RelayEvent, Settled, StuckSign, TaskNews};
@@ -59,6 +61,7 @@ pub use view::{Ended, ProgressView, RequestState, RequestSummary, RequestView};
 use crate::{
     bridge::Bridge,
     cause::CauseCode,
+    children::Children,
     dialect::{Dialect, TurnForm, negotiation::Negotiation},
     early_cancels::EarlyCancels,
     framing::{Decoder, Framing},
@@ -167,6 +170,8 @@ struct Core {
     turns: Turns,
     /// The agent's cards in flight: what it asks a person within a session (D37).
     cards: Turns,
+    /// Sessions that the agent opened for parts of the work (D54).
+    children: Children,
     /// Sessions whose turn we answered while the agent had not (ACP-08), and which it has been given no later turn of.
     muted: Vec<(Box<[u8]>, Key)>,
     /// What each side calls itself.
@@ -208,6 +213,8 @@ enum Followup {
     TurnCancelled(Box<[u8]>, CauseCode),
     /// The cancelled turn of this session is over: cards whose time runs end with it.
     TurnOver(Box<[u8]>),
+    /// The agent has closed this session.
+    SessionClosed(Box<[u8]>),
     /// The handle that answered this request reaches nobody.
     Orphaned(RequestKey),
     /// This is what came of our request to cancel a task, which that request became.
@@ -262,6 +269,7 @@ impl Relay {
                 timers: TimerQueue::new(),
                 turns: Turns::new(seed),
                 cards: Turns::new(seed),
+                children: Children::new(seed),
                 muted: Vec::new(),
                 implementations: Sides::default(),
                 reports: Reports::new(&config),
@@ -407,6 +415,7 @@ impl Relay {
                 Followup::TurnBegun(session, key) => self.turn_begun(&session, key),
                 Followup::TurnCancelled(session, root) => self.close_cards(now, &session, root, |_| true),
                 Followup::TurnOver(session) => self.close_cards(now, &session, CauseCode::Caller, Exchange::is_closing),
+                Followup::SessionClosed(session) => self.drop_children(now, &session),
                 Followup::Orphaned(request) => self.cancel_orphan(now, request),
                 Followup::TaskCancelled(request, task, outcome) => self.report_orphan(request, &task, outcome),
                 Followup::Late(request, answer) => self.step(now, request, |step| {

@@ -226,6 +226,10 @@ catalogue! {
         "A party that handles cancels declares `cancellation.request`; nobody sends a cancel to one that did not."
     Acp21 "ACP-21" MustNot (ACP_RFD)
         "Nothing is cancelled before capabilities were exchanged, and `initialize` never."
+    Acp32 "ACP-32" MustNot (ACP_V1 ACP_V2)
+        "A child has one parent for good: it is not announced elsewhere, nor below itself, and its id is no other session's."
+    Acp33 "ACP-33" MustNot (ACP_V1 ACP_V2)
+        "The client calls nothing on a child that the child's capabilities do not list now; cancel is all that there is."
 
     Lsp01 "LSP-01" Must (LSP)
         "A cancelled request is still answered, with a result (partial allowed) or an error; -32800 is advised."

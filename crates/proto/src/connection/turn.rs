@@ -15,7 +15,7 @@ use crate::{
     cause::{Cause, CauseCode},
     dialect::TurnForm,
     json,
-    link::Verdict,
+    link::{ChildEnd, ChildState, Verdict},
     side::Side,
     slab::Key,
     time::Instant,
@@ -105,9 +105,10 @@ impl Connection {
     pub(super) fn receive_update(&mut self, turn: &TurnForm, params: Option<&[u8]>) {
         if self.link.role() == Side::Client
             && self.link.their_questions.is_held()
-            && let Some(child) = params.and_then(|params| turn.cancelled_child(params))
+            && let Some(child) = params.and_then(|params| turn.child_news(params))
+            && child.state == Some(ChildState::Idle(ChildEnd::Cancelled))
         {
-            self.cancel_cards(child, CauseCode::Caller);
+            self.cancel_cards(child.session, CauseCode::Caller);
         }
     }
 

@@ -45,7 +45,8 @@ pub const V2_DRAFT: Dialect = Dialect {
     name: "acp-v2-draft",
     null_ids: false,
     sticky: false, // ACP-03: unknown ids are ignored, a MUST
-    turn: Some(&TurnForm { cards: None, ..TURN }),
+    // Children are part of its base.
+    turn: Some(&TurnForm { cards: None, child: ChildForm { declared: &[], ..CHILD }, ..TURN }),
     ..V1
 };
 
@@ -67,6 +68,9 @@ pub(super) const GATE: Gate = Gate {
     server: &["agentCapabilities", "cancellation", "request"],
     rule: Rule::Acp20,
 };
+
+/// Where the client asks to be told of children (ACP-30).
+pub(super) const CHILDREN: &[&str] = &["clientCapabilities", "subagents"];
 
 const CANCELLED: ErrorText = ErrorText { code: error_code::REQUEST_CANCELLED, message: "Request cancelled" };
 
@@ -91,15 +95,28 @@ const TURN: TurnForm = TurnForm {
         "state_update",
         "usage_update",
     ],
-    child: ChildForm {
-        kind: "subagent_update",
-        session: &["update", "sessionId"],
-        cancelled: &[(&["update", "state", "state"], "idle"), (&["update", "state", "stopReason"], "cancelled")],
-    },
+    child: CHILD,
     loads: &["session/load", "session/resume"],
+    close: "session/close",
     permission: "session/request_permission",
     limit: Duration::from_secs(30),      // D34
     cards: Some(Duration::from_secs(1)), // D37
+};
+
+const CHILD: ChildForm = ChildForm {
+    declared: CHILDREN,
+    kind: "subagent_update",
+    session: &["update", "sessionId"],
+    title: &["update", "title"],
+    grants: &["update", "capabilities"],
+    cancel_grant: "cancel",
+    state: &["update", "state"],
+    state_word: "state",
+    at_work: &["running", "requires_action"],
+    idle: "idle",
+    stop_reason: "stopReason",
+    cancelled_reason: "cancelled",
+    failed_reason: "error",
 };
 
 const PROMPT: CancelResult = CancelResult {

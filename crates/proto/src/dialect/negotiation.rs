@@ -6,7 +6,7 @@
 //! caller pinned beats everything. What the client's first message shows to be
 //! none of these is [`UNKNOWN`] (D57).
 
-use super::{CancelForm, Cancellers, Dialect, UNKNOWN, acp, lsp, mcp};
+use super::{CancelForm, Cancellers, Dialect, TurnForm, UNKNOWN, acp, lsp, mcp};
 use crate::{
     frame::{Frame, Malformed, Params, Reason, Request},
     framing::Framing,
@@ -26,6 +26,8 @@ pub struct Negotiation {
     handshake: Handshake,
     /// Whether the side declared that it understands cancels (ACP-20).
     declared: Sides<bool>,
+    /// The client asked to be told of the children of its sessions (ACP-30).
+    children: bool,
     /// What a side declared of tasks: a raw object (TASK-11).
     tasks: Sides<Option<Box<[u8]>>>,
     /// The spelling a side used itself, if it was not the current one (D3).
@@ -58,6 +60,7 @@ impl Negotiation {
             opening: false,
             handshake: Handshake::NotSeen,
             declared: Sides { client: false, server: false },
+            children: false,
             tasks: Sides { client: None, server: None },
             spelling: Sides { client: None, server: None },
             closing: false,
@@ -148,6 +151,7 @@ impl Negotiation {
         if framing == Framing::Headers && json::member(params, "protocolVersion").is_none() && !self.is_opaque() {
             self.settled = Some(&lsp::LSP);
         }
+        self.children = json::lookup(params, acp::CHILDREN).is_some_and(|declared| declared.starts_with(b"{"));
         self.saw_declaration(Side::Client, acp::GATE.client, params);
     }
 
@@ -263,6 +267,13 @@ impl Negotiation {
         dialect.asks_for_tasks() && params.task.is_some() && self.takes_tasks(from.other(), method)
     }
 
+    /// Whether the client is told of the children of its sessions: where its dialect wants that asked for, it has (ACP-30).
+    #[inline]
+    #[must_use]
+    pub const fn shows_children(&self, turn: &TurnForm) -> bool {
+        self.children || turn.child.declared.is_empty()
+    }
+
     /// Finds the rule that `from` breaks by cancelling a request of its own (D30). `request` is its method, and whether
     /// its requester knows that it is a task; `None` if no such request is known.
     #[must_use]
@@ -298,8 +309,9 @@ impl Negotiation {
     /// Feeds what has been learnt into a hasher.
     pub(crate) fn hash_state(&self, state: &mut impl core::hash::Hasher) {
         use core::hash::Hash;
-        let Self { pinned: _, settled, opening, handshake, declared, tasks, spelling, closing } = self;
-        (settled.map(|dialect| dialect.name), opening, handshake, declared, tasks, spelling, closing).hash(state);
+        let Self { pinned: _, settled, opening, handshake, declared, children, tasks, spelling, closing } = self;
+        (settled.map(|dialect| dialect.name), opening, handshake, declared, children, tasks, spelling, closing)
+            .hash(state);
     }
 }
 

@@ -45,10 +45,15 @@ impl FromStr for RequestKey {
             ("s", rest) => (Side::Server, rest),
             _ => return Err(InvalidKey),
         };
-        let (index, generation) = rest.split_once('.').ok_or(InvalidKey)?;
-        let generation: NonZeroU32 = number(generation)?;
-        Ok(Self { from, key: Key::from_parts(number(index)?, generation) })
+        Ok(Self { from, key: parts(rest)? })
     }
+}
+
+/// The key behind its letter.
+pub(super) fn parts(text: &str) -> Result<Key, InvalidKey> {
+    let (index, generation) = text.split_once('.').ok_or(InvalidKey)?;
+    let generation: NonZeroU32 = number(generation)?;
+    Ok(Key::from_parts(number(index)?, generation))
 }
 
 /// Digits only: `FromStr` of numbers takes a sign, too.

@@ -68,7 +68,7 @@ impl Step<'_> {
                 self.core.negotiation.saw_initialize_result(result);
                 self.core.implementations.server = Implementation::of(result);
             }
-            ResponseBody::Result(_) => {}
+            ResponseBody::Result(_) => self.note_closed(),
             ResponseBody::Error(_) => self.exchange.rare().code = body.error_code(),
         }
         if self.core.limits.is_some() {
@@ -92,6 +92,16 @@ impl Step<'_> {
         // It goes no further (MCP-C08, D34, D36). Reported after what has become of a task.
         self.core.followups.push(Followup::Late(self.request, Answer::from(body)));
         None
+    }
+
+    /// The request was answered with a result: with a session that it closed its children are gone (ACP-42).
+    #[inline]
+    fn note_closed(&mut self) {
+        if let Some(session) = self.exchange.session()
+            && self.exchange.dialect.turn.is_some_and(|turn| turn.close == self.method())
+        {
+            self.core.followups.push(Followup::SessionClosed(session.into()));
+        }
     }
 
     /// Notes what the answer says about the cancel (D28).

@@ -136,7 +136,22 @@ impl Relay {
     /// dialect settles a cancel: an error of ours in MCP, the cancellation error or the method's own cancellation result
     /// elsewhere; the turn of an ACP session when its agent answers, or after the turn's own limit (D34, D37). The receipt
     /// follows as events. `false` if it is over already, or is such a turn and cancelled.
+    ///
+    /// With a turn in flight the children of its session are cancelled, and theirs, as far as they may be (D54):
+    /// [`children_of`](Self::children_of) names them.
     pub fn stop(&mut self, now: Instant, request: RequestKey, reason: Option<&str>) -> bool {
+        let is_waiting = self.exchange(request).is_some_and(Exchange::is_waiting);
+        let is_stopped = self.stop_alone(now, request, reason);
+        if is_waiting && !self.core.children.is_empty() {
+            for child in self.children_of(request) {
+                self.stop_child(now, child, reason);
+            }
+        }
+        is_stopped
+    }
+
+    /// Does what [`stop`](Self::stop) does, and leaves the children of a turn's session alone.
+    pub fn stop_alone(&mut self, now: Instant, request: RequestKey, reason: Option<&str>) -> bool {
         let was_cancelled = self.with(now, request, |step| {
             if !step.exchange.is_waiting() || (step.is_turn() && step.awaits_answer()) {
                 return None;
@@ -279,6 +294,9 @@ impl Step<'_> {
         self.core.reports.tally.begun(&receipt);
         let cancel = Cancelling { receipt, frame, grace: TimerKey::NOT, stuck: false, works_on: false };
         self.exchange.cancel = Some(Box::new(cancel));
+        if !self.core.children.is_empty() {
+            self.note_children();
+        }
         self.stop_limits();
         self.mark_changed();
     }

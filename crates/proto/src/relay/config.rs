@@ -5,6 +5,7 @@ use core::time::Duration;
 use super::LimitRules;
 use crate::{
     bridge::BridgeConfig,
+    children,
     dialect::Dialect,
     early_cancels::EarlyCancelLimits,
     framing::{Framing, MAX_BLOCK},
@@ -87,7 +88,8 @@ impl RelayConfig {
             }
             None => 0,
         };
-        2 * (queue + decoder + tables) + early * REQUEST + EVENTS * read + bridge + self.limits.most_held()
+        let limits = self.limits.most_held();
+        2 * (queue + decoder + tables) + early * REQUEST + EVENTS * read + bridge + limits + children::MAX_HELD
     }
 }
 

@@ -77,6 +77,7 @@ impl Relay {
                 step.settle(Settled::Gone);
             });
         }
+        self.lose_children();
     }
 }
 

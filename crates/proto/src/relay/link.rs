@@ -49,6 +49,8 @@ pub(super) enum Tag {
     Many(Key),
     /// A request.
     Of(RequestKey, Part),
+    /// The cancel of a child (D54).
+    Child(Key),
 }
 
 /// What a frame is to the request that it is about.
@@ -100,6 +102,7 @@ impl PackedTag {
             2 => Part::Answer,
             3 => Part::Cancel,
             4 => Part::Notice,
+            7 => return Tag::Child(key),
             _ => return Tag::Many(key),
         };
         Tag::Of(RequestKey { from, key }, part)
@@ -114,6 +117,7 @@ impl From<Tag> for PackedTag {
             Tag::Of(request, part) => Self::new(part as u64 + 1, request.from, request.key),
             Tag::Refusal => Self(5 << KIND),
             Tag::Many(bundle) => Self::new(6, Side::Client, bundle),
+            Tag::Child(child) => Self::new(7, Side::Client, child),
         }
     }
 }
@@ -284,6 +288,7 @@ impl Relay {
         match tag {
             Tag::Plain => {}
             Tag::Of(request, part) => self.step(now, request, |step| step.frame_is(part, state)),
+            Tag::Child(child) => self.child_cancel_is(now, child, state),
             Tag::Refusal => {
                 let own_backlog = &mut self.core.links[to].own_backlog;
                 *own_backlog = own_backlog.saturating_sub(len + Outbox::<PackedTag>::RECORD);
@@ -364,7 +369,9 @@ mod tests {
                     assert_eq!(PackedTag::from(tag).read(), tag);
                 }
             }
-            assert_eq!(PackedTag::from(Tag::Many(key)).read(), Tag::Many(key));
+            for tag in [Tag::Many(key), Tag::Child(key)] {
+                assert_eq!(PackedTag::from(tag).read(), tag);
+            }
         }
         assert_eq!(PackedTag::PLAIN.read(), Tag::Plain);
         assert_eq!(PackedTag::from(Tag::Refusal).read(), Tag::Refusal);

@@ -71,6 +71,15 @@ impl Relay {
                 outbox.backlog()
             );
         }
+        self.core.children.check();
+        for (key, child) in self.core.children.iter() {
+            let frame = child.cancel.as_deref().and_then(|cancel| cancel.frame);
+            let is_queued = frame.is_some_and(|frame| self.core.links[Side::Server].outbox.holds(frame));
+            assert!(
+                !is_queued || child.can_cancel && child.state.is_open(),
+                "invariant 1: a cancel waits for the child {key:?}, which may not be cancelled"
+            );
+        }
         if let Some(bridge) = &self.bridge {
             bridge.check_invariants();
         }
@@ -79,7 +88,8 @@ impl Relay {
     /// In debug builds, after every input, while the tables are small enough for that to be quick.
     pub(super) fn check(&self) {
         let entries = |side| self.tables[side].live() + self.remembered(side);
-        if cfg!(debug_assertions) && entries(Side::Client) + entries(Side::Server) < 64 {
+        let all = entries(Side::Client) + entries(Side::Server) + self.core.children.len();
+        if cfg!(debug_assertions) && all < 64 {
             self.check_invariants();
         }
     }
@@ -96,7 +106,8 @@ impl Relay {
         });
         let bridge = self.bridge.as_ref().map_or(0, |bridge| bridge.held());
         let limits = self.core.limits.as_ref().map_or(0, |limits| limits.held());
-        sides.sum::<usize>() + bridge + limits + self.core.reports.events.capacity() * size_of::<RelayEvent>()
+        let own = bridge + limits + self.core.children.held();
+        sides.sum::<usize>() + own + self.core.reports.events.capacity() * size_of::<RelayEvent>()
     }
 
     /// Feeds everything that decides the machine's future into a hasher: times relative to `now`, and no
@@ -174,11 +185,13 @@ impl Relay {
         for (session, key) in &self.core.muted {
             (session, key.index()).hash(state);
         }
+        self.core.children.hash_state(state);
         (left(self.tombstones_due), self.core.server_end.is_some()).hash(state);
     }
 
     /// How many entries all tables hold: requests in flight and remembered, their indexes, early cancels,
     /// turns, cards, muted sessions, timers. Zero once everything is over and the longest timer has passed (invariant 6).
+    /// Children are not counted: they are kept until their session is closed.
     #[must_use]
     pub fn residue(&self) -> usize {
         let tables: usize =

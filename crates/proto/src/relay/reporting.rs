@@ -12,9 +12,10 @@ use super::{
 };
 use crate::{
     cause::CauseCode,
+    children::MAX_CHILDREN,
     id::RequestId,
     json,
-    link::{CancelNotice, LateKind, Rejected, RequestKey, Verdict},
+    link::{CancelNotice, ChildKey, LateKind, Rejected, RequestKey, Verdict},
     rule::Rule,
     side::{Side, Sides},
     time::Instant,
@@ -50,6 +51,7 @@ pub(super) struct Reports {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Changes {
     keys: VecDeque<RequestKey>,
+    children: VecDeque<ChildKey>,
     lost: bool,
     own_messages: VecDeque<OwnMessage>,
 }
@@ -141,6 +143,17 @@ impl Changes {
     }
 }
 
+impl Changes {
+    /// Notes a change of a child. Children that come and go unobserved are worth no more than too many changes.
+    pub(super) fn note_child(&mut self, child: ChildKey) {
+        self.children.push_back(child);
+        if self.children.len() > 2 * MAX_CHILDREN {
+            self.children = VecDeque::new();
+            self.lost = true;
+        }
+    }
+}
+
 impl Core {
     /// Reports a message that is not passed on.
     pub(super) fn reject(&mut self, from: Side, why: Rejected, bytes: &[u8]) {
@@ -218,11 +231,22 @@ impl Relay {
         Some(request)
     }
 
-    /// Whether [`poll_changed`](Self::poll_changed) or [`poll_lost_changes`](Self::poll_lost_changes) has something to
-    /// report.
+    /// A child that has changed since this last gave its key. One without a [view](Self::child) is gone.
+    pub fn poll_changed_child(&mut self) -> Option<ChildKey> {
+        let core = &mut self.core;
+        let child = core.reports.changes.as_mut()?.children.pop_front()?;
+        if let Some(known) = core.children.get_mut(child.0) {
+            known.changed = false;
+        }
+        Some(child)
+    }
+
+    /// Whether [`poll_changed`](Self::poll_changed), [`poll_changed_child`](Self::poll_changed_child) or
+    /// [`poll_lost_changes`](Self::poll_lost_changes) has something to report.
     #[must_use]
     pub fn has_changes(&self) -> bool {
-        self.core.reports.changes.as_ref().is_some_and(|changes| changes.lost || !changes.keys.is_empty())
+        let changes = self.core.reports.changes.as_ref();
+        changes.is_some_and(|changes| changes.lost || !changes.keys.is_empty() || !changes.children.is_empty())
     }
 
     /// Whether more changed than could be noted: then everything has to be looked at anew. Reported once.
@@ -243,6 +267,7 @@ impl Relay {
         for side in Side::BOTH {
             self.tables[side].iter_mut().for_each(|exchange| exchange.changed = false);
         }
+        self.core.children.iter_mut().for_each(|child| child.changed = false);
     }
 }
 

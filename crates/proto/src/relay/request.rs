@@ -67,7 +67,8 @@ impl Relay {
         let turn = dialect.turn;
         let in_turns = from == Side::Client && turn.is_some_and(|turn| turn.is_in_updates(method));
         let is_card = from == Side::Server && turn.is_some() && is_question;
-        let session = params.session_id.filter(|_| in_turns || is_card);
+        let is_close = from == Side::Client && turn.is_some_and(|turn| turn.close == method);
+        let session = params.session_id.filter(|_| in_turns || is_card || is_close);
         let has_rare = session.is_some() || parent.is_some() || partial.is_some() || is_question || is_handshake;
         let early = self.early_cancels[from].claim(&id);
         let core = &mut self.core;
@@ -87,10 +88,13 @@ impl Relay {
         if is_question {
             self.core.questions[from.other()].hold(now);
         }
-        if let Some(session) = session {
+        if let Some(session) = session.filter(|_| !is_close) {
             let core = &mut self.core;
             let of_session = if in_turns { &mut core.turns } else { &mut core.cards };
             of_session.insert(session, request_key.key);
+            if in_turns && turn.is_some_and(|turn| turn.loads.contains(&method)) {
+                self.void_children(session);
+            }
         }
         if !self.with(now, request_key, |step| step.open(early.as_ref()))? || !self.open_card(now, request_key) {
             return None;

@@ -22,19 +22,28 @@ use crate::{
 impl Relay {
     /// The client cancels a session's turn: it passes, and counts as a cancel of the prompt.
     pub(super) fn handle_turn_cancel(&mut self, now: Instant, session: Option<&[u8]>) -> Passed {
-        for card in session.map(|session| self.open_cards(session, |_| true)).unwrap_or_default() {
+        let Some(session) = session else { return Passed::PLAIN };
+        self.let_close_cards(now, session);
+        let passed = match self.open_prompt(session) {
+            Some(request) => self.with(now, request, |step| step.cancel_turn()),
+            None => self.handle_child_cancel(now, session),
+        };
+        passed.unwrap_or(Passed::PLAIN)
+    }
+
+    /// The client has stopped the work of a session, and so has to close its cards: for that they have a time.
+    pub(super) fn let_close_cards(&mut self, now: Instant, session: &[u8]) {
+        for card in self.open_cards(session, |_| true) {
             self.step(now, card, |step| step.let_close());
         }
-        let request = session.and_then(|session| self.open_prompt(session));
-        let passed = request.and_then(|request| self.with(now, request, |step| step.cancel_turn()));
-        passed.unwrap_or(Passed::PLAIN)
     }
 
     /// Whether a session's update goes on: not one of a turn that we have answered for the agent (D34). It is progress of
     /// what the client waits for in that session (D16).
     pub(super) fn handle_turn_update(&mut self, now: Instant, turn: &TurnForm, params: &Params<'_>) -> bool {
         let Some(session) = params.session_id else { return true };
-        self.handle_child_news(now, turn, params.raw);
+        self.handle_child_news(now, turn, session, params.raw);
+        self.note_child_alive(now, session);
         if let Some(request) = self.muted_turn(turn, session, params.raw) {
             let id = RequestId::from_json(session).unwrap_or(RequestId::NULL);
             self.step(now, request, |step| {
@@ -55,18 +64,6 @@ impl Relay {
             });
         }
         true
-    }
-
-    /// A child whose work was cancelled counts as one that the client has stopped itself: its cards have their time
-    /// (ACP-39).
-    fn handle_child_news(&mut self, now: Instant, turn: &TurnForm, params: Option<&[u8]>) {
-        if self.core.cards.len() == 0 {
-            return;
-        }
-        let child = params.and_then(|params| turn.cancelled_child(params));
-        for card in child.map(|child| self.open_cards(child, |_| true)).unwrap_or_default() {
-            self.step(now, card, |step| step.let_close());
-        }
     }
 
     /// The agent has been given a prompt: what the earlier turns of the session still report can be this one's, and so
@@ -95,11 +92,15 @@ impl Relay {
     }
 
     /// Takes in a request that has just been opened, if it is a card. Whether it is shown: not when we have cancelled its
-    /// turn, or answered that for the agent. One of a turn that the client has stopped has its own time.
+    /// turn or its child, or answered the turn for the agent. One of a turn that the client has stopped has its own time.
     pub(super) fn open_card(&mut self, now: Instant, request: RequestKey) -> bool {
         let Some(session) = self.card_session(request) else { return true };
         let muted = self.muted(session);
         let turn = muted.or_else(|| self.open_prompt(session));
+        if let Some(root) = self.child_stopped_here(session) {
+            self.step(now, request, |step| step.close_card(root));
+            return false;
+        }
         let Some(cancel) = turn.and_then(|turn| self.exchange(turn)?.cancel.as_deref()) else { return true };
         if muted.is_none() && cancel.frame.is_none() {
             self.step(now, request, |step| step.let_close());
@@ -147,7 +148,7 @@ impl Relay {
     }
 
     /// The prompt of this session that waits for its answer.
-    fn open_prompt(&self, session: &[u8]) -> Option<RequestKey> {
+    pub(super) fn open_prompt(&self, session: &[u8]) -> Option<RequestKey> {
         let of = |key: &Key| self.tables.client.get(*key);
         let is_open = |key: &Key| of(key).is_some_and(|request| request.is_waiting() && self.core.is_turn(request));
         let key = self.core.turns.of(session).rev().find(is_open)?;

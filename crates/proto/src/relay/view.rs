@@ -10,7 +10,7 @@ use crate::{
     dialect::{Dialect, Reading},
     id::RequestId,
     json,
-    link::{LateCounts, RequestKey},
+    link::{LateCounts, OpenChildren, RequestKey},
     method::Method,
     receipt::{Answer, Receipt},
     side::Side,
@@ -49,6 +49,8 @@ pub struct RequestView<'a> {
     pub cancel: Option<&'a Receipt>,
     /// It was cancelled, and something of its work came late, no longer than a grace ago.
     pub works_on: bool,
+    /// Children that were at work in the course of it, a cancelled turn, and may still be (D54).
+    pub children: OpenChildren,
     /// It was cancelled and is still being worked on after its grace: something of it came late, or an answer that is owed
     /// did not come.
     pub is_stuck: bool,
@@ -200,6 +202,10 @@ impl Relay {
             },
             cancel: cancel.map(|cancel| &cancel.receipt),
             works_on: cancel.is_some_and(|cancel| cancel.works_on) && exchange.is_open_upstream(),
+            children: match (key.from, cancel) {
+                (Side::Client, Some(_)) => self.core.children.of_turn(key.key),
+                (Side::Client | Side::Server, _) => OpenChildren::default(),
+            },
             is_stuck: is_stuck(exchange),
             is_released: is_released(key.from, exchange),
             upstream_dialect: exchange.upstream_dialect,

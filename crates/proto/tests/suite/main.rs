@@ -41,6 +41,7 @@ mod relay_bad_input;
 mod relay_batch;
 mod relay_cancel;
 mod relay_cards;
+mod relay_children;
 mod relay_clocks;
 mod relay_departing;
 mod relay_gone;

@@ -1,0 +1,58 @@
+//! What is known of the work of a child.
+
+words! {
+    /// The state of a child: what its agent said last, and what of that may still be believed (ACP-37, ACP-38).
+    ///
+    /// It never grows: work goes on, is over, or is not known to be either, and what shows it must have a word for each.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum ChildState {
+        /// Its work goes on.
+        Running = "running",
+        /// Its work is over, and how it ended. It may be given other work.
+        Idle(ChildEnd) = "idle",
+        /// The agent cannot see it any more, says something that is not known here, or has gone away.
+        Unknown = "unknown",
+        /// The agent has not said, or a load of the session has made void what it said (ACP-44).
+        Unconfirmed = "unconfirmed",
+        /// It was only told of as part of the history of a session that was loaded (ACP-44).
+        History = "history",
+    }
+}
+
+impl ChildState {
+    /// Whether work may go on: it does, or nothing says that it does not. A child of history was never seen at work.
+    #[must_use]
+    pub const fn is_open(self) -> bool {
+        matches!(self, Self::Running | Self::Unknown | Self::Unconfirmed)
+    }
+
+    /// Whether it is known neither to work nor not to.
+    #[must_use]
+    pub const fn is_unseen(self) -> bool {
+        matches!(self, Self::Unknown | Self::Unconfirmed)
+    }
+}
+
+/// Children whose work may go on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct OpenChildren {
+    /// How many.
+    pub open: usize,
+    /// How many of them are known neither to work nor not to.
+    pub unseen: usize,
+}
+
+words! {
+    /// How the work of a child ended.
+    ///
+    /// It never grows: work was cancelled, failed, or ended in another way.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum ChildEnd {
+        /// By itself, or by a limit of the agent.
+        Finished = "finished",
+        /// Cancelled (ACP-36).
+        Cancelled = "cancelled",
+        /// With an error.
+        Failed = "failed",
+    }
+}
