@@ -65,6 +65,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 
+    /// Cancel only the turn of a prompt, and leave the subagents of its session alone. Otherwise those are cancelled, too, as
+    /// far as their agent allows that
+    #[arg(long)]
+    turn_only: bool,
+
     /// Cancel more than one request without asking
     #[arg(long, short)]
     yes: bool,
@@ -98,7 +103,8 @@ async fn run(arguments: &Arguments) -> Result<Completion, Failure> {
         cut(reason, MAX_REASON)
     });
     let until = (!arguments.no_wait && !arguments.wait.is_zero()).then(|| receipt::after(arguments.wait));
-    let plan = Plan { reason: reason.map(str::to_owned), until, reach: Reach::Chosen };
+    let turn_only = arguments.turn_only;
+    let plan = Plan { reason: reason.map(str::to_owned), turn_only, until, reach: Reach::Chosen };
     Ok(completion.max(cancel(chosen, plan).await))
 }
 

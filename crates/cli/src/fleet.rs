@@ -140,6 +140,14 @@ pub(crate) fn unseen(session: &str) -> String {
     )
 }
 
+/// The message for a session with more children than its shim keeps (D54).
+pub(crate) fn unkept_children(session: &str) -> String {
+    format!(
+        "note: {session}: its agent has announced more subagents than rescind keeps: not all of those that work are listed, \
+         and those that are not cannot be stopped one by one"
+    )
+}
+
 pub(crate) fn no_such_session(session: &str) -> Failure {
     let input = if session.is_empty() { "\"\"".into() } else { clean(session) };
     Failure::new(input, "no such session", "`rescind ps --sessions` lists all sessions")

@@ -180,8 +180,8 @@ async fn receipt(named: Named, reach: Arc<Reach>, cx: Context) -> Result<Readabl
 
 async fn cancel(order: CancelArguments, reach: Arc<Reach>, cx: Context) -> Result<Readable<Receipt>, AnyError> {
     let found = cx.unless_cancelled(reach.find(&order.request)).await??;
-    let plan =
-        Plan { reason: cut_reason(order.reason), until: Some(orders::after(WAIT)), reach: orders::Reach::Chosen };
+    let (until, reach) = (Some(orders::after(WAIT)), orders::Reach::Chosen);
+    let plan = Plan { reason: cut_reason(order.reason), turn_only: false, until, reach };
     let (sender, mut news) = mpsc::channel::<News>(8);
     let chosen = found.chosen.clone();
     let ordered = async move { orders::cancel(&chosen.shim, 0, vec![chosen.clone()], &plan, &sender).await };
@@ -189,6 +189,8 @@ async fn cancel(order: CancelArguments, reach: Arc<Reach>, cx: Context) -> Resul
         let (mut last, mut is_accepted, mut receipts) = (found.chosen.request.clone(), None, 0_u32);
         while let Some(News { learnt, .. }) = news.recv().await {
             let request: Request = match learnt {
+                // What becomes of children that are cancelled with it is in the words of its own receipt.
+                Learnt::Receipt(request) if request.key != found.chosen.request.key => continue,
                 Learnt::Receipt(request) => request,
                 Learnt::NotCancelled(request) => {
                     is_accepted = Some(false);

@@ -5,6 +5,7 @@ mod live;
 pub(crate) mod processes;
 pub(crate) mod row;
 pub(crate) mod table;
+mod tree;
 mod watch;
 
 use std::io::{self, Write};
@@ -145,6 +146,9 @@ async fn once(arguments: &Arguments) -> Result<Completion, Failure> {
                 report(&fleet::unseen(shim.name()));
             }
             fleet::limited(shim.name(), session).iter().for_each(|words| report(words));
+            if session.unkept_children > 0 {
+                report(&fleet::unkept_children(shim.name()));
+            }
             if session.signing_in {
                 let server = session.command.first().map(|url| clean(url)).unwrap_or_default();
                 report(&fleet::signing_in(shim.name(), &server));
@@ -238,7 +242,10 @@ impl Arguments {
 }
 
 fn of_requests(name: &str, facts: &SessionListing) -> impl Iterator<Item = Row> {
-    facts.requests.iter().map(move |request| Row::of_request(name, &facts.session, request, facts.now))
+    let row = move |(depth, request): (usize, &Request)| {
+        Row::of_request(name, &facts.session, request, facts.now).below(depth)
+    };
+    tree::in_order(facts.requests.iter()).into_iter().map(row)
 }
 
 fn write_lines(lines: &[String]) -> io::Result<()> {

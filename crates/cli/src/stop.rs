@@ -268,7 +268,7 @@ impl SessionStop {
         }
         let head_start = if is_inside { HEAD_START } else { Duration::ZERO };
         let reach = Reach::Whole { head_start, quiet: QUIET };
-        let plan = Plan { reason: self.reason.clone(), until: Some(self.until), reach };
+        let plan = Plan { reason: self.reason.clone(), turn_only: false, until: Some(self.until), reach };
         // Dropped at the end of the time, whatever it waits for then.
         let _ = timeout_at(self.until, receipt::cancel(&self.shim, now, chosen, &plan, &self.news)).await;
     }
@@ -398,6 +398,9 @@ impl<'a> Stopping<'a> {
             Step::Listed(listed) => {
                 if listed.session.is_unseen() {
                     self.notices.push(fleet::unseen(name));
+                }
+                if listed.session.unkept_children > 0 {
+                    self.notices.push(fleet::unkept_children(name));
                 }
                 return self.board.insert(*listed);
             }

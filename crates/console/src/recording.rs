@@ -114,6 +114,7 @@ impl Recording {
             signing_in: false,
             limits: BTreeMap::new(),
             held_up_by: None,
+            unkept_children: 0,
         };
         let (end, left_out, now, in_flight) = (replay.end(), replay.left_out, replay.now, replay.in_flight());
         let mut remarks = damage.remarks();

@@ -9,6 +9,7 @@
 #![warn(missing_docs)]
 
 mod cancel;
+mod child;
 mod counters;
 mod directory;
 mod event;
@@ -18,6 +19,7 @@ mod session;
 mod work;
 
 pub use cancel::{Answer, Cancel, Outcome, duration};
+pub use child::{Child, ChildState};
 pub use counters::{Counters, Histogram};
 pub use directory::{DIRECTORY_VARIABLE, SOCKET_SUFFIX, directories};
 pub use event::{Changes, Ended, Event, Snapshot};

@@ -13,13 +13,17 @@ pub struct CancelOrder {
     /// The operator's reason, which goes on the wire. Cut at 1 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// Leaves the children of cancelled turns alone. Without it those are cancelled, too, as far as their agent allows
+    /// that, and the reply has them behind the others.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub turn_only: bool,
 }
 
 /// The outcome of an order, in its order of requests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CancelReply {
-    /// One for each request.
+    /// One for each request, then one for each child that was cancelled with its turn, or could not be.
     pub requests: Vec<OrderOutcome>,
 }
 

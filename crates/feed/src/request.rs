@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Cancel, Side};
+use crate::{Cancel, Child, Side};
 
 /// A request of either side at one moment. A later record with the same key replaces it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -48,6 +48,9 @@ pub struct Request {
     /// Messages for it that came after its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late: Option<Late>,
+    /// What makes it a child: a session that the agent opened for a part of the work, which is listed like a request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub child: Option<Child>,
 }
 
 /// The state of a request.
@@ -178,13 +181,14 @@ pub struct Late {
 }
 
 impl Request {
-    /// Its name for people: its id, with `server:` in front if the server sent it. A string id that could be mistaken for
-    /// something else is in quotes.
+    /// Its name for people: its id, with `server:` in front if the server sent it, or `child:` if it is a child. A string id
+    /// that could be mistaken for something else is in quotes.
     #[must_use]
     pub fn label(&self) -> String {
         let plain = self.id.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
         let id = plain.filter(|text| is_plain(text)).unwrap_or(&self.id);
         match self.from {
+            _ if self.child.is_some() => format!("child:{id}"),
             Side::Client => id.to_owned(),
             Side::Server => format!("server:{id}"),
         }
@@ -287,6 +291,7 @@ mod tests {
             cancel: None,
             settled: None,
             late: None,
+            child: None,
         };
         request.label()
     }

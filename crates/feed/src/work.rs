@@ -1,7 +1,7 @@
 //! Whether the work on a request has stopped, as far as that is known (D41), and what became of a request that a server
 //! made of its client (D53).
 
-use crate::{Cancel, Outcome, Progress, Request, SettledHow, Side, State};
+use crate::{Cancel, Child, ChildState, Outcome, Progress, Request, SettledHow, Side, State};
 
 /// What is known of the work on a request.
 ///
@@ -48,6 +48,9 @@ impl WorkStatus {
     /// What is known of `request` while more may come, or when nothing more `is_awaited`.
     #[must_use]
     pub fn of(request: &Request, is_awaited: bool) -> Self {
+        if let Some(child) = &request.child {
+            return Self::of_child(request, child, is_awaited);
+        }
         match (&request.cancel, request.from) {
             (Some(cancel), Side::Client) => Self::of_work(request, cancel, is_awaited),
             (Some(cancel), Side::Server) => Self::of_question(cancel, is_awaited),
@@ -71,6 +74,22 @@ impl WorkStatus {
             Outcome::Asked => Self::NotDelivered,
             Outcome::Sent if cancel.confirms => Self::NoAnswer,
             Outcome::Sent => Self::Unknown,
+        }
+    }
+
+    /// What is known of a child, which only the word of its agent ends: not the end of its parent's turn (D54).
+    fn of_child(request: &Request, child: &Child, is_awaited: bool) -> Self {
+        match (child.state, request.cancel.as_ref()) {
+            (ChildState::Cancelled, _) => Self::Stopped,
+            (ChildState::Closed, _) => Self::Ended,
+            (ChildState::Finished | ChildState::Failed | ChildState::History, _) => Self::Finished,
+            (_, Some(Cancel { outcome: Outcome::Unknown, .. })) => Self::Unknown,
+            _ if is_awaited => Self::Stopping,
+            (state, _) if state.is_unseen() => Self::Unknown,
+            (_, None) => Self::Unknown,
+            (_, Some(Cancel { outcome: Outcome::Asked | Outcome::NotSendable, .. })) => Self::NotDelivered,
+            (_, Some(cancel)) if is_at_work(request, cancel) => Self::Working,
+            (_, Some(_)) => Self::NoAnswer,
         }
     }
 
@@ -137,7 +156,9 @@ impl Cancel {
     /// be busy with what its server asked (D53). `is_card`: a person answers requests of this method.
     #[must_use]
     pub fn remark(&self, request: &Request, is_card: bool) -> String {
-        let unsent = if self.outcome == Outcome::NotSendable { unsent(request) } else { String::new() };
+        // The words for a child say it.
+        let is_unsent = self.outcome == Outcome::NotSendable && request.child.is_none();
+        let unsent = if is_unsent { unsent(request) } else { String::new() };
         let is_with_client = request.from == Side::Server
             && matches!(self.outcome, Outcome::Sent | Outcome::NotSendable | Outcome::Unknown);
         match (is_with_client, is_card) {

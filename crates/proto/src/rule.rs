@@ -331,6 +331,7 @@ mod tests {
             ("ACP-0", 9),
             ("ACP-1", 1),
             ("ACP-2", 2),
+            ("ACP-3", 2),
             ("LSP-", 7),
         ];
         for (prefix, count) in counts {

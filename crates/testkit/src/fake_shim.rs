@@ -253,6 +253,7 @@ pub fn session(name: &str, command: &[&str]) -> Session {
         signing_in: false,
         limits: BTreeMap::new(),
         held_up_by: None,
+        unkept_children: 0,
     }
 }
 
@@ -274,6 +275,7 @@ pub fn request(id: u64, method: &str, name: Option<&str>, since: u64) -> Request
         cancel: None,
         settled: None,
         late: None,
+        child: None,
     }
 }
 

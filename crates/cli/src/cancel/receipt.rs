@@ -41,6 +41,8 @@ pub(crate) const GONE: &str = "its shim is gone";
 pub(crate) struct Plan {
     /// Goes on the wire.
     pub(crate) reason: Option<String>,
+    /// Leaves the children of turns alone.
+    pub(crate) turn_only: bool,
     /// Until when to follow the outcome; `None` to report only whether the cancel was accepted.
     pub(crate) until: Option<Instant>,
     pub(crate) reach: Reach,
@@ -151,6 +153,10 @@ impl Followed {
         };
         // The end of a connection is mostly that of its session, which is reported next.
         let is_ending = matches!(reach, Reach::Whole { .. }) && cancel.outcome == Outcome::Unknown;
+        if self.request.child.is_some() && matches!(reach, Reach::Whole { .. }) {
+            // Its parent's cancel may stop one that cannot be cancelled itself.
+            return self.request.is_open();
+        }
         is_ending || (!cancel.outcome.is_final() && self.quiet_at(reach).is_none_or(|at| at > Instant::now()))
     }
 
@@ -245,7 +251,8 @@ impl<T: From<Learnt> + Send> SessionCancel<'_, T> {
         // As they are listed: a request before those that it has caused.
         keys.sort();
         for requests in keys.chunks(ORDER).map(|some| some.iter().map(|(_, key)| key.clone()).collect()) {
-            let order = CancelOrder { requests, reason: self.plan.reason.clone() };
+            let Plan { reason, turn_only, .. } = self.plan;
+            let order = CancelOrder { requests, reason: reason.clone(), turn_only: *turn_only };
             let begins = following == Following::Begins && events.is_none();
             let ordered = match begins {
                 true => self.shim.cancel_and_follow(&order).await,
@@ -273,7 +280,13 @@ impl<T: From<Learnt> + Send> SessionCancel<'_, T> {
     async fn receive(&mut self, OrderOutcome { key, accepted, request }: OrderOutcome) {
         let follows_others = matches!(self.plan.reach, Reach::Whole { .. });
         match (accepted, request) {
-            (true, Some(request)) => self.update(request, true).await,
+            (true, Some(request)) => {
+                // A child that was cancelled with its turn.
+                if request.child.is_some() && !self.followed.contains_key(&key) {
+                    self.followed.insert(key, Followed { is_ordered: true, ..Followed::new(request.clone()) });
+                }
+                self.update(request, true).await;
+            }
             (true, None) => {}
             (false, Some(request)) if follows_others => self.update(request, true).await,
             (false, request) => {

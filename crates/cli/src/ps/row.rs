@@ -9,6 +9,12 @@ use crate::screen::{Tone, clean};
 pub(crate) const COLUMNS: [&str; 11] =
     ["ID", "SERVER", "OWNER", "PROTOCOL", "FROM", "METHOD", "AGE", "STATE", "PROGRESS", "DEADLINE", "CANCEL"];
 
+/// Where in them the method stands.
+const METHOD: usize = 5;
+
+/// How far the rows of children are indented at most.
+const DEEPEST: usize = 8;
+
 /// The state of a session of which a request waits for a person.
 const SIGNING_IN: &str = "waits for a person to sign in";
 
@@ -48,10 +54,19 @@ impl Row {
                 state(request),
                 request.progress.as_ref().map(progress).unwrap_or_default(),
                 request.deadline.filter(|_| waits).map(|at| deadline(at, now)).unwrap_or_default(),
-                request.cancel.as_ref().map(|cancel| clean(&cancel.words)).unwrap_or_default(),
+                request.cancel.as_ref().map_or_else(|| uncancellable(request), |cancel| clean(&cancel.words)),
             ],
             tone: tone(request.state),
         }
+    }
+
+    /// The row of what is shown so far below its parent.
+    pub(crate) fn below(mut self, depth: usize) -> Self {
+        if depth > 0 {
+            // No deeper than there is room for.
+            self.cells[METHOD].insert_str(0, &format!("{}└ ", "  ".repeat(depth.min(DEEPEST) - 1)));
+        }
+        self
     }
 
     /// The row of a session without listed requests.
@@ -128,8 +143,20 @@ pub(crate) fn method(request: &Request) -> String {
     }
 }
 
+/// That its agent does not allow a child to be cancelled.
+fn uncancellable(request: &Request) -> String {
+    match &request.child {
+        Some(child) if request.is_open() && !child.can_cancel => "cannot be cancelled".into(),
+        Some(_) | None => String::new(),
+    }
+}
+
 /// Its state, or how it ended.
 pub(super) fn state(request: &Request) -> String {
+    if let Some(child) = &request.child {
+        let is_cancelling = request.state == State::Cancelling && !child.state.is_unseen();
+        return if is_cancelling { State::Cancelling.as_str() } else { child.state.as_str() }.into();
+    }
     match (request.state, &request.settled) {
         (State::Ended, Some(Settled { how: SettledHow::Error, code: Some(code), .. })) => format!("error {code}"),
         (State::Ended, Some(settled)) => settled.how.as_str().into(),

@@ -10,7 +10,7 @@ use super::{
     Arguments, document,
     live::{LiveSession, LiveSessions},
     row::{Busy, Row, method, state},
-    table, write_lines,
+    table, tree, write_lines,
 };
 use crate::{
     failure::Failure,
@@ -155,7 +155,8 @@ impl WatchView<'_> {
             let shown =
                 copy.requests().filter(|one| (ended || one.is_open() || one.is_released()) && self.matches(one, clock));
             let before = rows.len();
-            rows.extend(shown.map(|request| Row::of_request(name, &copy.session, request, clock)));
+            let row = |(depth, request)| Row::of_request(name, &copy.session, request, clock).below(depth);
+            rows.extend(tree::in_order(shown).into_iter().map(row));
             is_empty &= rows.len() == before;
             if rows.len() == before && self.arguments.sessions {
                 let busy = match (copy.requests().any(Request::is_open), copy.requests().any(Request::is_released)) {

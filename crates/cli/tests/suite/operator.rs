@@ -57,7 +57,7 @@ impl Sockets {
 }
 
 /// The command, with nobody at its terminal.
-fn command(sockets: &Path, arguments: &[&str]) -> Command {
+pub(crate) fn command(sockets: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(PROGRAM);
     command.args(arguments).env("RESCIND_RUNTIME_DIR", sockets).env_remove("NO_COLOR").env("TERM", "xterm");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

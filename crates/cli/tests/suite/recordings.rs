@@ -137,7 +137,7 @@ fn stop(rig: &mut Rig) -> impl FnOnce(&str) + use<> {
         runtime.block_on(async {
             let query = ListingQuery { id: Some(id.to_owned()), ..ListingQuery::default() };
             let key = shim.requests(&query).await.unwrap().requests[0].key.clone();
-            let order = CancelOrder { requests: vec![key], reason: Some("by hand".into()) };
+            let order = CancelOrder { requests: vec![key], reason: Some("by hand".into()), turn_only: false };
             assert!(shim.cancel(&order).await.unwrap().requests[0].accepted);
         });
     }

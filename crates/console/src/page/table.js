@@ -218,11 +218,12 @@ export class Table {
 
     const outcome = cancel && outcomeWords(cancel, request.state);
     setText(cells.cancel[0], outcome ? outcome.glyph : "");
-    setText(cells.cancel[1], cancel ? plain(cancel.words, 120) : "");
+    const isFixed = request.child && !request.child.canCancel && request.state !== "ended";
+    setText(cells.cancel[1], cancel ? plain(cancel.words, 120) : isFixed ? "cannot be cancelled" : "");
     const tone = outcome ? ` is-${outcome.tone}` : "";
     cells.cancel[0].className = `glyph${tone}`;
     cells.cancel[1].className = `words${tone}`;
-    cells.cancel[2].hidden = Boolean(cancel) || shown === "ended" || shown === "unknown" || shown === "answering";
+    cells.cancel[2].hidden = Boolean(cancel) || Boolean(isFixed) || shown === "ended" || shown === "unknown" || shown === "answering";
     cells.cancel[2].setAttribute("aria-label", `Cancel… ${label(request)}`);
   }
 

@@ -49,6 +49,8 @@ interface FeedRequest {
   cancel?: FeedCancel;
   settled?: FeedSettled;
   late?: { at: number; answers: number; notices: number };
+  /** What makes it a child: a session that the agent opened for a part of the work. */
+  child?: { parentSession: string; state: string; canCancel: boolean; reported: number };
   /** The console adds it. */
   work?: FeedWork;
 }

@@ -63,11 +63,11 @@ export const several = (/** @type {number} */ n, /** @type {string} */ one, many
 
 /** The name of a request for people, as `rescind_feed::Request::label`. @param {FeedRequest} request */
 export function label(request) {
-  const { id, from } = request;
+  const { id, from, child } = request;
   const inner = id.length > 1 && id.startsWith('"') && id.endsWith('"') ? id.slice(1, -1) : null;
   const bare = inner !== null && inner !== "null" && /^[A-Za-z0-9_.+@-]{1,64}$/.test(inner) && /[A-Za-z]/.test(inner);
   const shown = bare ? inner : id;
-  return plain(from === "server" ? `server:${shown}` : shown, 64);
+  return plain(child ? `child:${shown}` : from === "server" ? `server:${shown}` : shown, 64);
 }
 
 /** Programs that run another program, arguments that may stand before its name, and names that many programs share. */
@@ -137,6 +137,19 @@ export function shownState(request) {
   return request.state !== "ended" && request.of.isOver ? "unknown" : request.state;
 }
 
+/**
+ * For each state of a child its sign and tone.
+ * @type {Record<string, { glyph: string, tone: string }>}
+ */
+const CHILDREN = {
+  running: { glyph: "●", tone: "running" },
+  finished: { glyph: "✓", tone: "ended" },
+  cancelled: { glyph: "–", tone: "ended" },
+  failed: { glyph: "✕", tone: "error" },
+  history: { glyph: "–", tone: "ended" },
+  closed: { glyph: "–", tone: "ended" },
+};
+
 /** @type {Record<string, string>} */
 const HOWS = { result: "result", error: "error", answered_here: "answered by rescind", silent: "cancelled", gone: "requester disconnected" };
 
@@ -146,6 +159,10 @@ const HOWS = { result: "result", error: "error", answered_here: "answered by res
  */
 export function stateWords(request) {
   const state = shownState(request);
+  const child = request.child && !request.of.isOver ? request.child.state : null;
+  if (child && !(state === "cancelling" && child === "running")) {
+    return { text: plain(child, 40), ...(CHILDREN[child] ?? { glyph: "?", tone: "unknown" }) };
+  }
   if (state !== "ended") return { glyph: GLYPHS[state] ?? "?", text: state, tone: state === "released" ? "unknown" : state };
   const { how, code } = request.settled ?? {};
   const text = (HOWS[how ?? ""] ?? "ended") + (code === undefined ? "" : ` ${code}`);

@@ -164,6 +164,7 @@ impl RequestEntry {
             cancel: self.cancel.map(|cancel| cancel.with_words(late.as_ref(), false)),
             settled: self.settled,
             late,
+            child: None,
         };
         (request, self.first.into_iter().chain(self.last).collect())
     }

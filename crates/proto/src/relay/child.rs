@@ -101,12 +101,8 @@ impl Relay {
         let Some(child) = self.core.children.get(key) else { return };
         match child.end() {
             Some(end) => self.child_ended(now, key, end),
-            None if !child.can_cancel => {
-                if self.withdraw_child_cancel(key) {
-                    self.child_learns(key, Outcome::NotSendable);
-                }
-            }
-            None => {}
+            None if child.can_cancel => {}
+            None => self.refuse_child_cancel(key),
         }
     }
 
@@ -238,9 +234,7 @@ impl Relay {
     /// A session is to be loaded: what was known of its children, and of theirs, is void (ACP-44).
     pub(super) fn void_children(&mut self, session: &[u8]) {
         for key in self.core.children.below(session) {
-            if self.withdraw_child_cancel(key) {
-                self.child_learns(key, Outcome::NotSendable);
-            }
+            self.refuse_child_cancel(key);
             self.change_child(key, Child::void);
         }
     }
@@ -268,6 +262,13 @@ impl Relay {
                     cancel.receipt.outcome = Outcome::Unknown;
                 }
             });
+        }
+    }
+
+    /// The child may not be cancelled any more: a cancel of ours that waits is taken back.
+    fn refuse_child_cancel(&mut self, key: Key) {
+        if self.withdraw_child_cancel(key) {
+            self.child_learns(key, Outcome::NotSendable);
         }
     }
 

@@ -11,6 +11,7 @@
 
 mod change_tracker;
 mod connections;
+mod entry_key;
 mod event_buffer;
 mod filter;
 mod frame_log;

@@ -10,8 +10,8 @@ use std::{
 
 use rescind_feed::{Changes, Connected, Ended, Event, Implementation, Request, Session, Snapshot};
 use rescind_proto::{
-    link::RequestKey,
-    relay::{Relay, RequestView},
+    link::{ChildKey, RequestKey},
+    relay::{ChildView, Relay, RequestView},
     side::{Side, Sides},
     time::Instant,
 };
@@ -39,6 +39,10 @@ pub(super) struct ChangeTracker {
     /// Stuck and released requests that are over for their requesters, as last reported: a thousand at most. They end when
     /// the relay forgets them.
     outliving: BTreeMap<RequestKey, Request>,
+    /// Children that may be at work, as last reported.
+    children: BTreeMap<ChildKey, Request>,
+    /// How many children had no room, as last reported.
+    unkept: u64,
     /// The two sides as last reported.
     implementations: Sides<Implementation>,
     /// Who was connected, as last reported.
@@ -73,10 +77,11 @@ impl ChangeTracker {
 
     /// Reports changes, if there are any.
     pub(super) fn report(&mut self, now: Instant, relay: &mut Relay, events: &EventBuffer, facts: &SessionFacts) {
-        let ChangeSet { requests, brief, has_lost_ends } = self.collect(relay);
+        let ChangeSet { requests, brief, has_lost_ends } = self.collect(now, relay);
         if has_lost_ends {
             self.reported.clear();
             self.outliving.clear();
+            self.children.clear();
             return events.restart();
         }
         let implementations = implementations(relay);
@@ -85,10 +90,11 @@ impl ChangeTracker {
         let is_other = implementations != self.implementations
             || connected != self.connected
             || is_signing_in != self.is_signing_in
-            || refused != self.refused;
+            || refused != self.refused
+            || relay.unkept_children() != self.unkept;
         let session = is_other.then(|| facts.session(relay));
         (self.implementations, self.connected) = (implementations, connected);
-        (self.is_signing_in, self.refused) = (is_signing_in, refused);
+        (self.is_signing_in, self.refused, self.unkept) = (is_signing_in, refused, relay.unkept_children());
         if requests.is_empty() && brief == 0 && session.is_none() {
             return;
         }
@@ -116,12 +122,23 @@ impl ChangeTracker {
         }
         let over = first(MAX_LISTED, over).filter_map(|(_, key)| relay.view(key));
         requests.extend(over.map(|view| record::request(&view)));
+        for view in relay.children() {
+            requests.push(self.record_child(relay, &view));
+        }
         Snapshot { seq: events.last(), now: micros(now), session, requests, in_flight: in_flight(relay) }
     }
 
-    fn collect(&mut self, relay: &mut Relay) -> ChangeSet {
+    fn collect(&mut self, now: Instant, relay: &mut Relay) -> ChangeSet {
         let mut found = ChangeSet { has_lost_ends: relay.poll_lost_changes(), ..ChangeSet::default() };
         let mut shown = 0;
+        while found.requests.len() < MAX_RECORDS
+            && let Some(key) = relay.poll_changed_child()
+        {
+            match relay.child(key) {
+                Some(view) => found.requests.push(self.record_child(relay, &view)),
+                None => found.requests.extend(self.children.remove(&key).map(|last| record::closed(now, last))),
+            }
+        }
         while found.requests.len() < MAX_RECORDS
             && let Some(key) = relay.poll_changed()
         {
@@ -158,6 +175,16 @@ impl ChangeTracker {
         }
     }
 
+    fn record_child(&mut self, relay: &Relay, view: &ChildView<'_>) -> Request {
+        let request = child_record(relay, view);
+        if view.state.is_open() {
+            self.children.insert(view.key, request.clone());
+        } else {
+            self.children.remove(&view.key);
+        }
+        request
+    }
+
     fn record(&mut self, view: &RequestView<'_>) -> Request {
         let request = record::request(view);
         let is_known = self.outliving.remove(&view.key).is_some();
@@ -168,6 +195,11 @@ impl ChangeTracker {
     }
 }
 
+/// The record of a child.
+pub(super) fn child_record(relay: &Relay, view: &ChildView<'_>) -> Request {
+    record::child(view, relay.dialect(Side::Server))
+}
+
 /// Reports the end of the session.
 pub(super) fn report_end(now: Instant, events: &EventBuffer, how: rescind_feed::End) {
     let seq = events.last() + 1;
@@ -175,7 +207,8 @@ pub(super) fn report_end(now: Instant, events: &EventBuffer, how: rescind_feed::
 }
 
 fn in_flight(relay: &Relay) -> u64 {
-    Side::BOTH.into_iter().map(|side| relay.in_flight(side) as u64).sum()
+    let requests: u64 = Side::BOTH.into_iter().map(|side| relay.in_flight(side) as u64).sum();
+    requests + relay.children().filter(|child| child.state.is_open()).count() as u64
 }
 
 /// The first `most` of `found`, in order. The rest stays unsorted: sorting a hundred thousand would stall the link.

@@ -5,13 +5,12 @@ use std::time::Duration;
 use percent_encoding::percent_decode_str;
 use rescind_proto::{
     id::RequestId,
-    link::RequestKey,
-    relay::{Relay, RequestSummary, RequestView},
+    relay::{ChildView, Relay, RequestSummary, RequestView},
     side::Side,
     time::Instant,
 };
 
-use super::record::micros;
+use super::{entry_key::EntryKey, record::micros};
 
 /// The most requests that one listing holds.
 pub(super) const MAX_LISTED: usize = 1000;
@@ -23,13 +22,15 @@ pub(super) struct RequestFilter {
     from: Option<Side>,
     /// The ids that match: the one with this JSON text, and the string of these characters.
     ids: Option<[Option<RequestId>; 2]>,
+    /// The same for a child, whose label begins with [`CHILD`].
+    child_ids: Option<[Option<RequestId>; 2]>,
     /// `METHOD` or `METHOD:TOOL`.
     method: Option<String>,
     older_than: Duration,
     /// Whether it was cancelled.
     cancelled: Option<bool>,
     /// The last request of the previous page: its arrival in microseconds, and its key.
-    after: Option<(u64, RequestKey)>,
+    after: Option<(u64, EntryKey)>,
     limit: Option<usize>,
 }
 
@@ -60,7 +61,9 @@ impl RequestFilter {
                 }
                 "from" => filter.from = Some(side(&value).ok_or_else(bad)?),
                 "id" => {
-                    filter.ids = Some([RequestId::from_json(value.as_bytes()), Some(RequestId::string(&value))]);
+                    let ids = |text: &str| Some([RequestId::from_json(text.as_bytes()), Some(RequestId::string(text))]);
+                    filter.ids = ids(&value);
+                    filter.child_ids = ids(value.strip_prefix(CHILD).unwrap_or(&value));
                 }
                 "method" => filter.method = Some(value),
                 "older_than" => filter.older_than = Duration::from_micros(value.parse().map_err(|_| bad())?),
@@ -89,14 +92,14 @@ impl RequestFilter {
     }
 
     /// Returns where a request stands in the listing, if it matches.
-    pub(super) fn rank(&self, now: Instant, relay: &Relay, summary: &RequestSummary<'_>) -> Option<(u64, RequestKey)> {
+    pub(super) fn rank(&self, now: Instant, relay: &Relay, summary: &RequestSummary<'_>) -> Option<(u64, EntryKey)> {
         let which = match self.which {
             Which::Open => summary.is_open(),
             Which::Released => summary.is_released,
             Which::Recent => !summary.is_open(),
             Which::All => true,
         };
-        let rank = (micros(summary.since), summary.key);
+        let rank = (micros(summary.since), EntryKey::Request(summary.key));
         let id = |ids: &[Option<RequestId>; 2]| ids.iter().flatten().any(|id| id == summary.id);
         let matches = which
             && self.ids.as_ref().is_none_or(id)
@@ -106,7 +109,41 @@ impl RequestFilter {
             && self.method.as_deref().is_none_or(|text| relay.view(summary.key).is_some_and(|view| names(text, &view)));
         matches.then_some(rank)
     }
+
+    /// Returns where a child stands in the listing, if it matches. It works on behalf of the client.
+    pub(super) fn rank_child(&self, now: Instant, child: &ChildView<'_>) -> Option<(u64, EntryKey)> {
+        let is_open = child.state.is_open();
+        let which = match self.which {
+            Which::Open => is_open,
+            Which::Recent => !is_open,
+            Which::All => true,
+        };
+        let rank = (micros(child.since), EntryKey::Child(child.key));
+        let id = |ids: &[Option<RequestId>; 2]| {
+            let own = RequestId::from_json(child.session);
+            own.is_some_and(|own| ids.iter().flatten().any(|id| *id == own))
+        };
+        let names = |text: &str| match text.strip_prefix(METHOD).map(|rest| (rest, rest.strip_prefix(':'))) {
+            Some(("", _)) => true,
+            Some((_, Some(title))) => child.title == Some(title),
+            Some((_, None)) | None => false,
+        };
+        let matches = which
+            && self.from != Some(Side::Server)
+            && self.child_ids.as_ref().is_none_or(id)
+            && now.since(child.since) >= self.older_than
+            && self.cancelled.is_none_or(|cancelled| cancelled == child.cancel.is_some())
+            && self.after.is_none_or(|after| rank > after)
+            && self.method.as_deref().is_none_or(names);
+        matches.then_some(rank)
+    }
 }
+
+/// The method that children are listed under.
+const METHOD: &str = "subagent";
+
+/// How the label of a child begins.
+const CHILD: &str = "child:";
 
 /// Whether `text` is `METHOD` or `METHOD:TOOL` of the request.
 fn names(text: &str, view: &RequestView<'_>) -> bool {
@@ -118,7 +155,7 @@ fn names(text: &str, view: &RequestView<'_>) -> bool {
 }
 
 /// Parses a place in a listing: `MICROSECONDS,KEY`.
-fn place(text: &str) -> Option<(u64, RequestKey)> {
+fn place(text: &str) -> Option<(u64, EntryKey)> {
     let (since, key) = text.split_once(',')?;
     Some((since.parse().ok()?, key.parse().ok()?))
 }

@@ -21,7 +21,6 @@ use hyper::{
 use hyper_util::rt::{TokioIo, TokioTimer};
 use percent_encoding::percent_decode_str;
 use rescind_feed::{CancelOrder, EndOrder, Event, Problem};
-use rescind_proto::link::RequestKey;
 use serde::de::DeserializeOwned;
 use tokio::{
     sync::{mpsc, watch},
@@ -31,6 +30,7 @@ use tokio::{
 
 use super::{
     connections::{Activity, Connections},
+    entry_key::EntryKey,
     event_buffer::{EventBuffer, Next, Subscriber, encode},
     filter::{RequestFilter, members},
     link_view::LinkView,
@@ -196,7 +196,7 @@ impl ApiConnection {
         let unknown = || problem(StatusCode::NOT_FOUND, "no such request, or it is no longer remembered", None);
         // A client may percent-encode any character.
         let key = percent_decode_str(key).decode_utf8();
-        let key = key.ok().and_then(|key| key.parse::<RequestKey>().ok()).ok_or_else(unknown)?;
+        let key = key.ok().and_then(|key| key.parse::<EntryKey>().ok()).ok_or_else(unknown)?;
         let details = self.ask(move |link| link.details(key)).await?;
         Ok(long_json(details.ok_or_else(unknown)?).await)
     }

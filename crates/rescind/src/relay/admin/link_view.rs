@@ -1,12 +1,18 @@
 //! The link as the socket's clients see it.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use rescind_feed as feed;
-use rescind_proto::{link::RequestKey, relay::Relay, time::Instant};
+use rescind_proto::{
+    cause::CauseCode,
+    link::{ChildKey, RequestKey},
+    relay::Relay,
+    time::Instant,
+};
 
 use super::{
-    change_tracker::{ChangeTracker, first},
+    change_tracker::{ChangeTracker, child_record, first},
+    entry_key::EntryKey,
     event_buffer::EventBuffer,
     filter::RequestFilter,
     messages,
@@ -53,13 +59,30 @@ impl LinkView<'_> {
 
     pub(super) fn listing(&self, filter: &RequestFilter) -> feed::Listing {
         let summaries = filter.sides().flat_map(|side| self.relay.summaries(side));
-        let found: Vec<_> = summaries.filter_map(|summary| filter.rank(self.now, self.relay, &summary)).collect();
+        let requests = summaries.filter_map(|summary| filter.rank(self.now, self.relay, &summary));
+        let children = self.relay.children().filter_map(|child| filter.rank_child(self.now, &child));
+        let found: Vec<_> = requests.chain(children).collect();
         let more = found.len().saturating_sub(filter.limit()) as u64;
-        let views = first(filter.limit(), found).filter_map(|(_, key)| self.relay.view(key));
-        feed::Listing { now: micros(self.now), requests: views.map(|view| record::request(&view)).collect(), more }
+        let requests = first(filter.limit(), found).filter_map(|(_, key)| self.record(key));
+        feed::Listing { now: micros(self.now), requests: requests.collect(), more }
     }
 
-    pub(super) fn details(&self, key: RequestKey) -> Option<feed::Details> {
+    /// The record of what has this key, if it is remembered.
+    fn record(&self, key: EntryKey) -> Option<feed::Request> {
+        match key {
+            EntryKey::Request(key) => self.relay.view(key).map(|view| record::request(&view)),
+            EntryKey::Child(key) => self.relay.child(key).map(|view| child_record(self.relay, &view)),
+        }
+    }
+
+    pub(super) fn details(&self, key: EntryKey) -> Option<feed::Details> {
+        let key = match key {
+            EntryKey::Request(key) => key,
+            EntryKey::Child(_) => {
+                let request = self.record(key)?;
+                return Some(feed::Details { request, frames: Vec::new(), kept_since: None });
+            }
+        };
         let view = self.relay.view(key)?;
         let log = self.state.tracker.as_ref().map(|tracker| &tracker.frame_log);
         let dialect = self.relay.dialect(key.from);
@@ -71,13 +94,40 @@ impl LinkView<'_> {
     }
 
     pub(super) fn cancel(&mut self, order: &feed::CancelOrder) -> feed::CancelReply {
-        let stop = |key: &String| {
-            let known = key.parse::<RequestKey>().ok();
-            let accepted = known.is_some_and(|key| self.relay.stop(self.now, key, order.reason.as_deref()));
-            let request = known.and_then(|key| self.relay.view(key)).map(|view| record::request(&view));
-            feed::OrderOutcome { key: key.clone(), accepted, request }
+        let mut requests: Vec<_> = order.requests.iter().map(|key| self.cancel_one(key, order)).collect();
+        for child in self.cancelled_with(order) {
+            let key = EntryKey::Child(child);
+            requests.push(feed::OrderOutcome { key: key.to_string(), accepted: true, request: self.record(key) });
+        }
+        feed::CancelReply { requests }
+    }
+
+    fn cancel_one(&mut self, key: &str, order: &feed::CancelOrder) -> feed::OrderOutcome {
+        let (known, reason) = (key.parse::<EntryKey>().ok(), order.reason.as_deref());
+        let accepted = match known {
+            Some(EntryKey::Request(key)) if order.turn_only => self.relay.stop_alone(self.now, key, reason),
+            Some(EntryKey::Request(key)) => self.relay.stop(self.now, key, reason),
+            // The order of its turn may have had it cancelled just now.
+            Some(EntryKey::Child(key)) => self.relay.stop_child(self.now, key, reason) || self.is_cancelled_now(key),
+            None => false,
         };
-        feed::CancelReply { requests: order.requests.iter().map(stop).collect() }
+        feed::OrderOutcome { key: key.to_owned(), accepted, request: known.and_then(|key| self.record(key)) }
+    }
+
+    fn is_cancelled_now(&self, child: ChildKey) -> bool {
+        let cancel = self.relay.child(child).and_then(|child| child.cancel);
+        cancel.is_some_and(|cancel| cancel.asked == self.now && cancel.cause.code == CauseCode::Operator)
+    }
+
+    /// The children that were cancelled with turns of this order, or could not be, and that the order does not name.
+    fn cancelled_with(&self, order: &feed::CancelOrder) -> Vec<ChildKey> {
+        let keys = order.requests.iter().filter(|_| !order.turn_only);
+        let turns = keys.filter_map(|key| key.parse::<RequestKey>().ok());
+        let mut children: Vec<_> = turns.flat_map(|turn| self.relay.children_of(turn)).collect();
+        children.retain(|child| self.is_cancelled_now(*child) && !order.requests.contains(&child.to_string()));
+        let mut seen = HashSet::new();
+        children.retain(|child| seen.insert(*child));
+        children
     }
 
     /// Notes an order to end the server, for the drive; `None` if it means another session.

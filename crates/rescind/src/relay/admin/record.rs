@@ -5,9 +5,9 @@ use rescind_proto::{
     cause::cut,
     dialect::Dialect,
     id::RequestId,
-    link::LateCounts,
+    link::{ChildEnd, ChildState, LateCounts},
     receipt::{Answer, Outcome, Receipt},
-    relay::{Ended, ProgressView, RequestState, RequestView, Settled},
+    relay::{ChildParent, ChildView, Ended, ProgressView, RequestState, RequestView, Settled},
     side::Side,
     time::Instant,
 };
@@ -34,9 +34,75 @@ pub(super) fn request(view: &RequestView<'_>) -> feed::Request {
         task,
         cancel: view
             .cancel
-            .map(|receipt| cancel(receipt, view.upstream_dialect).with_words(late.as_ref(), view.works_on)),
+            .map(|receipt| cancel(receipt, view.upstream_dialect).with_words(late.as_ref(), view.works_on))
+            .map(|cancel| cancel.with_children(view.children.open, view.children.unseen)),
         settled: view.ended.map(settled),
         late,
+        child: None,
+    }
+}
+
+/// The record of a child, whose agent speaks `dialect`.
+pub(super) fn child(view: &ChildView<'_>, dialect: &Dialect) -> feed::Request {
+    let session = |id: &[u8]| text(&String::from_utf8_lossy(id));
+    let child = feed::Child {
+        parent_session: session(view.parent_session),
+        state: child_state(view.state),
+        can_cancel: view.can_cancel,
+        reported: micros(view.reported),
+    };
+    let is_cancelled = view.cancel.is_some_and(|cancel| cancel.outcome != Outcome::NotSendable);
+    let how = match view.state {
+        ChildState::Idle(ChildEnd::Finished) => Some(feed::SettledHow::Result),
+        ChildState::Idle(ChildEnd::Cancelled) => Some(feed::SettledHow::Silent),
+        ChildState::Idle(ChildEnd::Failed) => Some(feed::SettledHow::Error),
+        ChildState::History => Some(feed::SettledHow::Gone),
+        ChildState::Running | ChildState::Unknown | ChildState::Unconfirmed => None,
+    };
+    let progress = feed::Progress { at: micros(view.updated), count: view.updates, ..feed::Progress::default() };
+    feed::Request {
+        key: view.key.to_string(),
+        from: feed::Side::Client,
+        id: session(view.session),
+        upstream: None,
+        method: "subagent".to_owned(),
+        name: view.title.map(text),
+        parent: view.parent.map(|parent| match parent {
+            ChildParent::Child(child) => child.to_string(),
+            ChildParent::Turn(turn) => turn.to_string(),
+        }),
+        since: micros(view.since),
+        state: match how {
+            Some(_) => feed::State::Ended,
+            None if is_cancelled => feed::State::Cancelling,
+            None => feed::State::Running,
+        },
+        deadline: None,
+        progress: (view.updates > 0).then_some(progress),
+        task: None,
+        cancel: view.cancel.map(|receipt| cancel(receipt, dialect).of_child(&child)),
+        settled: how.map(|how| feed::Settled { at: child.reported, how, code: None }),
+        late: None,
+        child: Some(child),
+    }
+}
+
+/// A child whose parent was closed, as it was shown last.
+pub(super) fn closed(at: Instant, last: feed::Request) -> feed::Request {
+    let settled = feed::Settled { at: micros(at), how: feed::SettledHow::Gone, code: None };
+    let child = last.child.map(|child| feed::Child { state: feed::ChildState::Closed, ..child });
+    feed::Request { state: feed::State::Ended, settled: Some(settled), child, ..last }
+}
+
+const fn child_state(state: ChildState) -> feed::ChildState {
+    match state {
+        ChildState::Running => feed::ChildState::Running,
+        ChildState::Idle(ChildEnd::Finished) => feed::ChildState::Finished,
+        ChildState::Idle(ChildEnd::Cancelled) => feed::ChildState::Cancelled,
+        ChildState::Idle(ChildEnd::Failed) => feed::ChildState::Failed,
+        ChildState::Unknown => feed::ChildState::Unknown,
+        ChildState::Unconfirmed => feed::ChildState::Unconfirmed,
+        ChildState::History => feed::ChildState::History,
     }
 }
 

@@ -41,6 +41,7 @@ impl SessionFacts {
             signing_in: self.is_signing_in(),
             limits: by_limit(&relay.tally().limited),
             held_up_by: relay.held_up_by().map(record::side),
+            unkept_children: relay.unkept_children(),
         }
     }
 
