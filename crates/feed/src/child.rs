@@ -31,9 +31,9 @@ pub enum ChildState {
     Cancelled,
     /// It failed.
     Failed,
-    /// Its agent cannot see it any more, says something that is not known here, or has ended.
+    /// Its agent cannot see it any more, reports a word that is not known here, or has ended.
     Unknown,
-    /// Its agent has not said, or its session was loaded since.
+    /// Its agent has reported nothing, or its session was loaded since.
     Unconfirmed,
     /// Only known from the history of a session that was loaded.
     History,
@@ -85,7 +85,12 @@ impl Cancel {
         let unseen = match child.state {
             ChildState::Unknown | ChildState::Other => "; its agent cannot see whether it works",
             ChildState::Unconfirmed => "; its agent has not said whether it works",
-            _ => "",
+            ChildState::Running
+            | ChildState::Finished
+            | ChildState::Cancelled
+            | ChildState::Failed
+            | ChildState::History
+            | ChildState::Closed => "",
         };
         self.words = format!("{known}{unseen}");
         self

@@ -156,7 +156,7 @@ impl Cancel {
     /// be busy with what its server asked (D53). `is_card`: a person answers requests of this method.
     #[must_use]
     pub fn remark(&self, request: &Request, is_card: bool) -> String {
-        // The words for a child say it.
+        // The words for a child have it.
         let is_unsent = self.outcome == Outcome::NotSendable && request.child.is_none();
         let unsent = if is_unsent { unsent(request) } else { String::new() };
         let is_with_client = request.from == Side::Server

@@ -13,9 +13,9 @@ use hashbrown::HashTable;
 
 use crate::{
     cause::cut,
+    child::{ChildEnd, ChildState, OpenChildren},
     dialect::ChildNews,
     hash::Seed,
-    link::{ChildEnd, ChildState, OpenChildren},
     outbox::Ticket,
     receipt::Receipt,
     slab::{Key, Slab},
@@ -73,7 +73,7 @@ pub(crate) struct Child {
     pub(crate) updated: Instant,
     /// The cancel of its present work.
     pub(crate) cancel: Option<Box<ChildCancel>>,
-    /// The cancelled turn in the course of which it was at work: that one's receipt names it.
+    /// The cancelled turn in the course of which it was at work: the receipt of that one names it.
     pub(crate) turn: Option<Key>,
     is_spare: bool,
     /// It waits among the changes for an observer.
@@ -90,12 +90,12 @@ pub(crate) struct ChildCancel {
 
 /// What became of news of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Taken {
+pub(crate) enum NewsTaken {
     /// It was announced.
     Announced(Key),
     /// It was known, and its state was this.
     Known(Key, ChildState),
-    /// There is no room for it.
+    /// No room was left for it.
     Unkept,
     /// It cannot be a child of this parent: nothing of it counts (ACP-32).
     Malformed,
@@ -148,31 +148,31 @@ impl Children {
 
     /// Takes in news that came in the session `parent`. `is_history`: the session is being loaded, and nothing of it
     /// counts as of now (ACP-44).
-    pub(crate) fn take(&mut self, now: Instant, parent: &[u8], news: &ChildNews<'_>, is_history: bool) -> Taken {
+    pub(crate) fn take(&mut self, now: Instant, parent: &[u8], news: &ChildNews<'_>, is_history: bool) -> NewsTaken {
         let (session, parent) = (&*one_spelling(news.session), &*one_spelling(parent));
         let known = self.find(session);
         let taken = match known {
             Some(key) if self.entries.get(key).is_some_and(|child| *child.parent == *parent) => {
                 let state = self.entries.get(key).map_or(ChildState::Unknown, |child| child.state);
-                Taken::Known(key, state)
+                NewsTaken::Known(key, state)
             }
-            Some(_) => Taken::Malformed,
+            Some(_) => NewsTaken::Malformed,
             None => self.announce(now, session, parent, is_history),
         };
-        if let Taken::Announced(key) | Taken::Known(key, _) = taken {
+        if let NewsTaken::Announced(key) | NewsTaken::Known(key, _) = taken {
             self.patch(now, key, news, is_history);
         }
         taken
     }
 
-    fn announce(&mut self, now: Instant, session: &[u8], parent: &[u8], is_history: bool) -> Taken {
+    fn announce(&mut self, now: Instant, session: &[u8], parent: &[u8], is_history: bool) -> NewsTaken {
         let parent_key = self.find(parent);
         if self.is_above(session, parent) {
-            return Taken::Malformed;
+            return NewsTaken::Malformed;
         }
         if session.len().max(parent.len()) > MAX_ID || !self.make_room(parent_key) {
             self.unkept += 1;
-            return Taken::Unkept;
+            return NewsTaken::Unkept;
         }
         if let Some(parent) = parent_key.and_then(|key| self.entries.get_mut(key)) {
             parent.children += 1;
@@ -198,7 +198,7 @@ impl Children {
         });
         let hash = self.seed.hash(session);
         self.names.insert_unique(hash, (hash, key), |(hash, _)| *hash);
-        Taken::Announced(key)
+        NewsTaken::Announced(key)
     }
 
     fn patch(&mut self, now: Instant, key: Key, news: &ChildNews<'_>, is_history: bool) {

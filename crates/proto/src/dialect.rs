@@ -23,9 +23,9 @@ pub use plain::{JSON_RPC, UNKNOWN};
 pub use progress::{ProgressForm, Reading, Report, ReportForm};
 
 use crate::{
+    child::{ChildEnd, ChildState},
     frame::ResponseBody,
     json,
-    link::{ChildEnd, ChildState},
     method::is_same,
     rule::Rule,
 };
@@ -295,8 +295,8 @@ pub struct TurnForm {
     pub beside: &'static [&'static str],
     /// How the agent says that a child's work was cancelled.
     pub child: ChildForm,
-    /// Requests whose work shows in updates of the session that they name, as the turn's does (D16). What the agent says
-    /// of children until the answer is history (ACP-44).
+    /// Requests whose work shows in updates of the session that they name, as the turn's does (D16). News of
+    /// children that comes before the answer is history (ACP-44).
     pub loads: &'static [&'static str],
     /// The request that ends a session, and its children with it (ACP-42).
     pub close: &'static str,
@@ -321,7 +321,7 @@ impl TurnForm {
         json::lookup(params, self.kind).and_then(json::text)
     }
 
-    /// What an update with these params tells of a child, if it does and names one.
+    /// Reads the news of a child in an update with these params, if it has some and names one.
     pub(crate) fn child_news<'a>(&self, params: &'a [u8]) -> Option<ChildNews<'a>> {
         let form = &self.child;
         let is_news = self.kind_of(params).is_some_and(|kind| kind == form.kind);
@@ -337,10 +337,10 @@ impl TurnForm {
     }
 }
 
-/// How the updates of a session tell of its children: sessions that its agent opened for parts of the work (D54).
+/// How the updates of a session report its children: sessions that its agent opened for parts of the work (D54).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ChildForm {
-    /// Where in the handshake the client asks to be told of children, as an object (ACP-30); empty where it need not ask.
+    /// Where in the handshake the client asks for news of children, as an object (ACP-30); empty where it need not ask.
     pub declared: &'static [&'static str],
     /// The kind of an update with news of a child, in the session of the child's parent (ACP-31).
     pub kind: &'static str,
@@ -360,7 +360,7 @@ pub struct ChildForm {
     pub at_work: &'static [&'static str],
     /// The word for work that is over.
     pub idle: &'static str,
-    /// The member of a state that says why the work is over.
+    /// The member of a state with the reason why the work is over.
     pub stop_reason: &'static str,
     /// The reason that is a cancel (ACP-36).
     pub cancelled_reason: &'static str,
@@ -369,7 +369,7 @@ pub struct ChildForm {
 }
 
 impl ChildForm {
-    /// The state that the agent reports: a value takes the place of the whole of what it said before.
+    /// Reads the state that the agent reports: a value takes the place of the whole of the earlier one.
     fn state_of(&self, state: &[u8]) -> ChildState {
         let word = |member| json::member(state, member).and_then(json::text);
         match word(self.state_word) {
@@ -379,14 +379,14 @@ impl ChildForm {
                 Some(reason) if reason == self.failed_reason => ChildEnd::Failed,
                 Some(_) | None => ChildEnd::Finished,
             }),
-            // Also a word of a later revision: no word but that for idle says that the work is over.
+            // Also a word of a later revision: no word but that for idle means that the work is over.
             Some(_) => ChildState::Unknown,
             None => ChildState::Unconfirmed,
         }
     }
 }
 
-/// What an update tells of a child. What it leaves out is as it was.
+/// News of a child in an update. What it leaves out is as it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ChildNews<'a> {
     /// Its id, as JSON.

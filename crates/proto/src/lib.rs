@@ -37,6 +37,7 @@ pub use rescind_wire::{excerpt, frame, framing, json, kind, message};
 
 pub mod bridge;
 pub mod cause;
+pub mod child;
 pub mod connection;
 pub mod dialect;
 pub mod error_code;

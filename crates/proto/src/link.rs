@@ -3,7 +3,6 @@
 mod attachment;
 pub(crate) mod cancel;
 mod child_key;
-mod child_state;
 mod clock;
 mod connected;
 mod departure;
@@ -17,7 +16,6 @@ mod unanswered;
 
 pub use attachment::Attachment;
 pub use child_key::ChildKey;
-pub use child_state::{ChildEnd, ChildState, OpenChildren};
 pub use clock::Clock;
 pub use connected::Connected;
 pub use departure::Departure;

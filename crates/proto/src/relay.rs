@@ -213,6 +213,8 @@ enum Followup {
     TurnCancelled(Box<[u8]>, CauseCode),
     /// The cancelled turn of this session is over: cards whose time runs end with it.
     TurnOver(Box<[u8]>),
+    /// The turn of this session, this request, was cancelled.
+    TurnStopped(Box<[u8]>, Key),
     /// The agent has closed this session.
     SessionClosed(Box<[u8]>),
     /// The handle that answered this request reaches nobody.
@@ -415,6 +417,7 @@ impl Relay {
                 Followup::TurnBegun(session, key) => self.turn_begun(&session, key),
                 Followup::TurnCancelled(session, root) => self.close_cards(now, &session, root, |_| true),
                 Followup::TurnOver(session) => self.close_cards(now, &session, CauseCode::Caller, Exchange::is_closing),
+                Followup::TurnStopped(session, key) => self.note_stopped_turn(now, &session, key),
                 Followup::SessionClosed(session) => self.drop_children(now, &session),
                 Followup::Orphaned(request) => self.cancel_orphan(now, request),
                 Followup::TaskCancelled(request, task, outcome) => self.report_orphan(request, &task, outcome),

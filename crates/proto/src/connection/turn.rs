@@ -13,9 +13,10 @@ use super::{
 };
 use crate::{
     cause::{Cause, CauseCode},
+    child::{ChildEnd, ChildState},
     dialect::TurnForm,
     json,
-    link::{ChildEnd, ChildState, Verdict},
+    link::Verdict,
     side::Side,
     slab::Key,
     time::Instant,

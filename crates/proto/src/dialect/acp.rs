@@ -69,7 +69,7 @@ pub(super) const GATE: Gate = Gate {
     rule: Rule::Acp20,
 };
 
-/// Where the client asks to be told of children (ACP-30).
+/// Where the client asks for news of children (ACP-30).
 pub(super) const CHILDREN: &[&str] = &["clientCapabilities", "subagents"];
 
 const CANCELLED: ErrorText = ErrorText { code: error_code::REQUEST_CANCELLED, message: "Request cancelled" };

@@ -26,7 +26,7 @@ pub struct Negotiation {
     handshake: Handshake,
     /// Whether the side declared that it understands cancels (ACP-20).
     declared: Sides<bool>,
-    /// The client asked to be told of the children of its sessions (ACP-30).
+    /// The client asked for news of the children of its sessions (ACP-30).
     children: bool,
     /// What a side declared of tasks: a raw object (TASK-11).
     tasks: Sides<Option<Box<[u8]>>>,
@@ -267,7 +267,7 @@ impl Negotiation {
         dialect.asks_for_tasks() && params.task.is_some() && self.takes_tasks(from.other(), method)
     }
 
-    /// Whether the client is told of the children of its sessions: where its dialect wants that asked for, it has (ACP-30).
+    /// Whether the client gets news of the children of its sessions: where its dialect wants that asked for, it has (ACP-30).
     #[inline]
     #[must_use]
     pub const fn shows_children(&self, turn: &TurnForm) -> bool {

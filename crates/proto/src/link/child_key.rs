@@ -1,4 +1,4 @@
-//! What a child is called by whoever acts on it.
+//! The name of a child, for its operator.
 
 use core::{fmt, str::FromStr};
 

@@ -1,15 +1,16 @@
-//! Children of ACP sessions, as a relay sees them: what their agent says of them, and their cancels (D54).
+//! Children of ACP sessions, as a relay sees them: the news of them, and their cancels (D54).
 
 use super::{
-    Relay, Step,
+    Followup, Relay, Step,
     link::{FrameState, Passed, Tag},
 };
 use crate::{
     cause::{Cause, CauseCode},
-    children::{Child, ChildCancel, Taken},
+    child::{ChildEnd, ChildState},
+    children::{Child, ChildCancel, NewsTaken},
     dialect::{ChildNews, TurnForm},
     json,
-    link::{ChildEnd, ChildKey, ChildState, RequestKey},
+    link::{ChildKey, RequestKey},
     message,
     receipt::{Answer, Outcome, Receipt},
     rule::Rule,
@@ -44,7 +45,7 @@ pub struct ChildView<'a> {
     /// When the last of them came.
     pub updated: Instant,
     /// Who cancelled its work, and what is known of that. Where it could not be cancelled, the outcome is
-    /// [`Outcome::NotSendable`] until its agent says that the work is over.
+    /// [`Outcome::NotSendable`] until its agent reports that the work is over.
     pub cancel: Option<&'a Receipt>,
 }
 
@@ -60,7 +61,7 @@ pub enum ChildParent {
 }
 
 impl Relay {
-    /// Takes in what an update of the session `parent` tells of a child. One whose work was cancelled counts as one that
+    /// Takes in the news of a child in an update of the session `parent`. One whose work was cancelled counts as one that
     /// the client has stopped itself: its cards have their time (ACP-39).
     pub(super) fn handle_child_news(&mut self, now: Instant, turn: &TurnForm, parent: &[u8], params: Option<&[u8]>) {
         let is_shown = self.core.negotiation.shows_children(turn);
@@ -79,19 +80,20 @@ impl Relay {
     fn take_child(&mut self, now: Instant, parent: &[u8], news: &ChildNews<'_>) {
         let is_history = self.is_being_loaded(parent);
         match self.core.children.take(now, parent, news, is_history) {
-            Taken::Announced(key) => {
+            NewsTaken::Announced(key) => {
                 let turn = self.cancelled_turn(key);
                 self.change_child(key, |child| child.turn = turn);
+                self.mark_turn_of(now, key);
             }
-            Taken::Known(key, before) => {
+            NewsTaken::Known(key, before) => {
                 self.child_reported(now, key);
                 self.mark_child(key);
                 if before.is_open() {
                     self.mark_turn_of(now, key);
                 }
             }
-            Taken::Unkept => {}
-            Taken::Malformed => self.core.report_violation(Side::Server, Rule::Acp32, None),
+            NewsTaken::Unkept => {}
+            NewsTaken::Malformed => self.core.report_violation(Side::Server, Rule::Acp32, None),
         }
     }
 
@@ -139,10 +141,10 @@ impl Relay {
         }
     }
 
-    /// Cancels the work of a child, on behalf of the operator of this relay, if it may be cancelled; else the receipt says
-    /// that it could not be. `false` if it is known not to work, or is cancelled already.
+    /// Cancels the work of a child, on behalf of the operator of this relay, if it may be cancelled; else the receipt
+    /// is that it could not be. `false` if it is known not to work, or is cancelled already.
     ///
-    /// Nobody is answered: only its agent's word confirms it (ACP-36).
+    /// No answer follows: only a report of its agent confirms it (ACP-36).
     pub fn stop_child(&mut self, now: Instant, child: ChildKey, reason: Option<&str>) -> bool {
         let is_new = self.cancel_child(now, child.0, Cause::by(CauseCode::Operator, reason));
         self.finish(now);
@@ -186,7 +188,7 @@ impl Relay {
         true
     }
 
-    /// The client cancels the work of a child itself: it passes as it is. `None` if this session is no child.
+    /// The client cancels the work of a child itself: it passes as it is. `None` if this session is not a child.
     pub(super) fn handle_child_cancel(&mut self, now: Instant, session: &[u8]) -> Option<Passed> {
         let key = self.core.children.find(session)?;
         let child = self.core.children.get(key)?;
@@ -232,8 +234,9 @@ impl Relay {
     }
 
     /// A session is to be loaded: what was known of its children, and of theirs, is void (ACP-44).
-    pub(super) fn void_children(&mut self, session: &[u8]) {
+    pub(super) fn void_children(&mut self, now: Instant, session: &[u8]) {
         for key in self.core.children.below(session) {
+            self.mark_turn_of(now, key);
             self.refuse_child_cancel(key);
             self.change_child(key, Child::void);
         }
@@ -250,10 +253,11 @@ impl Relay {
     }
 
     /// The agent has gone away: nothing is known any more of what works (ACP-38).
-    pub(super) fn lose_children(&mut self) {
+    pub(super) fn lose_children(&mut self, now: Instant) {
         let open: Vec<Key> =
             self.core.children.iter().filter(|(_, child)| child.state.is_open()).map(|(key, _)| key).collect();
         for key in open {
+            self.mark_turn_of(now, key);
             self.change_child(key, |child| {
                 (child.state, child.can_cancel) = (ChildState::Unknown, false);
                 if let Some(cancel) = &mut child.cancel
@@ -330,6 +334,17 @@ impl Relay {
         of_parent.or_else(|| prompt().map(|turn| turn.key))
     }
 
+    /// The turn of a session was cancelled: its receipt names the children that are at work now, and that of an earlier turn
+    /// does not any more.
+    pub(super) fn note_stopped_turn(&mut self, now: Instant, session: &[u8], turn: Key) {
+        for key in self.core.children.below(session) {
+            if self.core.children.get(key).is_some_and(|child| child.state.is_open()) {
+                self.mark_turn_of(now, key);
+                self.change_child(key, |child| child.turn = Some(turn));
+            }
+        }
+    }
+
     /// Every child that is kept, in no particular order: those that may be at work, and those that may be given work again.
     pub fn children(&self) -> impl Iterator<Item = ChildView<'_>> {
         self.core.children.iter().map(|(key, child)| self.child_view(key, child))
@@ -350,7 +365,7 @@ impl Relay {
         below.into_iter().map(ChildKey).collect()
     }
 
-    /// How often a child was announced for which there was no room: nothing is known of those, and none is cancelled.
+    /// How often a child was announced that had no room: nothing is known of those, and none is cancelled.
     #[must_use]
     pub const fn unkept_children(&self) -> u64 {
         self.core.children.unkept()
@@ -378,13 +393,8 @@ impl Relay {
 impl Step<'_> {
     /// The turn is being cancelled: its receipt names the children that are at work now.
     pub(super) fn note_children(&mut self) {
-        let key = self.request.key;
         if let Some(session) = self.exchange.session().filter(|_| self.is_turn()) {
-            for child in self.core.children.below(session) {
-                if let Some(child) = self.core.children.get_mut(child).filter(|child| child.state.is_open()) {
-                    child.turn = Some(key);
-                }
-            }
+            self.core.followups.push(Followup::TurnStopped(session.into(), self.request.key));
         }
     }
 }

@@ -77,7 +77,7 @@ impl Relay {
                 step.settle(Settled::Gone);
             });
         }
-        self.lose_children();
+        self.lose_children(now);
     }
 }
 

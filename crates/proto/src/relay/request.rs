@@ -93,7 +93,7 @@ impl Relay {
             let of_session = if in_turns { &mut core.turns } else { &mut core.cards };
             of_session.insert(session, request_key.key);
             if in_turns && turn.is_some_and(|turn| turn.loads.contains(&method)) {
-                self.void_children(session);
+                self.void_children(now, session);
             }
         }
         if !self.with(now, request_key, |step| step.open(early.as_ref()))? || !self.open_card(now, request_key) {

@@ -7,10 +7,11 @@ use super::{
     exchange::{Cancelling, Down, Exchange, Rare, TaskPart, Up},
 };
 use crate::{
+    child::OpenChildren,
     dialect::{Dialect, Reading},
     id::RequestId,
     json,
-    link::{LateCounts, OpenChildren, RequestKey},
+    link::{LateCounts, RequestKey},
     method::Method,
     receipt::{Answer, Receipt},
     side::Side,

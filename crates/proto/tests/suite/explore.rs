@@ -19,6 +19,7 @@ use rescind_proto::{
 use rescind_testkit::sim::{
     bridge_world::BridgeWorld,
     chain_world::ChainWorld,
+    child_world::ChildWorld,
     explore::{Counts, explore},
     meeting::{MEETINGS, Meeting},
     pair_world::PairWorld,
@@ -31,6 +32,7 @@ use rescind_testkit::sim::{
 
 /// How many events far; a debug build looks at the first few only.
 const RELAY_DEPTH: usize = if cfg!(debug_assertions) { 3 } else { 6 };
+const CHILD_DEPTH: usize = if cfg!(debug_assertions) { 2 } else { 5 };
 const CHAIN_DEPTH: usize = if cfg!(debug_assertions) { 4 } else { 8 };
 const PAIR_DEPTH: usize = if cfg!(debug_assertions) { 4 } else { 8 };
 const BRIDGE_DEPTH: usize = if cfg!(debug_assertions) { 4 } else { 9 };
@@ -47,6 +49,11 @@ const DEEPER: &str = "RESCIND_EXPLORE_DEEPER";
 #[test]
 fn no_state_of_a_relay_breaks_a_rule() {
     explore_all("relay", RELAY_DEPTH, scenes::relay().into_iter().map(|scene| (scene.name, RelayWorld::new(scene))));
+}
+
+#[test]
+fn no_state_of_an_agents_children_breaks_a_rule() {
+    explore_all("children", CHILD_DEPTH, [("children (ACP v1)", ChildWorld::new())].into_iter());
 }
 
 #[test]

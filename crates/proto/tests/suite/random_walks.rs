@@ -5,8 +5,9 @@
 use proptest::{collection::vec, prelude::*};
 use rescind_proto::side::Side;
 use rescind_testkit::sim::{
-    bridge_world::BridgeWorld, chain_world::ChainWorld, chooser::ByteChooser, meeting::MEETINGS, pair_world::PairWorld,
-    relay_world::RelayWorld, scene::Scene, scenes, solo_world::SoloWorld, walk::walk, world::World,
+    bridge_world::BridgeWorld, chain_world::ChainWorld, child_world::ChildWorld, chooser::ByteChooser,
+    meeting::MEETINGS, pair_world::PairWorld, relay_world::RelayWorld, scene::Scene, scenes, solo_world::SoloWorld,
+    walk::walk, world::World,
 };
 
 /// Choices of one walk at most.
@@ -47,6 +48,11 @@ proptest! {
     #[test]
     fn no_walk_through_a_chain_breaks_a_rule(scene in any_of(&scenes::chain()), steps in steps()) {
         check(&ChainWorld::new(scenes::chain().swap_remove(scene).adversarial()), &steps)?;
+    }
+
+    #[test]
+    fn no_walk_with_children_breaks_a_rule(steps in vec(any::<u8>(), 20..200)) {
+        check(&ChildWorld::new(), &steps)?;
     }
 
     /// The server may end of what it is asked first, and be started again.

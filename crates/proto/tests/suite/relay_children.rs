@@ -4,7 +4,8 @@
 use core::time::Duration;
 
 use rescind_proto::{
-    link::{ChildEnd, ChildState, RequestKey},
+    child::{ChildEnd, ChildState},
+    link::RequestKey,
     receipt::{Answer, Outcome},
     relay::{ChildParent, ChildView, End, RelayConfig},
     rule::Rule,

@@ -8,6 +8,7 @@ pub mod ask;
 pub mod bridge_world;
 pub mod call;
 pub mod chain_world;
+pub mod child_world;
 pub mod chooser;
 pub mod digest;
 pub mod endpoint;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use rescind_proto::{
-    link::RequestKey,
-    relay::{Relay, RequestView, WordCounts},
+    link::{ChildKey, RequestKey},
+    relay::{ChildView, Relay, RequestView, WordCounts},
     side::Side,
 };
 
@@ -14,13 +14,15 @@ use super::world::{Broken, never};
 #[derive(Clone, Debug)]
 pub struct Watcher {
     copy: BTreeMap<RequestKey, String>,
+    children: BTreeMap<ChildKey, String>,
 }
 
 impl Watcher {
     /// Begins to watch.
     pub fn new(relay: &mut Relay) -> Self {
         relay.watch(true);
-        Self { copy: all(relay).map(|view| (view.key, shown(&view))).collect() }
+        let copy = all(relay).map(|view| (view.key, shown(&view))).collect();
+        Self { copy, children: relay.children().map(|view| (view.key, child(&view))).collect() }
     }
 
     /// Takes over what has changed, and compares.
@@ -35,6 +37,16 @@ impl Watcher {
                 None => self.copy.remove(&changed),
             };
         }
+        while let Some(changed) = relay.poll_changed_child() {
+            match relay.child(changed) {
+                Some(view) => self.children.insert(changed, child(&view)),
+                None => self.children.remove(&changed),
+            };
+        }
+        let children: BTreeMap<_, _> = relay.children().map(|view| (view.key, child(&view))).collect();
+        never(self.children != children, || {
+            format!("a change of a child was not told: known is {:?}, true {children:?}", self.children)
+        })?;
         for view in all(relay) {
             let (known, now) = (self.copy.get(&view.key), shown(&view));
             never(known != Some(&now), || {
@@ -52,11 +64,18 @@ fn all(relay: &Relay) -> impl Iterator<Item = RequestView<'_>> {
 /// All of a view; of a dialect its name.
 fn shown(view: &RequestView<'_>) -> String {
     let RequestView { key, id, upstream, method, name, parent, since, state, deadline, progress, .. } = view;
-    let RequestView { is_task, task, cancel, works_on, is_stuck, is_released, upstream_dialect, ended, late, .. } =
-        view;
+    let RequestView { is_task, task, cancel, works_on, children, is_stuck, is_released, .. } = view;
+    let RequestView { upstream_dialect, ended, late, .. } = view;
     let asked = (key, id, upstream, method, name, parent, since);
     let goes_on = (state, deadline, progress, is_task, task, upstream_dialect.name);
-    format!("{:?}", (asked, goes_on, (cancel, works_on, is_stuck, is_released), (ended, late)))
+    let after_its_cancel = (cancel, works_on, is_stuck, is_released, children);
+    format!("{:?}", (asked, goes_on, after_its_cancel, (ended, late)))
+}
+
+/// All of a child's view but its parent, which is shown as it is found.
+fn child(view: &ChildView<'_>) -> String {
+    let ChildView { key, session, title, state, can_cancel, since, reported, updates, updated, cancel, .. } = view;
+    format!("{:?}", ((key, session, title, state, can_cancel), (since, reported, updates, updated), cancel))
 }
 
 /// Every request is in flight or has ended in one way, and every cancel has one outcome.

@@ -3,9 +3,10 @@
 use rescind_feed as feed;
 use rescind_proto::{
     cause::cut,
+    child::{ChildEnd, ChildState},
     dialect::Dialect,
     id::RequestId,
-    link::{ChildEnd, ChildState, LateCounts},
+    link::LateCounts,
     receipt::{Answer, Outcome, Receipt},
     relay::{ChildParent, ChildView, Ended, ProgressView, RequestState, RequestView, Settled},
     side::Side,

@@ -1,7 +1,7 @@
-//! What is known of the work of a child.
+//! What is known of the work of a child: a session that an agent opened for a part of its own (D54).
 
 words! {
-    /// The state of a child: what its agent said last, and what of that may still be believed (ACP-37, ACP-38).
+    /// The state of a child: what its agent reported last, as far as that may still be believed (ACP-37, ACP-38).
     ///
     /// It never grows: work goes on, is over, or is not known to be either, and what shows it must have a word for each.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -10,17 +10,17 @@ words! {
         Running = "running",
         /// Its work is over, and how it ended. It may be given other work.
         Idle(ChildEnd) = "idle",
-        /// The agent cannot see it any more, says something that is not known here, or has gone away.
+        /// The agent cannot see it any more, reports a word that is not known here, or has gone away.
         Unknown = "unknown",
-        /// The agent has not said, or a load of the session has made void what it said (ACP-44).
+        /// The agent has reported nothing, or a load of the session has made that void (ACP-44).
         Unconfirmed = "unconfirmed",
-        /// It was only told of as part of the history of a session that was loaded (ACP-44).
+        /// It is only known from the history of a session that was loaded (ACP-44).
         History = "history",
     }
 }
 
 impl ChildState {
-    /// Whether work may go on: it does, or nothing says that it does not. A child of history was never seen at work.
+    /// Whether work may go on: it does, or nothing shows that it does not. A child of history was never seen at work.
     #[must_use]
     pub const fn is_open(self) -> bool {
         matches!(self, Self::Running | Self::Unknown | Self::Unconfirmed)
