@@ -38,7 +38,7 @@ fuzz NAME SECONDS="60":
 explore:
     cargo test --config .cargo/explore.toml --workspace --test explore explore:: -- --nocapture
 
-# Fifteen bugs seeded into a copy of the engine, and sixteen into one of the HTTP machines: each must be found.
+# Eighteen bugs seeded into a copy of the engine, and sixteen into one of the HTTP machines: each must be found.
 seeded-bugs:
     scripts/seeded-bugs
 

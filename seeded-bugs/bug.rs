@@ -37,6 +37,10 @@ pub enum SeededBug {
     OneBeyondTheLimit,
     /// A request that was cancelled and never answered is shown no more once its id is used again (D52).
     ReleasedForgotten,
+    /// A child is cancelled that does not allow it (ACP-33, D54).
+    ChildCancelledWithoutGrant,
+    /// A child counts as stopped once its cancel has left, and works on (ACP-36, D54).
+    ChildStoppedUnheard,
     /// A server that is started again gets what waited for its predecessor.
     LinesToSuccessor,
 }

@@ -6,6 +6,7 @@ use rescind_proto::{
 };
 use rescind_testkit::sim::{
     bridge_world::BridgeWorld,
+    child_world::ChildWorld,
     chooser::EndlessChooser,
     explore::explore,
     meeting::{MEETINGS, Meeting},
@@ -45,6 +46,10 @@ const IN_AN_ENDPOINT: [(SeededBug, &str, usize); 8] = [
     (SeededBug::ProgressWithAnswer, "MCP legacy", 3),
 ];
 
+/// After how many events each bug shows with an agent's children.
+const WITH_CHILDREN: [(SeededBug, usize); 2] =
+    [(SeededBug::ChildCancelledWithoutGrant, 2), (SeededBug::ChildStoppedUnheard, 2)];
+
 /// In which meeting at a bridge each bug shows, and after how many events.
 const AT_A_BRIDGE: [(SeededBug, &str, usize); 1] = [(SeededBug::LinesToSuccessor, "modern, legacy", 2)];
 
@@ -73,6 +78,13 @@ fn every_bug_seeded_in_a_relay_is_found_where_it_first_shows() {
 }
 
 #[test]
+fn every_bug_seeded_in_the_cancels_of_children_is_found_where_it_first_shows() {
+    for (bug, depth) in WITH_CHILDREN {
+        find(bug, depth, ChildWorld::new);
+    }
+}
+
+#[test]
 fn every_bug_seeded_in_an_endpoint_is_found_where_it_first_shows() {
     for (bug, name, depth) in IN_AN_ENDPOINT {
         for scene in both_ways(&endpoint_scene(name)) {
@@ -88,6 +100,9 @@ fn without_a_bug_the_same_scenes_are_clean() {
     }
     for (_, name, depth) in IN_AN_ENDPOINT {
         explore(&SoloWorld::new(endpoint_scene(name), Side::Server), depth).expect("no rule is broken");
+    }
+    for (_, depth) in WITH_CHILDREN {
+        explore(&ChildWorld::new(), depth).expect("no rule is broken");
     }
     for (_, name, depth) in AT_A_BRIDGE {
         explore(&BridgeWorld::new(meeting(name)), depth).expect("no rule is broken");
