@@ -186,7 +186,7 @@ async fn choose(arguments: &Arguments) -> Result<(Vec<Chosen>, Completion), Fail
         };
         return Err(Failure::new("rescind cancel", "no request was named", hint));
     }
-    choice::by_selection(selection).await
+    choice::by_selection(selection, arguments.turn_only).await
 }
 
 /// Asks for confirmation.

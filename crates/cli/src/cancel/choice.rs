@@ -98,8 +98,11 @@ pub(super) async fn by_name(targets: &[Target], session: Option<&str>) -> Result
     Ok((chosen, completion))
 }
 
-/// Finds every selected request in flight that is not cancelled yet.
-pub(super) async fn by_selection(selection: &Selection) -> Result<(Vec<Chosen>, Completion), Failure> {
+/// Finds every selected request in flight that is not cancelled yet; without children, if only turns are meant.
+pub(super) async fn by_selection(
+    selection: &Selection,
+    turn_only: bool,
+) -> Result<(Vec<Chosen>, Completion), Failure> {
     let (mut chosen, mut completion) = (Vec::new(), Completion::Whole);
     let query = ListingQuery { cancelled: Some(false), ..selection.query() };
     let Some(shims) = shims(selection.session.as_deref())? else { return Ok((chosen, Completion::Partial)) };
@@ -119,7 +122,9 @@ pub(super) async fn by_selection(selection: &Selection) -> Result<(Vec<Chosen>, 
             report(&format!("error: {}: {more} more requests match and were not cancelled: {words}", shim.name()));
             completion = Completion::Failed;
         }
-        chosen.extend(self::chosen(&shim, now, requests, |one| one.request.is_open() && one.request.cancel.is_none()));
+        let is_meant = |request: &Request| !turn_only || request.child.is_none();
+        let meant = |one: &Chosen| one.request.is_open() && one.request.cancel.is_none() && is_meant(&one.request);
+        chosen.extend(self::chosen(&shim, now, requests, meant));
     }
     if chosen.is_empty() {
         let of_those = if silent.is_empty() { "" } else { " in the sessions that answered" };

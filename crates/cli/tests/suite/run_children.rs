@@ -210,7 +210,7 @@ fn cancel_of_the_turn_only_leaves_its_children_at_work_and_says_so() {
     agent.announce("s", "a", &[GRANT, RUNNING]);
     agent.announce("s", "unseen", &[GRANT, UNKNOWN]);
     let sockets = agent.rig.sockets.clone();
-    let running = Running::start(&sockets, &["cancel", &agent.name("1"), "--turn-only", "--wait", "1h"]);
+    let running = Running::start(&sockets, &["cancel", "--all", "--turn-only", "--wait", "1h"]);
     assert_eq!(agent.cancelled(), "s");
     agent.end_turn();
     let said = running.end();

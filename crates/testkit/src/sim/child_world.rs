@@ -262,7 +262,7 @@ impl ChildWorld {
             known.end = match state {
                 ChildState::Idle(end) if known.state.is_open() => Some(end),
                 ChildState::Idle(_) => known.end,
-                _ => None,
+                ChildState::Running | ChildState::Unknown | ChildState::Unconfirmed | ChildState::History => None,
             };
             known.state = state;
         }
