@@ -99,10 +99,7 @@ pub(super) async fn by_name(targets: &[Target], session: Option<&str>) -> Result
 }
 
 /// Finds every selected request in flight that is not cancelled yet; without children, if only turns are meant.
-pub(super) async fn by_selection(
-    selection: &Selection,
-    turn_only: bool,
-) -> Result<(Vec<Chosen>, Completion), Failure> {
+pub(super) async fn by_selection(selection: &Selection, turn_only: bool) -> Result<(Vec<Chosen>, Completion), Failure> {
     let (mut chosen, mut completion) = (Vec::new(), Completion::Whole);
     let query = ListingQuery { cancelled: Some(false), ..selection.query() };
     let Some(shims) = shims(selection.session.as_deref())? else { return Ok((chosen, Completion::Partial)) };

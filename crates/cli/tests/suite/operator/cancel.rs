@@ -41,8 +41,7 @@ fn a_receipt_is_told_as_it_becomes_known() {
     assert_eq!(lines.next().unwrap(), "4711/17: answered after 3.2 s");
     // Nothing more can be learnt, so it does not wait for the hour to pass.
     assert_eq!(child.wait().unwrap().code(), Some(0));
-    let expected =
-        CancelOrder { requests: vec!["c17".into()], reason: Some("too slow".into()), turn_only: false };
+    let expected = CancelOrder { requests: vec!["c17".into()], reason: Some("too slow".into()), turn_only: false };
     assert_eq!(orders(&shim), [expected]);
     assert!(shim.request("c18").is_some_and(|request| request.cancel.is_none()));
 }
