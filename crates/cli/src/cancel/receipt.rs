@@ -283,7 +283,8 @@ impl<T: From<Learnt> + Send> SessionCancel<'_, T> {
             (true, Some(request)) => {
                 // A child that was cancelled with its turn.
                 if request.child.is_some() && !self.followed.contains_key(&key) {
-                    self.followed.insert(key, Followed { is_ordered: true, ..Followed::new(request.clone()) });
+                    self.followed
+                        .insert(key, Followed { is_ordered: true, ..Followed::new(request.clone(), self.now) });
                 }
                 self.update(request, true).await;
             }

@@ -115,6 +115,8 @@ impl RequestFilter {
         let is_open = child.state.is_open();
         let which = match self.which {
             Which::Open => is_open,
+            // While it may be at work it is listed with what is in flight.
+            Which::Released => false,
             Which::Recent => !is_open,
             Which::All => true,
         };
