@@ -4,12 +4,14 @@
 //! name of a protocol. One const per revision; a program can write its own.
 
 pub mod acp;
+pub mod codex;
 mod discovered;
 pub mod lsp;
 pub mod mcp;
 pub mod negotiation;
 mod plain;
 mod progress;
+mod thread_form;
 
 use core::{
     fmt,
@@ -21,6 +23,7 @@ use std::borrow::Cow;
 pub use discovered::{DISCOVER, Discovered};
 pub use plain::{JSON_RPC, UNKNOWN};
 pub use progress::{ProgressForm, Reading, Report, ReportForm};
+pub use thread_form::{CommandForm, Greeting, GreetingForm, InterruptForm, ItemForm, TerminalForm, ThreadForm};
 
 use crate::{
     child::{ChildEnd, ChildState},
@@ -41,7 +44,8 @@ pub struct Dialect {
     pub date: Option<&'static str>,
     /// Whether it has no sessions: nothing opens one, and each request says in `_meta` which revision it is of.
     pub stateless: bool,
-    /// Whether nothing is known of it: every message passes as it is, and no cancel can be sent (D57).
+    /// Whether every message passes as it is: no id is replaced, nothing is refused, no clock runs, and no request is
+    /// cancelled by its id (D57, D58).
     pub opaque: bool,
     /// The notification we send.
     pub cancel: CancelForm,
@@ -86,6 +90,8 @@ pub struct Dialect {
     pub progress: Option<ProgressForm>,
     /// The turn of an agent's session, cancelled as a whole (D37).
     pub turn: Option<&'static TurnForm>,
+    /// The turns of threads, whose end a notification tells (D58).
+    pub threads: Option<&'static ThreadForm>,
     /// The client's request that opens a session, if there are any: its params and its answer tell which revision is spoken.
     pub handshake: Option<&'static str>,
     /// A request that either side makes at any time, so that it is part of no other.
@@ -113,6 +119,8 @@ words! {
         Acp = "ACP",
         /// Language Server Protocol.
         Lsp = "LSP",
+        /// The app server of Codex.
+        Codex = "Codex",
         /// A table of the user's own.
         Custom = "custom",
     }
@@ -249,17 +257,18 @@ pub struct CancelResult {
     pub method: &'static str,
     /// Where in a result to look, and the value that means "cancelled".
     pub path: &'static [&'static str],
-    /// The value at `path`, as a string.
+    /// The value at `path`: a string, or a number as it is written.
     pub value: &'static str,
     /// The whole result, as JSON.
     pub json: &'static str,
 }
 
 impl CancelResult {
-    /// Whether a result says "cancelled" in this way.
+    /// Whether a result says "cancelled" in this way: by a string, or a number.
     #[must_use]
     pub fn is_in(&self, result: &[u8]) -> bool {
-        json::lookup(result, self.path).and_then(json::text).as_deref() == Some(self.value)
+        let found = json::lookup(result, self.path);
+        found.is_some_and(|found| found == self.value.as_bytes() || json::text(found).as_deref() == Some(self.value))
     }
 }
 
@@ -498,7 +507,7 @@ impl Dialect {
         self.cancel_results.iter().find(|own| own.method == method)
     }
 
-    /// All known dialects; the revisions of a family stand side by side, oldest first.
+    /// All known dialects that cancel a request by its id; the revisions of a family stand side by side, oldest first.
     pub const ALL: [&'static Self; 9] = [
         &mcp::REVISION_2024_11_05,
         &mcp::REVISION_2025_03_26,
@@ -511,13 +520,14 @@ impl Dialect {
         &lsp::LSP,
     ];
 
-    /// Finds a dialect by name: `mcp-2025-11-25`, `acp-v1`, `lsp` …; `mcp` and `acp` mean the newest stable one, and
-    /// `unknown` none of them ([`UNKNOWN`]).
+    /// Finds a dialect by name: `mcp-2025-11-25`, `acp-v1`, `lsp` …; `mcp` and `acp` mean the newest stable one,
+    /// `codex` the app server of Codex, and `unknown` none of them ([`UNKNOWN`]).
     #[must_use]
     pub fn by_name(name: &str) -> Option<&'static Self> {
         match name {
             "mcp" => Some(&mcp::LATEST),
             "acp" => Some(&acp::V1),
+            "codex" => Some(&codex::APP_SERVER),
             "unknown" => Some(&UNKNOWN),
             _ => Self::ALL.into_iter().find(|dialect| dialect.name == name),
         }

@@ -4,9 +4,10 @@
 //! none under content-length framing LSP. The answer settles the revision. A
 //! request that names its revision in `_meta` beats the handshake. Whatever a
 //! caller pinned beats everything. What the client's first message shows to be
-//! none of these is [`UNKNOWN`] (D57).
+//! none of these is [`UNKNOWN`] (D57), unless the answer to its `initialize` is
+//! that of Codex's app server (D58).
 
-use super::{CancelForm, Cancellers, Dialect, TurnForm, UNKNOWN, acp, lsp, mcp};
+use super::{CancelForm, Cancellers, Dialect, Greeting, TurnForm, UNKNOWN, acp, codex, lsp, mcp};
 use crate::{
     frame::{Frame, Malformed, Params, Reason, Request},
     framing::Framing,
@@ -34,6 +35,8 @@ pub struct Negotiation {
     spelling: Sides<Option<CancelForm>>,
     /// The client sent the request after which it may send no cancel (LSP-06).
     closing: bool,
+    /// What the client of an opaque link declared in its last handshake, and in the one that was answered (D58).
+    greetings: (Option<Greeting>, Option<Greeting>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -48,10 +51,8 @@ impl Negotiation {
     #[must_use]
     pub const fn new(pinned: Sides<Option<&'static Dialect>>) -> Self {
         let pinned = match pinned {
-            Sides { client: Some(Dialect { opaque: true, .. }), .. }
-            | Sides { server: Some(Dialect { opaque: true, .. }), .. } => {
-                Sides { client: Some(&UNKNOWN), server: Some(&UNKNOWN) }
-            }
+            Sides { client: Some(opaque), .. } if opaque.opaque => Sides { client: Some(opaque), server: Some(opaque) },
+            Sides { server: Some(opaque), .. } if opaque.opaque => Sides { client: Some(opaque), server: Some(opaque) },
             pinned => pinned,
         };
         Self {
@@ -64,6 +65,7 @@ impl Negotiation {
             tasks: Sides { client: None, server: None },
             spelling: Sides { client: None, server: None },
             closing: false,
+            greetings: (None, None),
         }
     }
 
@@ -148,6 +150,9 @@ impl Negotiation {
     pub fn saw_initialize(&mut self, framing: Framing, params: Option<&[u8]>) {
         self.handshake = Handshake::Asked;
         let Some(params) = params else { return };
+        if self.is_opaque() {
+            self.greetings.0 = codex::APP_SERVER.threads.map(|form| form.greeting(params));
+        }
         if framing == Framing::Headers && json::member(params, "protocolVersion").is_none() && !self.is_opaque() {
             self.settled = Some(&lsp::LSP);
         }
@@ -159,6 +164,34 @@ impl Negotiation {
     pub fn saw_initialize_result(&mut self, result: &[u8]) {
         self.handshake = Handshake::Answered;
         self.saw_declaration(Side::Server, acp::GATE.server, result);
+        if self.is_opaque() {
+            self.saw_greeting_answered(result);
+        }
+    }
+
+    /// Notes that the server of an opaque link answered the handshake: the answer may show which protocol it is (D58).
+    fn saw_greeting_answered(&mut self, result: &[u8]) {
+        let is_unknown = self.settled == Some(&UNKNOWN);
+        if is_unknown && codex::APP_SERVER.threads.is_some_and(|form| form.is_shown_by(result)) {
+            self.settled = Some(&codex::APP_SERVER);
+        }
+        self.greetings.1 = self.greetings.0;
+        // Its end is not told to this client.
+        let hides_ends = self.greeting().hides_ends();
+        let unseen = |known: &mut Option<&'static Dialect>| {
+            if hides_ends && *known == Some(&codex::APP_SERVER) {
+                *known = Some(&codex::UNSEEN);
+            }
+        };
+        unseen(&mut self.settled);
+        unseen(&mut self.pinned.client);
+        unseen(&mut self.pinned.server);
+    }
+
+    /// What the client of an opaque link has declared: nothing until that was answered (D58).
+    #[must_use]
+    pub fn greeting(&self) -> Greeting {
+        self.greetings.1.unwrap_or_default()
     }
 
     /// Notes what the handshake of `side` says of its capabilities and of the revision.
@@ -309,9 +342,9 @@ impl Negotiation {
     /// Feeds what has been learnt into a hasher.
     pub(crate) fn hash_state(&self, state: &mut impl core::hash::Hasher) {
         use core::hash::Hash;
-        let Self { pinned: _, settled, opening, handshake, declared, children, tasks, spelling, closing } = self;
-        (settled.map(|dialect| dialect.name), opening, handshake, declared, children, tasks, spelling, closing)
-            .hash(state);
+        let Self { pinned: _, settled, opening, handshake, declared, children, tasks, spelling, closing, greetings } = self;
+        let settled = settled.map(|dialect| dialect.name);
+        (settled, opening, handshake, declared, children, tasks, spelling, closing, greetings).hash(state);
     }
 }
 
@@ -410,6 +443,33 @@ mod tests {
         assert_eq!(no_date, Some(&mcp::LATEST), "no earlier revision has names in requests");
         let pinned = Negotiation::new(Sides { client: Some(&mcp::REVISION_2025_11_25), server: None });
         assert_eq!(pinned.of_request(Side::Client, Framing::Line, named), &mcp::REVISION_2025_11_25);
+    }
+
+    /// The marker of Codex's app server, and what lacks a part of it.
+    #[test]
+    fn only_the_answer_to_a_handshake_shows_codex() {
+        let answered = |framing, params: &str, result: &str| {
+            let mut negotiation = Negotiation::new(FREE);
+            negotiation.settled = Some(&UNKNOWN);
+            negotiation.saw_initialize(framing, Some(params.as_bytes()));
+            assert!(negotiation.of(Side::Client, framing) == &UNKNOWN, "a request alone shows nothing");
+            negotiation.saw_initialize_result(result.as_bytes());
+            negotiation
+        };
+        let line = Framing::Line;
+        let marked = r#"{"userAgent":"x/0.171.0 (linux)","codexHome":"/h","platformOs":"linux"}"#;
+        let codex = answered(line, r#"{"clientInfo":{},"capabilities":{"experimentalApi":true}}"#, marked);
+        assert_eq!(codex.of(Side::Server, line), &codex::APP_SERVER);
+        assert!(codex.greeting().experimental);
+        for other in ["{}", r#"{"userAgent":"x"}"#, r#"{"userAgent":"x","codexHome":7}"#, "[]", "null"] {
+            assert_eq!(answered(line, "{}", other).of(Side::Client, line), &UNKNOWN, "{other}");
+        }
+        let hides = r#"{"capabilities":{"optOutNotificationMethods":["turn/completed","thread/status/changed"]}}"#;
+        assert_eq!(answered(line, hides, marked).of(Side::Client, line), &codex::UNSEEN);
+        // One that was not taken for unknown is not taken for this either.
+        assert_eq!(after(r#"{"protocolVersion":1}"#, marked, line), &acp::V1);
+        let pinned = Negotiation::new(Sides { client: None, server: Some(&codex::APP_SERVER) });
+        assert_eq!(pinned.of(Side::Client, line), &codex::APP_SERVER, "it cannot be translated");
     }
 
     #[test]

@@ -33,6 +33,7 @@ pub const JSON_RPC: Dialect = Dialect {
     failure: None,
     progress: None,
     turn: None,
+    threads: None,
     handshake: None,
     ping: None,
     last_request: None,
@@ -42,7 +43,7 @@ pub const JSON_RPC: Dialect = Dialect {
     http: None,
 };
 
-/// A protocol that is not known here (D57), such as the one of Codex's app server or of a debug adapter: nothing of it is
+/// A protocol that is not known here (D57), such as the one of a debug adapter: nothing of it is
 /// understood, so nothing of it is changed.
 ///
 /// Every message passes as it is. Requests are followed as far as JSON-RPC names them; none is refused, renamed, timed or

@@ -5,7 +5,7 @@
 use core::fmt::Write;
 use std::{fs, path::Path};
 
-use rescind_proto::dialect::{Dialect, Family, UNKNOWN};
+use rescind_proto::dialect::{Dialect, Family, UNKNOWN, codex};
 
 #[test]
 fn every_dialect_says_what_its_table_says() {
@@ -15,7 +15,7 @@ fn every_dialect_says_what_its_table_says() {
 fn tables() -> String {
     let mut text = String::new();
     let mut before: Option<&Dialect> = None;
-    for dialect in Dialect::ALL.into_iter().chain([&UNKNOWN]) {
+    for dialect in Dialect::ALL.into_iter().chain([&UNKNOWN, &codex::APP_SERVER, &codex::UNSEEN]) {
         let base = before.replace(dialect).filter(|base| base.family == dialect.family);
         match base {
             None => _ = writeln!(text, "{dialect}"),
@@ -42,7 +42,7 @@ fn answers(dialect: &Dialect) -> Vec<(&'static str, String)> {
     }
     answers! {
         family date stateless opaque cancel aliases settlement gave_up cancellers no_server_requests uncancellable tasks disconnect gate
-        batches reuse null_ids sticky stray_error clocks cancel_results upkeep failure progress turn handshake ping last_request
+        batches reuse null_ids sticky stray_error clocks cancel_results upkeep failure progress turn threads handshake ping last_request
         handshake_first subscription meta http
     }
 }
