@@ -17,7 +17,8 @@
 //! everything that it may touch beside it. A request that is forgotten has no steps. What a step cannot do, since it
 //! concerns other requests, it leaves as a `Followup`: that is done as soon as the step returns, before anything else.
 //!
-//! A link of an unknown protocol (D57) takes none of these steps: `opaque` passes everything and follows requests only.
+//! A link of an unknown protocol (D57) takes none of these steps: `opaque` passes everything and follows requests only. So
+//! does one of Codex's app server (D58), where the work of a turn is followed, too (`thread_turn`).
 
 mod answer;
 mod bad_input;
@@ -43,6 +44,9 @@ mod request;
 mod settle;
 mod tally;
 mod task;
+mod thread_item;
+mod thread_turn;
+mod threads;
 mod turn;
 mod view;
 
@@ -83,6 +87,7 @@ use exchanges::Exchanges;
 use limits::Limits;
 use link::{Link, PackedTag, Tag};
 use reporting::Reports;
+use threads::Threads;
 
 /// A relay between a client and a server.
 ///
@@ -174,6 +179,8 @@ struct Core {
     children: Children,
     /// Sessions whose turn we answered while the agent had not (ACP-08), and which it has been given no later turn of.
     muted: Vec<(Box<[u8]>, Key)>,
+    /// What works in the threads of a link whose turns end with a notification (D58); absent while there is nothing.
+    threads: Option<Box<Threads>>,
     /// What each side calls itself.
     implementations: Sides<Option<Implementation>>,
     reports: Reports,
@@ -217,6 +224,10 @@ enum Followup {
     TurnStopped(Box<[u8]>, Key),
     /// The agent has closed this session.
     SessionClosed(Box<[u8]>),
+    /// The client's request to cancel this turn has left (D58).
+    InterruptLeft(Key),
+    /// This turn or command is cancelled by a request of our own (D58).
+    CancelWork(RequestKey),
     /// The handle that answered this request reaches nobody.
     Orphaned(RequestKey),
     /// This is what came of our request to cancel a task, which that request became.
@@ -273,6 +284,7 @@ impl Relay {
                 cards: Turns::new(seed),
                 children: Children::new(seed),
                 muted: Vec::new(),
+                threads: None,
                 implementations: Sides::default(),
                 reports: Reports::new(&config),
                 limits: Limits::new(&config.limits, seed),
@@ -419,6 +431,8 @@ impl Relay {
                 Followup::TurnOver(session) => self.close_cards(now, &session, CauseCode::Caller, Exchange::is_closing),
                 Followup::TurnStopped(session, key) => self.note_stopped_turn(now, &session, key),
                 Followup::SessionClosed(session) => self.drop_children(now, &session),
+                Followup::InterruptLeft(turn) => self.interrupt_left(now, turn),
+                Followup::CancelWork(request) => self.cancel_work(now, request),
                 Followup::Orphaned(request) => self.cancel_orphan(now, request),
                 Followup::TaskCancelled(request, task, outcome) => self.report_orphan(request, &task, outcome),
                 Followup::Late(request, answer) => self.step(now, request, |step| {

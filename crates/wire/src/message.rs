@@ -68,8 +68,20 @@ pub fn error(id: Option<&RequestId>, code: i32, message: &str, data: Option<&[u8
     out.extend_from_slice(b"}}");
 }
 
+/// Appends the message that `write` writes, without its `jsonrpc` member: for protocols whose messages have none.
+pub fn bare(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    write(out);
+    if out[start..].starts_with(HEAD) {
+        out.drain(start + 1..start + HEAD.len());
+    }
+}
+
+/// How each message begins.
+const HEAD: &[u8] = br#"{"jsonrpc":"2.0","#;
+
 fn head(id: Option<&RequestId>, out: &mut Vec<u8>) {
-    out.extend_from_slice(br#"{"jsonrpc":"2.0","#);
+    out.extend_from_slice(HEAD);
     if let Some(id) = id {
         out.extend_from_slice(br#""id":"#);
         id.write(out);

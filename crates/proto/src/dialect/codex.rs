@@ -83,9 +83,16 @@ const THREADS: ThreadForm = ThreadForm {
         id: &["item", "id"],
         command: "commandExecution",
         process: &["item", "processId"],
-        children: &[("collabAgentToolCall", &["item", "receiverThreadIds"]), ("subAgentActivity", &["item", "agentThreadId"])],
+        children: &[
+            ("collabAgentToolCall", &["item", "receiverThreadIds"]),
+            ("subAgentActivity", &["item", "agentThreadId"]),
+        ],
     },
-    terminals: TerminalForm { terminate: "thread/backgroundTerminals/terminate", process: "processId", done: "terminated" },
+    terminals: TerminalForm {
+        terminate: "thread/backgroundTerminals/terminate",
+        process: "processId",
+        done: "terminated",
+    },
     commands: CommandForm { run: "command/exec", terminate: "command/exec/terminate", process: "processId" },
     limit: Duration::from_secs(30), // D34
 };

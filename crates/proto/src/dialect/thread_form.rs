@@ -169,9 +169,11 @@ mod tests {
         let form = APP_SERVER.threads.unwrap();
         let read = |params: &str| form.greeting(params.as_bytes());
         assert_eq!(read(r#"{"clientInfo":{},"capabilities":null}"#), Greeting::default());
-        assert_eq!(read(r#"{"capabilities":{"experimentalApi":"true","optOutNotificationMethods":7}}"#), Greeting::default());
-        let silenced =
-            r#"{"capabilities":{"experimentalApi":true,"optOutNotificationMethods":[1,"turn\/completed","turn/start"]}}"#;
+        assert_eq!(
+            read(r#"{"capabilities":{"experimentalApi":"true","optOutNotificationMethods":7}}"#),
+            Greeting::default()
+        );
+        let silenced = r#"{"capabilities":{"experimentalApi":true,"optOutNotificationMethods":[1,"turn\/completed","turn/start"]}}"#;
         assert_eq!(read(silenced), Greeting { experimental: true, hides_completed: true, hides_status: false });
         let both = r#"{"capabilities":{"optOutNotificationMethods":["thread/status/changed","turn/completed"]}}"#;
         assert!(read(both).hides_ends() && !read(silenced).hides_ends());

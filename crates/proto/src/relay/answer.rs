@@ -107,6 +107,11 @@ impl Step<'_> {
     /// Notes what the answer says about the cancel (D28).
     fn learn_from_answer(&mut self, body: &ResponseBody<'_>) {
         let says_cancelled = self.exchange.upstream_dialect.says_cancelled(self.method(), body);
+        self.learn_from_end(body.into(), says_cancelled);
+    }
+
+    /// Notes what the end of the request's work says about the cancel (D28, D58).
+    pub(super) fn learn_from_end(&mut self, answer: Answer, says_cancelled: bool) {
         let (now, to) = (self.now, self.request.from.other());
         let Some(cancel) = &mut self.exchange.cancel else { return };
         // An answer that came before the cancel was written disarms it (D15).
@@ -115,7 +120,7 @@ impl Step<'_> {
         {
             cancel.frame = None;
         }
-        let Some(outcome) = cancel.receipt.answered(now, body.into(), says_cancelled) else { return };
+        let Some(outcome) = cancel.receipt.answered(now, answer, says_cancelled) else { return };
         if let Outcome::Confirmed { after } | Outcome::AnsweredAfter { after, .. } = outcome {
             self.core.reports.tally.cancel_to_answer.record(after);
         }

@@ -153,9 +153,10 @@ impl Relay {
     /// Does what [`stop`](Self::stop) does, and leaves the children of a turn's session alone.
     pub fn stop_alone(&mut self, now: Instant, request: RequestKey, reason: Option<&str>) -> bool {
         let was_cancelled = self.with(now, request, |step| {
-            if !step.exchange.is_waiting() || (step.is_turn() && step.awaits_answer()) {
+            if !step.exchange.is_waiting() || ((step.is_turn() || step.exchange.is_work()) && step.awaits_answer()) {
                 return None;
             }
+            step.forget_unheeded();
             let was_cancelled = step.exchange.cancel.is_some();
             step.cancel_upstream(Cause::by(CauseCode::Operator, reason));
             Some(was_cancelled)
@@ -264,7 +265,11 @@ impl Step<'_> {
             Up::Assembling | Up::Queued(_) | Up::Handed | Up::Sent if self.is_unsendable() => Outcome::NotSendable,
             Up::Assembling | Up::Queued(_) | Up::Handed | Up::Sent => Outcome::Asked,
         };
-        let frame = (outcome == Outcome::Asked).then(|| self.send_cancel(&cause));
+        let is_ours = self.exchange.thread().is_some();
+        if outcome == Outcome::Asked && is_ours {
+            self.core.followups.push(Followup::CancelWork(self.request));
+        }
+        let frame = (outcome == Outcome::Asked && !is_ours).then(|| self.send_cancel(&cause));
         self.begin_cancel(cause, outcome, frame);
         // A side that owes an answer to the cancel has the grace to give it.
         let silent = self.exchange.upstream_dialect.is_silent() && self.exchange.dialect.is_silent();
@@ -279,6 +284,9 @@ impl Step<'_> {
         let dialect = exchange.upstream_dialect;
         let is_turn = exchange.session().is_some() && self.upstream_turn().is_some();
         let forbidden = self.core.negotiation.forbids_cancel(from, dialect);
+        if let Some(part) = exchange.thread() {
+            return !self.core.has_cancel_of(part);
+        }
         dialect.opaque
             || dialect.uncancellable(self.method()).is_some()
             || exchange.is_task
@@ -357,9 +365,9 @@ impl Step<'_> {
     fn answer_stopped(&mut self, was_cancelled: bool) {
         if self.is_turn() && self.awaits_answer() {
             // The agent's own answer ends the turn, and what it still reports until then is passed on (D34, D37).
-        } else if self.exchange.dialect.opaque {
-            // Nothing was asked of the server, so its requester goes on waiting (D57).
-        } else if self.exchange.dialect.is_silent() {
+        } else if self.exchange.dialect.opaque && self.exchange.up != Up::Never {
+            // Nothing was asked of the server, so its requester goes on waiting (D57). Or the server answers (D58).
+        } else if self.exchange.dialect.is_silent() || self.exchange.dialect.opaque {
             let data = self.error_data(None);
             let reason = self.operators_reason();
             let text = reason.as_deref().unwrap_or(CauseCode::Operator.phrase());

@@ -174,7 +174,9 @@ impl Step<'_> {
     /// How long the other side may leave the cancelled request unanswered: a turn has a limit of its own (D34).
     pub(super) fn grace(&self) -> Duration {
         let grace = self.core.config.grace;
-        self.upstream_turn().map_or(grace, |turn| turn.limit.max(grace))
+        let threads = self.exchange.upstream_dialect.threads.filter(|_| self.exchange.is_work());
+        let limit = self.upstream_turn().map(|turn| turn.limit).or_else(|| threads.map(|threads| threads.limit));
+        limit.map_or(grace, |limit| limit.max(grace))
     }
 
     /// Begins the grace of the cancel, after which its requester is answered all the same (D34).
@@ -201,7 +203,8 @@ impl Step<'_> {
             cancel.stuck = true;
             self.report_stuck(StuckSign::NoAnswer);
         }
-        if self.exchange.is_waiting() {
+        // Work that goes on stays in view: nobody waits to be answered (D58).
+        if self.exchange.is_waiting() && !self.exchange.is_work() {
             self.mute_turn();
             self.answer_cancelled();
         }

@@ -2,7 +2,7 @@
 
 use super::{
     Followup, Relay, Step,
-    exchange::{Cancelling, Up},
+    exchange::{Cancelling, ThreadPart, Up},
 };
 use crate::{
     link::{Departure, RequestKey},
@@ -101,6 +101,9 @@ impl Step<'_> {
         self.request_is(Up::Sent);
         if let (true, Some(session)) = (self.is_turn(), self.exchange.session()) {
             self.core.followups.push(Followup::TurnBegun(session.into(), self.request.key));
+        }
+        if let Some(&ThreadPart::Interrupts { turn: Some(turn), .. }) = self.exchange.thread() {
+            self.core.followups.push(Followup::InterruptLeft(turn));
         }
     }
 

@@ -141,6 +141,8 @@ pub(super) struct Rare {
     pub(super) code: Option<i64>,
     /// The task that it became, or that it cancels in our name (D38).
     pub(super) task: Option<TaskPart>,
+    /// What it has to do with the turns of a thread (D58).
+    pub(super) thread: Option<ThreadPart>,
 }
 
 /// Room for notices that is kept when none waits.
@@ -163,6 +165,65 @@ pub(super) enum TaskPart {
     Became(Box<[u8]>),
     /// It is a request of ours: to cancel this task, which that request became.
     Cancels(RequestKey, Box<[u8]>),
+}
+
+/// What an exchange has to do with the turns of a thread (D58). Ids are JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum ThreadPart {
+    /// It is a turn at work, and no request: it has this parent, a turn of another thread.
+    Turn { thread: Box<[u8]>, turn: Box<[u8]>, parent: Option<Key> },
+    /// It is a command of the model that outlived this turn, and no request.
+    Terminal { thread: Box<[u8]>, process: Box<[u8]>, turn: Key },
+    /// It starts a turn of this thread.
+    Starts(Box<[u8]>),
+    /// It cancels this turn of this thread, or the one that is being started.
+    Interrupts { thread: Box<[u8]>, turn: Option<Key> },
+    /// After it the client is told nothing more of this thread.
+    Leaves(Box<[u8]>),
+    /// It runs a command by this name.
+    Runs(Box<[u8]>),
+    /// It is a request of ours: to cancel that one.
+    Ours(RequestKey),
+}
+
+impl ThreadPart {
+    /// Whether it is work that is followed, for which no message is owed.
+    pub(super) const fn is_work(&self) -> bool {
+        matches!(self, Self::Turn { .. } | Self::Terminal { .. })
+    }
+
+    /// A number for the state, without what only names things.
+    pub(super) fn kind(&self) -> (u8, Option<u32>) {
+        match self {
+            Self::Turn { parent, .. } => (0, parent.map(Key::index)),
+            Self::Terminal { turn, .. } => (1, Some(turn.index())),
+            Self::Starts(_) => (2, None),
+            Self::Interrupts { turn, .. } => (3, turn.map(Key::index)),
+            Self::Leaves(_) => (4, None),
+            Self::Runs(_) => (5, None),
+            Self::Ours(of) => (6, Some(of.key.index())),
+        }
+    }
+
+    /// The turn that it is a part of.
+    pub(super) const fn parent(&self) -> Option<Key> {
+        match self {
+            Self::Turn { parent, .. } => *parent,
+            Self::Terminal { turn, .. } => Some(*turn),
+            Self::Starts(_) | Self::Interrupts { .. } | Self::Leaves(_) | Self::Runs(_) | Self::Ours(_) => None,
+        }
+    }
+
+    /// Bytes of the ids in it.
+    fn kept(&self) -> usize {
+        match self {
+            Self::Turn { thread, turn: other, .. } | Self::Terminal { thread, process: other, .. } => {
+                thread.len() + other.len()
+            }
+            Self::Starts(id) | Self::Interrupts { thread: id, .. } | Self::Leaves(id) | Self::Runs(id) => id.len(),
+            Self::Ours(_) => 0,
+        }
+    }
 }
 
 /// Progress that has passed.
@@ -244,7 +305,17 @@ impl Exchange {
 
     /// Whether a side made the request, and not the relay itself (D38).
     pub(super) fn is_theirs(&self) -> bool {
-        !matches!(self.task(), Some(TaskPart::Cancels(..)))
+        !matches!(self.task(), Some(TaskPart::Cancels(..))) && !matches!(self.thread(), Some(ThreadPart::Ours(_)))
+    }
+
+    /// What it has to do with the turns of a thread (D58).
+    pub(super) fn thread(&self) -> Option<&ThreadPart> {
+        self.rare.as_deref()?.thread.as_ref()
+    }
+
+    /// Whether it is work that is followed, and no request: nobody waits for an answer to it (D58).
+    pub(super) fn is_work(&self) -> bool {
+        self.thread().is_some_and(ThreadPart::is_work)
     }
 
     /// The session of a turn, a card (D37) or a load (D16), as JSON.
@@ -260,7 +331,9 @@ impl Exchange {
     /// Bytes that its ids, token and session own.
     pub(super) fn kept(&self) -> usize {
         let ids = [Some(&self.id), self.renamed.as_ref(), self.token.as_ref(), self.partial()];
-        ids.into_iter().flatten().map(RequestId::heap_bytes).sum::<usize>() + self.session().map_or(0, <[u8]>::len)
+        ids.into_iter().flatten().map(RequestId::heap_bytes).sum::<usize>()
+            + self.session().map_or(0, <[u8]>::len)
+            + self.thread().map_or(0, ThreadPart::kept)
     }
 
     /// Bytes of what few have.

@@ -224,6 +224,11 @@ impl Exchanges {
         self.table.find(hash, is)
     }
 
+    /// Whether the other side may still answer a request of our own under this id, whose hash this is.
+    pub(super) fn is_own(&self, hash: u64, id: &RequestId) -> bool {
+        self.own(hash, id).is_some() || self.upstream.is_spent(hash)
+    }
+
     /// The exchange that goes by `id` upstream because we gave it that.
     #[inline]
     fn own(&self, hash: u64, id: &RequestId) -> Option<Key> {

@@ -163,8 +163,9 @@ impl Link {
 impl Core {
     /// Queues a message of our own for `to`, unless nothing can be written there.
     pub(super) fn write(&mut self, to: Side, tag: Tag, write: impl FnOnce(&mut Vec<u8>)) -> Option<Ticket> {
-        let framing = self.framing;
+        let (framing, is_bare) = (self.framing, self.spoken(to).threads.is_some());
         let link = &mut self.links[to];
+        let write = |out: &mut Vec<u8>| if is_bare { message::bare(out, write) } else { write(out) };
         (!link.write_closed).then(|| link.outbox.push(tag.into(), |out| message::frame(framing, out, write)))
     }
 }

@@ -1,4 +1,5 @@
-//! A link that speaks no protocol known here (D57): everything passes as it is, and requests are only followed.
+//! A link on which everything passes as it is, and requests are only followed: of a protocol that is not known here (D57),
+//! or of one whose requests cannot be cancelled by their id (D58).
 
 use super::{
     Core, Relay, Step,
@@ -6,7 +7,6 @@ use super::{
     link::{Part, Passed, Tag},
 };
 use crate::{
-    dialect::UNKNOWN,
     error_code,
     frame::{Frame, Malformed, Request, Response},
     id::RequestId,
@@ -29,19 +29,27 @@ impl Relay {
         }
     }
 
-    /// Takes in a message of an opaque link, whatever it is. It passes; only its tag is found here.
+    /// Takes in a message of an opaque link, whatever it is. It passes, and its tag is found here; `None` if it is the
+    /// answer to a request of our own (D58).
     pub(super) fn handle_opaque(
         &mut self,
         now: Instant,
         from: Side,
         message: &mut Result<Frame<'_>, Malformed>,
-    ) -> Passed {
+    ) -> Option<Passed> {
         let passed = match message {
             Ok(Frame::Request(request)) => self.handle_request(now, from, request),
-            Ok(Frame::Response(response)) => self.opaque_answer(now, from, response),
-            Ok(Frame::Notification(_) | Frame::Batch(_)) | Err(_) => None,
+            Ok(Frame::Response(response)) => {
+                let found = self.find_answered(from.other(), response.id.as_ref());
+                if self.ends_own_cancel(now, from, found, response) {
+                    return None;
+                }
+                self.opaque_answer(now, found, response)
+            }
+            Ok(Frame::Notification(notification)) => self.handle_thread_news(now, from, notification),
+            Ok(Frame::Batch(_)) | Err(_) => None,
         };
-        passed.unwrap_or(Passed::PLAIN)
+        Some(passed.unwrap_or(Passed::PLAIN))
     }
 
     /// Follows a request of an opaque link, if it can be told from others. `None` if it passes without being followed.
@@ -53,6 +61,10 @@ impl Relay {
         is_handshake: bool,
         (id, hash, previous): (RequestId, u64, Option<Key>),
     ) -> Option<Passed> {
+        let dialect = self.core.spoken(from);
+        // The server must not take its answer for that of a request of ours (D32).
+        let is_ours = from == Side::Client && dialect.threads.is_some() && self.tables[from].is_own(hash, &id);
+        let renamed = is_ours.then(|| self.tables[from].own_id(&id));
         if let Some(previous) = previous {
             let exchange = self.tables[from].get_mut(previous)?;
             if exchange.is_live() {
@@ -67,18 +79,29 @@ impl Relay {
             return None;
         }
         let method = self.core.methods.intern(&request.method);
+        let thread = dialect.threads.and_then(|form| self.core.thread_part(form, from, request));
+        let parent = dialect.threads.and_then(|form| self.core.turn_of_card(form, from, &request.params));
+        let has_rare = is_handshake || thread.is_some() || parent.is_some();
         let exchange = Exchange {
-            rare: is_handshake.then(|| Box::new(Rare { is_handshake, ..Rare::default() })),
-            ..Exchange::new(id, &UNKNOWN, &UNKNOWN, now, method)
+            renamed: renamed.clone(),
+            rare: has_rare.then(|| Box::new(Rare { is_handshake, thread, parent, ..Rare::default() })),
+            ..Exchange::new(id, dialect, dialect, now, method)
         };
-        let request = RequestKey { from, key: self.tables[from].insert(hash, exchange) };
-        let goes_on = self.with(now, request, |step| step.open(None))?;
-        goes_on.then_some(Passed { tag: Tag::Of(request, Part::Request), ..Passed::PLAIN })
+        let followed = RequestKey { from, key: self.tables[from].insert(hash, exchange) };
+        let goes_on = self.with(now, followed, |step| step.open(None))?;
+        self.note_interrupt(now, followed);
+        let splice = renamed.map(|own| (request.id_span.clone(), own));
+        goes_on.then_some(Passed { splice, tag: Tag::Of(followed, Part::Request), urgent: false })
     }
 
     /// Finds the request that an answer on an opaque link ends. `None` if it passes without ending one.
-    fn opaque_answer(&mut self, now: Instant, from: Side, response: &Response<'_>) -> Option<Passed> {
-        let (request, is_exact) = self.find_answered(from.other(), response.id.as_ref())?;
+    fn opaque_answer(
+        &mut self,
+        now: Instant,
+        found: Option<(RequestKey, bool)>,
+        response: &Response<'_>,
+    ) -> Option<Passed> {
+        let (request, is_exact) = found?;
         let exchange = self.tables[request.from].get_mut(request.key)?;
         if !is_exact || !exchange.up.may_be_answered() || !exchange.is_waiting() {
             return None;
@@ -90,8 +113,10 @@ impl Relay {
             rare.duplicates -= 1;
             return None;
         }
-        self.with(now, request, |step| step.answered(false, &response.body))??;
-        Some(Passed { tag: Tag::Of(request, Part::Answer), ..Passed::PLAIN })
+        let renamed = self.with(now, request, |step| step.answered(false, &response.body))??;
+        self.thread_answered(now, request, &response.body);
+        let splice = renamed.map(|id| (response.id_span.clone(), id));
+        Some(Passed { splice, tag: Tag::Of(request, Part::Answer), urgent: false })
     }
 }
 

@@ -4,7 +4,7 @@ use core::hash::{Hash, Hasher};
 
 use super::{
     Relay, RelayEvent,
-    exchange::{Down, Exchange, TaskPart, Up},
+    exchange::{Down, Exchange, TaskPart, ThreadPart, Up},
 };
 use crate::{framing::Decoder, link::RequestKey, receipt::Outcome, side::Side, time::Instant, timer_queue::TimerKey};
 
@@ -80,6 +80,10 @@ impl Relay {
                 "invariant 1: a cancel waits for the child {key:?}, which may not be cancelled"
             );
         }
+        for key in self.core.threads.iter().flat_map(|threads| threads.entries()) {
+            let is_at_work = self.tables.client.get(key).is_some_and(|ex| ex.is_work() && ex.is_live());
+            assert!(is_at_work, "invariant 6: a turn or command is known while it is at work");
+        }
         if let Some(bridge) = &self.bridge {
             bridge.check_invariants();
         }
@@ -106,7 +110,8 @@ impl Relay {
         });
         let bridge = self.bridge.as_ref().map_or(0, |bridge| bridge.held());
         let limits = self.core.limits.as_ref().map_or(0, |limits| limits.held());
-        let own = bridge + limits + self.core.children.held();
+        let threads = self.core.threads.as_ref().map_or(0, |threads| threads.held());
+        let own = bridge + limits + threads + self.core.children.held();
         sides.sum::<usize>() + own + self.core.reports.events.capacity() * size_of::<RelayEvent>()
     }
 
@@ -143,6 +148,7 @@ impl Relay {
                     Some(TaskPart::Cancels(of, task)) => (2_u8, of.from, of.key.index(), task).hash(state),
                     None => 0_u8.hash(state),
                 }
+                ex.thread().map(ThreadPart::kind).hash(state);
                 match ex.down {
                     Down::Waiting => 0_u8.hash(state),
                     Down::Answering(ticket, how) => {
@@ -182,6 +188,7 @@ impl Relay {
             self.tables[side].hash_names(state);
         }
         self.bundles.iter().for_each(|(_, members)| members.hash(state));
+        self.core.threads.iter().for_each(|threads| threads.hash_state(state));
         for (session, key) in &self.core.muted {
             (session, key.index()).hash(state);
         }
@@ -197,7 +204,8 @@ impl Relay {
         let tables: usize =
             Side::BOTH.into_iter().map(|side| self.tables[side].residue() + self.early_cancels[side].len()).sum();
         let bridge = self.bridge.as_ref().map_or(0, |bridge| bridge.residue());
-        let sessions = self.core.turns.len() + self.core.cards.len() + self.core.muted.len();
+        let threads = self.core.threads.as_ref().map_or(0, |threads| threads.entries().count());
+        let sessions = self.core.turns.len() + self.core.cards.len() + self.core.muted.len() + threads;
         tables + bridge + sessions + self.core.timers.len() + self.bundles.len()
     }
 }

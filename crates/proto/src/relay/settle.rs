@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::{
     Core, Followup, Relay, RelayEvent, Settled, Step, Timer,
-    exchange::{Down, Exchange, Up},
+    exchange::{Down, Exchange, ThreadPart, Up},
     link::{Part, Tag},
     view::is_shown,
 };
@@ -69,6 +69,9 @@ impl Step<'_> {
                 for ticket in notices {
                     core.links[request.from].outbox.withdraw(ticket);
                 }
+            }
+            if rare.thread.as_ref().is_some_and(ThreadPart::is_work) {
+                core.threads.iter_mut().for_each(|threads| threads.forget(request.key));
             }
             if rare.is_question {
                 core.followups.push(Followup::QuestionOver(request.from.other()));
@@ -164,6 +167,9 @@ impl Step<'_> {
         self.stop_clocks();
         if !self.exchange.is_waiting() {
             return;
+        }
+        if self.exchange.is_work() {
+            return self.settle(Settled::Gone);
         }
         self.withdraw_progress();
         let id = &self.exchange.id;

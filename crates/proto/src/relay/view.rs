@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::{
     Relay, Settled,
-    exchange::{Cancelling, Down, Exchange, Rare, TaskPart, Up},
+    exchange::{Cancelling, Down, Exchange, Rare, TaskPart, ThreadPart, Up},
 };
 use crate::{
     child::OpenChildren,
@@ -32,7 +32,8 @@ pub struct RequestView<'a> {
     pub method: &'a str,
     /// The tool or prompt that it names: untrusted.
     pub name: Option<Cow<'a, str>>,
-    /// The request of the other side during which it was made, where that is certain.
+    /// The request of the other side during which it was made, where that is certain; of a turn or a command in a thread
+    /// (D58) the turn that it is part of.
     pub parent: Option<RequestKey>,
     /// When it arrived.
     pub since: Instant,
@@ -184,14 +185,17 @@ impl Relay {
         let questions = &self.core.questions[key.from];
         let due = exchange.clocks.as_deref().and_then(|clocks| Some(clocks.first(questions)?.0));
         let cancel = exchange.cancel.as_deref();
+        let asked_by = |parent| RequestKey { from: key.from.other(), key: parent };
+        let part_of = |parent| RequestKey { from: key.from, key: parent };
+        let part_of = exchange.thread().and_then(ThreadPart::parent).map(part_of);
         let named = exchange.name != Method::OTHER;
         RequestView {
             key,
             id: &exchange.id,
-            upstream: exchange.upstream(),
+            upstream: if exchange.is_work() { &exchange.id } else { exchange.upstream() },
             method: self.core.methods.name(exchange.method),
             name: named.then(|| json::text(self.core.names.name(exchange.name).as_bytes())).flatten(),
-            parent: rare.and_then(|rare| rare.parent).map(|parent| RequestKey { from: key.from.other(), key: parent }),
+            parent: part_of.or_else(|| rare.and_then(|rare| rare.parent).map(asked_by)),
             since: exchange.asked,
             state: state(exchange),
             deadline: due.filter(|due| *due != NEVER),

@@ -43,6 +43,7 @@ mod relay_cancel;
 mod relay_cards;
 mod relay_children;
 mod relay_clocks;
+mod relay_codex;
 mod relay_departing;
 mod relay_gone;
 mod relay_ids;
