@@ -163,7 +163,7 @@ fn print(session: &str, learnt: Learnt) -> Completion {
 
 /// The words of a receipt, for a person.
 pub(crate) fn words(request: &Request, cancel: &Cancel) -> String {
-    let is_card = Dialect::ALL.iter().any(|dialect| dialect.clocks.is_question(&request.method));
+    let is_card = Dialect::is_any_question(&request.method);
     format!("{}{}", clean(&cancel.words), cancel.remark(request, is_card))
 }
 

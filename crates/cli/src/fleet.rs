@@ -3,7 +3,7 @@
 use std::{io::Write, path::Path, time::Duration};
 
 use clap::Args;
-use rescind_feed::{DIRECTORY_VARIABLE, Request, Session, Side};
+use rescind_feed::{DIRECTORY_VARIABLE, Request, Session, Side, UNKNOWN_PROTOCOL, UNSEEN_PROTOCOL};
 use rescind_operator::{Directories, ListingQuery, Shim, ShimError, ShimScan, ask_all};
 use tokio::runtime::Runtime;
 
@@ -113,7 +113,10 @@ pub(crate) fn signing_in(session: &str, server: &str) -> String {
 pub(crate) fn limited(name: &str, session: &Session) -> Vec<String> {
     let words = |limit: &String, what: &str| format!("note: {name}: {} {what}", clean(limit));
     let of_limit = |(limit, count): (&String, &u64)| match *count {
-        _ if session.is_unseen() => Some(words(limit, "refuses nothing: rescind does not know the protocol")),
+        _ if session.server.protocol == UNKNOWN_PROTOCOL => {
+            Some(words(limit, "refuses nothing: rescind does not know the protocol"))
+        }
+        _ if session.is_opaque() => Some(words(limit, "refuses nothing: everything of this protocol passes")),
         0 => None,
         1 => Some(words(limit, "has refused 1 request")),
         count => Some(words(limit, &format!("has refused {count} requests"))),
@@ -132,8 +135,14 @@ pub(crate) fn held_up(session: &str, by: Side) -> String {
     )
 }
 
-/// The message for a session whose work cannot be seen (D57).
-pub(crate) fn unseen(session: &str) -> String {
+/// The message for a session whose work cannot be seen (D57, D58).
+pub(crate) fn unseen(session: &str, facts: &Session) -> String {
+    if facts.server.protocol == UNSEEN_PROTOCOL {
+        return format!(
+            "note: {session}: its client has turned off the messages that tell when a turn ends: whether its work has ended \
+             cannot be seen"
+        );
+    }
     format!(
         "note: {session}: rescind does not know its protocol: what its server works on cannot be seen, and only the end of \
          the server stops it (`rescind end {session}`)"

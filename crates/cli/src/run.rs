@@ -66,8 +66,9 @@ const MAX_CONNECTIONS: usize = 704;
 pub(crate) struct Arguments {
     /// The protocol of the client, and of the server unless --server-protocol is given: auto, mcp, acp or lsp; a
     /// revision such as mcp-2025-11-25, acp-v1 or acp-rfd-2025-11-13 (ACP's cancellation proposal); or FILE.json, a
-    /// dialect of your own. A dialect is the way in which one revision of a protocol cancels. What is none of these is
-    /// `unknown`: every message passes as it is, nothing is cancelled, and no --timeout runs
+    /// dialect of your own. A dialect is the way in which one revision of a protocol cancels. `codex` is that of Codex's
+    /// app server, on both sides. What is none of these is `unknown`: every message passes as it is, nothing is
+    /// cancelled, and no --timeout runs
     #[arg(long, value_name = "PROTOCOL", default_value = "auto", value_parser = Protocol::parse)]
     protocol: Protocol,
 

@@ -397,7 +397,7 @@ impl<'a> Stopping<'a> {
         let learnt = match step {
             Step::Listed(listed) => {
                 if listed.session.is_unseen() {
-                    self.notices.push(fleet::unseen(name));
+                    self.notices.push(fleet::unseen(name, &listed.session));
                 }
                 if listed.session.unkept_children > 0 {
                     self.notices.push(fleet::unkept_children(name));

@@ -520,6 +520,13 @@ impl Dialect {
         &lsp::LSP,
     ];
 
+    /// Whether a person answers requests of this method, in any dialect that is known here.
+    #[must_use]
+    pub fn is_any_question(method: &str) -> bool {
+        let all = Self::ALL.into_iter().chain([&codex::APP_SERVER]);
+        all.into_iter().any(|dialect| dialect.clocks.is_question(method))
+    }
+
     /// Finds a dialect by name: `mcp-2025-11-25`, `acp-v1`, `lsp` …; `mcp` and `acp` mean the newest stable one,
     /// `codex` the app server of Codex, and `unknown` none of them ([`UNKNOWN`]).
     #[must_use]
@@ -528,6 +535,7 @@ impl Dialect {
             "mcp" => Some(&mcp::LATEST),
             "acp" => Some(&acp::V1),
             "codex" => Some(&codex::APP_SERVER),
+            "codex-unseen" => Some(&codex::UNSEEN),
             "unknown" => Some(&UNKNOWN),
             _ => Self::ALL.into_iter().find(|dialect| dialect.name == name),
         }

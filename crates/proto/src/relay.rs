@@ -361,6 +361,14 @@ impl Relay {
         self.tables[side].live()
     }
 
+    /// Requests of `side` for which it still waits, or gets, an answer: those in flight without the turns and commands that
+    /// are followed by themselves (D58).
+    #[must_use]
+    pub fn awaited(&self, side: Side) -> usize {
+        let work = self.core.threads.as_deref().filter(|_| side == Side::Client);
+        self.in_flight(side).saturating_sub(work.map_or(0, |threads| threads.entries().count()))
+    }
+
     /// Settled requests of `side` that are still remembered.
     #[must_use]
     pub fn remembered(&self, side: Side) -> usize {

@@ -71,7 +71,7 @@ impl InFlight {
                 unanswered.push(shim.name().to_owned());
             }
             if session.is_unseen() {
-                unseen.push(fleet::unseen(shim.name()));
+                unseen.push(fleet::unseen(shim.name(), &session));
             }
             for request in listed {
                 requests.push(InFlightRequest::of(shim.name(), &session, &request, now));

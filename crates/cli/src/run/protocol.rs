@@ -35,7 +35,10 @@ impl Protocol {
                     return "the name of a dialect file must end in .json".into();
                 }
                 let known: Vec<&str> = Dialect::ALL.iter().map(|dialect| dialect.name).collect();
-                format!("unknown protocol; use auto, mcp, acp, a FILE.json, or one of {}, unknown", known.join(", "))
+                format!(
+                    "unknown protocol; use auto, mcp, acp, a FILE.json, or one of {}, codex, unknown",
+                    known.join(", ")
+                )
             }),
         }
     }
@@ -57,7 +60,7 @@ impl Protocol {
     pub(super) fn excludes(self, other: Self) -> bool {
         let is_lsp = |protocol: Self| match protocol.family() {
             Some(Family::Lsp) => Some(true),
-            Some(Family::Mcp | Family::Acp) => Some(false),
+            Some(Family::Mcp | Family::Acp | Family::Codex) => Some(false),
             Some(Family::Custom) | None => None,
             Some(_) => None,
         };
@@ -77,7 +80,7 @@ impl fmt::Display for Protocol {
         f.write_str(match self {
             Self::Detected(Some(Family::Mcp)) => "mcp",
             Self::Detected(Some(Family::Acp)) => "acp",
-            Self::Detected(Some(Family::Lsp | Family::Custom) | None) => "auto",
+            Self::Detected(Some(Family::Lsp | Family::Codex | Family::Custom) | None) => "auto",
             Self::Detected(Some(_)) => "auto",
             Self::Pinned(dialect) => dialect.name,
         })
@@ -86,11 +89,13 @@ impl fmt::Display for Protocol {
 
 #[cfg(test)]
 mod tests {
+    use rescind_proto::dialect::{UNKNOWN, codex};
+
     use super::*;
 
     #[test]
     fn every_dialect_can_be_pinned_by_its_name() {
-        for dialect in Dialect::ALL {
+        for dialect in Dialect::ALL.into_iter().chain([&codex::APP_SERVER, &UNKNOWN]) {
             assert_eq!(Protocol::parse(dialect.name), Ok(Protocol::Pinned(dialect)));
         }
     }
@@ -105,6 +110,7 @@ mod tests {
     fn only_language_servers_frame_messages_in_another_way() {
         let excludes = |one, other| Protocol::parse(one).unwrap().excludes(Protocol::parse(other).unwrap());
         assert!(excludes("lsp", "mcp") && excludes("acp-v1", "lsp") && excludes("mcp-2025-11-25", "lsp"));
+        assert!(excludes("codex", "lsp"));
         assert!(!excludes("auto", "lsp") && !excludes("lsp", "lsp") && !excludes("acp-v1", "mcp"));
     }
 }

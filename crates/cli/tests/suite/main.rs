@@ -23,6 +23,7 @@ mod run_bad_input;
 mod run_bridge;
 mod run_cancel;
 mod run_children;
+mod run_codex;
 mod run_container;
 mod run_flags;
 mod run_lifecycle;

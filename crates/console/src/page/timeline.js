@@ -289,7 +289,7 @@ class Lane {
     const held = session.open.size;
     const released = session.released.size ? `${count(session.released.size)} not known to have stopped` : null;
     const unseen = session.inFlight > held ? `${count(session.inFlight - held)} more in flight` : null;
-    const work = facts.server.protocol === "unknown" ? "its work cannot be seen" : null;
+    const work = ["unknown", "codex-unseen"].includes(facts.server.protocol) ? "its work cannot be seen" : null;
     const waits = facts.signingIn ? "waits for a person to sign in" : null;
     const unread = facts.heldUpBy ? `its ${facts.heldUpBy} does not read` : null;
     const owner = facts.owner ? `of ${plain(facts.owner, 40)}` : null;

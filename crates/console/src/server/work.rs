@@ -47,7 +47,7 @@ struct Work {
 impl Work {
     fn of(request: &Request) -> Self {
         let status = |is_awaited| WorkStatus::of(request, is_awaited).as_str();
-        let is_card = || Dialect::ALL.iter().any(|dialect| dialect.clocks.is_question(&request.method));
+        let is_card = || Dialect::is_any_question(&request.method);
         let remark = request.cancel.as_ref().map(|cancel| cancel.remark(request, is_card()));
         Self { awaited: status(true), last: status(false), remark: remark.unwrap_or_default() }
     }

@@ -39,11 +39,11 @@ pub struct ThreadForm {
     pub interrupt: InterruptForm,
     /// The notification that a request of the server is withdrawn (CDX-08).
     pub withdrawn: &'static str,
-    /// The params member that names that request.
+    /// The params member that names that request, and a client's request in [`by_request_id`](Self::by_request_id).
     pub withdrawn_id: &'static str,
     /// The client's request after which it is told nothing more of a thread (CDX-16).
     pub leaves: &'static str,
-    /// Requests of a client that name another of its requests in `requestId` (CDX-15).
+    /// Requests of a client that name another of its requests (CDX-15).
     pub by_request_id: &'static [&'static str],
     /// Parts of a turn.
     pub items: ItemForm,

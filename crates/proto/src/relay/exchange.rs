@@ -323,6 +323,11 @@ impl Exchange {
         self.rare.as_deref()?.session.as_deref()
     }
 
+    /// The request of the other side during which it was made, where that is certain.
+    pub(super) fn parent(&self) -> Option<Key> {
+        self.rare.as_deref()?.parent
+    }
+
     /// The task that it became, or that it cancels in our name (D38).
     pub(super) fn task(&self) -> Option<&TaskPart> {
         self.rare.as_deref()?.task.as_ref()

@@ -26,6 +26,7 @@ impl Relay {
         if self.core.negotiation.is_opaque() {
             // It holds nothing: this is the first message that could have gone into it.
             self.bridge = None;
+            self.set_departs();
         }
     }
 
@@ -35,10 +36,20 @@ impl Relay {
         &mut self,
         now: Instant,
         from: Side,
+        body: &[u8],
         message: &mut Result<Frame<'_>, Malformed>,
     ) -> Option<Passed> {
         let passed = match message {
-            Ok(Frame::Request(request)) => self.handle_request(now, from, request),
+            Ok(Frame::Request(request)) => {
+                let mapped = self.map_named_request(from, body, request);
+                let passed = self.handle_request(now, from, request);
+                match mapped {
+                    Some(_) if passed.as_ref().is_none_or(|passed| passed.splice.is_none()) => {
+                        Some(Passed { splice: mapped, ..passed.unwrap_or(Passed::PLAIN) })
+                    }
+                    Some(_) | None => passed,
+                }
+            }
             Ok(Frame::Response(response)) => {
                 let found = self.find_answered(from.other(), response.id.as_ref());
                 if self.ends_own_cancel(now, from, found, response) {

@@ -118,7 +118,7 @@ impl Relay {
             self.open_link(from, body, &message);
         }
         match &mut message {
-            message if self.core.negotiation.is_opaque() => return self.handle_opaque(now, from, message),
+            message if self.core.negotiation.is_opaque() => return self.handle_opaque(now, from, body, message),
             Ok(Frame::Batch(batch)) => self.handle_batch(now, from, body, *batch),
             Ok(message) => return self.handle_message(now, from, body, message),
             Err(_) if let Some(pieces) = frame::apart(body) => self.take_apart(now, from, &pieces),

@@ -4,6 +4,8 @@
 //! begun, until the word that it is over. No message is its own, so nothing is ever answered for it. Its cancel is a
 //! request, of the client or of the relay; the answer to one of the relay's own goes no further.
 
+use core::ops::Range;
+
 use super::{
     Core, Relay, Settled, Step, StuckSign,
     exchange::{Exchange, Rare, ThreadPart, Up},
@@ -13,7 +15,7 @@ use super::{
 use crate::{
     cause::{Cause, CauseCode},
     dialect::{Dialect, ThreadForm, codex},
-    frame::{Notification, Params, Request, Response, ResponseBody, ResponseId},
+    frame::{self, Notification, Params, Request, Response, ResponseBody, ResponseId},
     id::RequestId,
     json,
     link::RequestKey,
@@ -92,6 +94,21 @@ impl Core {
 }
 
 impl Relay {
+    /// Where a client's request names another of its requests, which has another id at the server, that id is written in
+    /// its place (D32, CDX-15). The server's own ids are never replaced, so what names those passes as it is.
+    pub(super) fn map_named_request(
+        &self,
+        from: Side,
+        body: &[u8],
+        request: &Request<'_>,
+    ) -> Option<(Range<usize>, RequestId)> {
+        let form = self.core.spoken(from).threads.filter(|form| form.by_request_id.contains(&&*request.method))?;
+        let named = json::member(request.params.raw?, form.withdrawn_id)?;
+        let known = self.tables[from].by_requester(&RequestId::from_json(named)?)?;
+        let upstream = self.tables[from].get(known)?.renamed.clone()?;
+        Some((frame::span_of(body, named)?, upstream))
+    }
+
     /// Takes in a notification of an opaque link. It passes: `None` unless it is about a request.
     pub(super) fn handle_thread_news(
         &mut self,
@@ -370,6 +387,14 @@ impl Relay {
         for child in self.tables.client.by_age(|ex| ex.is_waiting() && ex.thread().is_some_and(is_below)) {
             self.cancel_part(now, child, cause);
         }
+        // The server withdraws its cards when it has stopped (CDX-08): until then they are being cancelled.
+        let is_card = |ex: &Exchange| ex.is_waiting() && ex.cancel.is_none() && ex.parent() == Some(request.key);
+        for key in self.tables.server.by_age(is_card) {
+            self.step(now, RequestKey { from: Side::Server, key }, |step| {
+                step.begin_cancel(Cause::parent(cause), Outcome::Asked, None);
+                step.report_decided();
+            });
+        }
     }
 
     /// Cancels what is part of work that was cancelled because of `root`.
@@ -444,7 +469,7 @@ impl Relay {
                     step.begin_cancel(Cause::new(CauseCode::Caller), Outcome::Asked, None);
                     step.report_decided();
                 }
-                // It was cancelled here, and could not be told so.
+                // It was cancelled here, alone or with its turn.
                 Some(after) => step.learn(Outcome::Confirmed { after }),
             }
             step.settle(Settled::Silent);

@@ -4,6 +4,7 @@
 use core::time::Duration;
 
 use rescind_proto::{
+    bridge::BridgeConfig,
     cause::CauseCode,
     dialect::{Dialect, UNKNOWN, codex},
     link::RequestKey,
@@ -18,7 +19,8 @@ const ANSWER: &str = r#"{"id":0,"result":{"userAgent":"codex_vscode/0.171.0 (Lin
 
 /// A link that has greeted: `capabilities` is JSON.
 fn greeted(capabilities: &str) -> RelayRig {
-    let mut rig = RelayRig::new(RelayConfig::default());
+    // As `rescind run` begins: it could still be a server of another era, and then what is written would leave later.
+    let mut rig = RelayRig::new(RelayConfig { bridge: Some(BridgeConfig::default()), ..RelayConfig::default() });
     let info = r#"{"name":"codex_vscode","title":"Codex","version":"1"}"#;
     let hello =
         format!(r#"{{"id":0,"method":"initialize","params":{{"clientInfo":{info},"capabilities":{capabilities}}}}}"#);

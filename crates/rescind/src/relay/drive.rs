@@ -450,7 +450,7 @@ impl Drive {
         }
         let closes = match self.closing {
             Closing::No => false,
-            Closing::WhenIdle => self.relay.in_flight(Side::Client) == 0,
+            Closing::WhenIdle => self.relay.awaited(Side::Client) == 0,
             Closing::Now => true,
         };
         if side == Side::Server && closes && self.relay.pending(Side::Server).is_empty() {
@@ -749,7 +749,7 @@ impl Drive {
             owed_server,
             owed_client,
             server_output: self.ports.server.input.is_some() || self.ports.server.messages.is_some() || has_stderr,
-            in_flight: self.relay.in_flight(Side::Client) > 0,
+            in_flight: self.relay.awaited(Side::Client) > 0,
             end_untold: self.ports.client.input.is_some() && self.relay.has_untold_end(),
         }
     }

@@ -279,7 +279,7 @@ impl WrappedLink {
     /// Disconnects a client that has closed its end, once its server's time is up or nothing is in flight.
     fn end_drain_if_due(&mut self, now: Instant) {
         if let PeerInput::Draining(until) = self.peer.input
-            && (until <= now || self.relay.in_flight(Side::Client) == 0)
+            && (until <= now || self.relay.awaited(Side::Client) == 0)
         {
             self.relay.handle_disconnect(now, Side::Client);
             self.peer.input = PeerInput::Ended;
