@@ -136,9 +136,7 @@ fn stop_interrupts_each_turn_ends_each_terminal_and_closes_the_card() {
         rig.server.send(&json!({"id": id, "result": {"terminated": true}}).to_string());
     });
     assert_eq!(said.code, 0, "{said:?}");
-    for line in
-        ["/3: stopped: confirmed", "/a: stopped: confirmed", "/long: stopped: confirmed", "/server:0: withdrawn"]
-    {
+    for line in ["/3: stopped: confirmed", "/a: stopped: confirmed", "/server:0: withdrawn: confirmed"] {
         assert!(said.stdout.contains(line), "{line}: {said:?}");
     }
     rig.expect_client_hears_nothing();

@@ -105,9 +105,9 @@ fn outcome(rig: &RelayRig, key: RequestKey) -> Outcome {
 fn own_request(rig: &mut RelayRig) -> (String, Value, Value) {
     let found = rig.at_server();
     assert_eq!(found.len(), 1, "{found:?}");
-    let message: Value = serde_json::from_str(&found[0]).unwrap();
+    let message: Value = serde_json::from_str(&found[0]).expect("it is JSON");
     assert_eq!(message.get("jsonrpc"), None, "no message of Codex has one: {message}");
-    (message["method"].as_str().unwrap().to_owned(), message["id"].clone(), message["params"].clone())
+    (message["method"].as_str().expect("it has a method").to_owned(), message["id"].clone(), message["params"].clone())
 }
 
 /// The server answers a request of the relay's own, which nobody else is to see.
@@ -439,7 +439,16 @@ fn a_card_is_part_of_its_turn_and_is_closed_when_the_server_says_so() {
     client(&mut rig, &json!({"id": 1, "result": {"decision": "accept"}}));
     server(&mut rig, &resolved(1));
     server(&mut rig, &resolved(99));
-    // One that an operator cancelled could not be told so; now it is known to be closed.
+    // One whose turn is cancelled here waits for the server to withdraw it.
+    server(&mut rig, &json!({"id": 3, "method": "item/tool/call", "params": {"threadId": "t", "turnId": "u"}}));
+    let card = rig.key(Side::Server, "3").unwrap();
+    assert!(rig.relay.stop(rig.now, turn, None));
+    own_request(&mut rig);
+    assert_eq!((outcome(&rig, card), rig.at_client()), (Outcome::Asked, vec![]));
+    server(&mut rig, &resolved(3));
+    assert!(matches!(outcome(&rig, card), Outcome::Confirmed { .. }));
+    assert_eq!(rig.relay.view(card).unwrap().cancel.unwrap().cause.code, CauseCode::Parent);
+    // One that an operator cancelled alone could not be told so; then it is known to be closed.
     server(
         &mut rig,
         &json!({"id": 2, "method": "item/tool/requestUserInput", "params": {"threadId": "t", "turnId": "u"}}),
@@ -726,4 +735,56 @@ fn a_flood_of_turns_and_commands_is_bounded() {
     rig.at_client();
     rig.pass(Duration::from_secs(24 * 3600));
     assert_eq!(rig.relay.residue(), 0, "nothing is left");
+}
+
+/// CDX-15, D32: a client's request that has another id at the server is named there by that.
+#[test]
+fn an_id_in_a_payload_is_the_one_that_the_server_knows() {
+    let mut rig = codex();
+    let turn = begin(&mut rig, 3, "t", "u");
+    rig.relay.stop(rig.now, turn, None);
+    let (_, ours, _) = own_request(&mut rig);
+    rig.from_client(&json!({"id": ours, "method": "thread/search", "params": {}}).to_string());
+    let (_, theirs, _) = own_request(&mut rig);
+    rig.from_client(&json!({"id": 4, "method": "thread/search/cancel", "params": {"requestId": ours}}).to_string());
+    assert_eq!(own_request(&mut rig).2, json!({"requestId": theirs}));
+    // Any other passes as it is.
+    client(&mut rig, &json!({"id": 5, "method": "thread/search/cancel", "params": {"requestId": 3}}));
+    client(&mut rig, &json!({"id": 6, "method": "thread/search/cancel", "params": {"requestId": 99}}));
+}
+
+/// A turn is owed to nobody: a server whose client is gone need not be kept for it (CDX-17).
+#[test]
+fn a_turn_at_work_is_not_an_answer_that_is_awaited() {
+    let mut rig = codex();
+    begin(&mut rig, 3, "t", "u");
+    client(&mut rig, &json!({"id": 4, "method": "model/list", "params": {}}));
+    assert_eq!((rig.relay.in_flight(Side::Client), rig.relay.awaited(Side::Client)), (2, 1));
+    server(&mut rig, &json!({"id": 4, "result": {}}));
+    assert_eq!((rig.relay.in_flight(Side::Client), rig.relay.awaited(Side::Client)), (1, 0));
+}
+
+/// A client that never reads: what its server says of a turn is followed all the same, and the interrupt goes out.
+#[test]
+fn a_client_that_never_reads_does_not_keep_a_turn_from_being_cancelled() {
+    let mut rig = codex();
+    let turn = begin(&mut rig, 3, "t", "u");
+    for _ in 0..100 {
+        rig.from_server(
+            &json!({"method": "item/agentMessage/delta", "params": {"threadId": "t", "delta": "x"}}).to_string(),
+        );
+    }
+    rig.relay.stop(rig.now, turn, None);
+    let (method, id, _) = own_request(&mut rig);
+    assert_eq!(method, "turn/interrupt");
+    rig.from_server(&json!({"id": id, "result": {}}).to_string());
+    completed_unread(&mut rig);
+    assert!(matches!(outcome(&rig, turn), Outcome::AnsweredAfter { .. }));
+    assert_eq!(rig.at_client().len(), 101);
+    // One to which nothing can be written any more is not asked.
+    let turn = begin(&mut rig, 4, "t", "v");
+    rig.relay.handle_write_closed(rig.now, Side::Server);
+    rig.relay.stop(rig.now, turn, None);
+    assert_eq!(outcome(&rig, turn), Outcome::Unknown);
+    rig.relay.check_invariants();
 }
