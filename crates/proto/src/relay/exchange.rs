@@ -142,7 +142,7 @@ pub(super) struct Rare {
     /// The task that it became, or that it cancels in our name (D38).
     pub(super) task: Option<TaskPart>,
     /// What it has to do with the turns of a thread (D58).
-    pub(super) thread: Option<ThreadPart>,
+    pub(super) thread: Option<Box<ThreadPart>>,
 }
 
 /// Room for notices that is kept when none waits.
@@ -310,7 +310,7 @@ impl Exchange {
 
     /// What it has to do with the turns of a thread (D58).
     pub(super) fn thread(&self) -> Option<&ThreadPart> {
-        self.rare.as_deref()?.thread.as_ref()
+        self.rare.as_deref()?.thread.as_deref()
     }
 
     /// Whether it is work that is followed, and no request: nobody waits for an answer to it (D58).
@@ -345,7 +345,8 @@ impl Exchange {
     pub(super) fn boxed(&self) -> usize {
         let rare = self.rare.as_deref().map_or(0, |rare| {
             let notices = rare.notices.capacity() * size_of::<Ticket>();
-            size_of::<Rare>() + notices + rare.progress.params.capacity()
+            let thread = rare.thread.as_ref().map_or(0, |_| size_of::<ThreadPart>());
+            size_of::<Rare>() + notices + rare.progress.params.capacity() + thread
         });
         let cancel = self
             .cancel

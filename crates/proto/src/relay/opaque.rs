@@ -90,7 +90,7 @@ impl Relay {
             return None;
         }
         let method = self.core.methods.intern(&request.method);
-        let thread = dialect.threads.and_then(|form| self.core.thread_part(form, from, request));
+        let thread = dialect.threads.and_then(|form| self.core.thread_part(form, from, request)).map(Box::new);
         let parent = dialect.threads.and_then(|form| self.core.turn_of_card(form, from, &request.params));
         let has_rare = is_handshake || thread.is_some() || parent.is_some();
         let exchange = Exchange {

@@ -84,6 +84,9 @@ impl Relay {
             let is_at_work = self.tables.client.get(key).is_some_and(|ex| ex.is_work() && ex.is_live());
             assert!(is_at_work, "invariant 6: a turn or command is known while it is at work");
         }
+        let at_work = self.tables.client.iter().filter(|(_, ex)| ex.is_work() && ex.is_live()).count();
+        let known = self.core.threads.as_ref().map_or(0, |threads| threads.entries().count());
+        assert_eq!(at_work, known, "invariant 6: what is at work in a thread is known");
         if let Some(bridge) = &self.bridge {
             bridge.check_invariants();
         }

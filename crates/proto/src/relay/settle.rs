@@ -70,7 +70,7 @@ impl Step<'_> {
                     core.links[request.from].outbox.withdraw(ticket);
                 }
             }
-            if rare.thread.as_ref().is_some_and(ThreadPart::is_work) {
+            if rare.thread.as_deref().is_some_and(ThreadPart::is_work) {
                 core.threads.iter_mut().for_each(|threads| threads.forget(request.key));
             }
             if rare.is_question {

@@ -54,7 +54,8 @@ impl Relay {
         };
         for key in turns {
             self.step(now, RequestKey { from: Side::Client, key }, |step| {
-                if let Some(ThreadPart::Turn { parent: parent @ None, .. }) = &mut step.exchange.rare().thread {
+                if let Some(ThreadPart::Turn { parent: parent @ None, .. }) = step.exchange.rare().thread.as_deref_mut()
+                {
                     *parent = Some(parent_turn);
                     step.mark_changed();
                 }

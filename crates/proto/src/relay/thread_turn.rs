@@ -166,7 +166,7 @@ impl Relay {
         let is_early = |part: &ThreadPart| matches!(part, ThreadPart::Interrupts { thread: of, turn: None } if *one_spelling(of) == *thread);
         for early in self.tables.client.by_age(|ex| ex.is_live() && ex.thread().is_some_and(is_early)) {
             let has_left = self.with(now, of_client(early), |step| {
-                if let Some(ThreadPart::Interrupts { turn, .. }) = &mut step.exchange.rare().thread {
+                if let Some(ThreadPart::Interrupts { turn, .. }) = step.exchange.rare().thread.as_deref_mut() {
                     *turn = Some(key);
                 }
                 step.exchange.up.may_be_answered()
@@ -193,7 +193,7 @@ impl Relay {
             // Under this id nothing is ever sent: no answer is taken for one to it.
             renamed: Some(own),
             replaced: true,
-            rare: Some(Box::new(Rare { thread: Some(part), ..Rare::default() })),
+            rare: Some(Box::new(Rare { thread: Some(Box::new(part)), ..Rare::default() })),
             up: Up::Sent,
             ..Exchange::new(id, dialect, dialect, now, method)
         };
@@ -367,7 +367,7 @@ impl Relay {
         });
         let exchange = Exchange {
             renamed: Some(id.clone()),
-            rare: Some(Box::new(Rare { thread: Some(ThreadPart::Ours(request)), ..Rare::default() })),
+            rare: Some(Box::new(Rare { thread: Some(Box::new(ThreadPart::Ours(request))), ..Rare::default() })),
             // No requester calls it by its id.
             replaced: true,
             up: Up::Sent,

@@ -162,6 +162,11 @@ fn every_check_of_the_relay_can_fail() {
                 question(relay).rare().card = due(now() + SECOND);
                 question(relay).down = Down::Answering(None, Settled::Answered);
             }),
+            ("a turn or command is known while it is at work", |relay| {
+                let key = key(relay, 1);
+                relay.core.threads.get_or_insert_default().begin_turn(b"\"t\"", b"\"u\"", key);
+            }),
+            ("what is at work in a thread is known", |relay| request(relay, 2).rare().thread = Some(Box::new(turn()))),
             ("a clock stands still for nothing", |relay| relay.core.questions[Side::Client].hold(now())),
             ("a clock stands still for nothing", |relay| question(relay).rare = None),
             ("too many early cancels", |relay| relay.core.config.early_cancels[Side::Client].most = 0),
@@ -417,6 +422,10 @@ fn every_change_of_the_relay_shows_in_its_hash() {
                 relay.bundles.insert(Box::new([Tag::Refusal]));
             }),
             ("that a batch waits", |relay| _ = relay.bundles.insert(Box::new([]))),
+            ("what a request has to do with a thread", |relay| own(relay).thread = Some(Box::new(turn()))),
+            ("what is known of threads", |relay| {
+                relay.core.threads.get_or_insert_default().note_child(b"\"t\"", b"\"u\"");
+            }),
             ("which session is muted", |relay| relay.core.muted[0].0 = b"\"t\"".as_slice().into()),
             ("whose turn is muted", |relay| relay.core.muted[0].1 = key(relay, 2)),
             ("when something is forgotten", |relay| relay.tombstones_due = due(now() + SECOND)),
@@ -424,6 +433,10 @@ fn every_change_of_the_relay_shows_in_its_hash() {
             ("that the server has ended", |relay| relay.core.server_end = Some(End::Closed)),
         ],
     );
+}
+
+fn turn() -> ThreadPart {
+    ThreadPart::Turn { thread: b"\"t\"".as_slice().into(), turn: b"\"u\"".as_slice().into(), parent: None }
 }
 
 fn both(relay: &mut Relay, change: impl Fn(&mut Link)) {
