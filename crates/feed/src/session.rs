@@ -59,13 +59,13 @@ const fn is_zero(count: &u64) -> bool {
 /// What [`Implementation::protocol`] says of a protocol that is not known (D57).
 pub const UNKNOWN_PROTOCOL: &str = "unknown";
 
-/// What [`Implementation::protocol`] says of Codex where its client has turned off the messages that tell when a turn ends
+/// What [`Implementation::protocol`] is for Codex where its client has turned off the messages that show the end of a turn
 /// (D58).
 pub const UNSEEN_PROTOCOL: &str = "codex-unseen";
 
 impl Session {
     /// Whether it cannot be seen when the work of its server ends: it speaks a protocol that is not known (D57), or its
-    /// client is not told (D58).
+    /// client receives no message about it (D58).
     #[must_use]
     pub fn is_unseen(&self) -> bool {
         self.server.protocol == UNKNOWN_PROTOCOL || self.server.protocol == UNSEEN_PROTOCOL

@@ -90,7 +90,7 @@ pub struct Dialect {
     pub progress: Option<ProgressForm>,
     /// The turn of an agent's session, cancelled as a whole (D37).
     pub turn: Option<&'static TurnForm>,
-    /// The turns of threads, whose end a notification tells (D58).
+    /// The turns of threads, which a notification ends (D58).
     pub threads: Option<&'static ThreadForm>,
     /// The client's request that opens a session, if there are any: its params and its answer tell which revision is spoken.
     pub handshake: Option<&'static str>,

@@ -361,7 +361,7 @@ impl Relay {
         self.tables[side].live()
     }
 
-    /// Requests of `side` for which it still waits, or gets, an answer: those in flight without the turns and commands that
+    /// Requests of `side` whose answer it still waits for, or gets: those in flight without the turns and commands that
     /// are followed by themselves (D58).
     #[must_use]
     pub fn awaited(&self, side: Side) -> usize {

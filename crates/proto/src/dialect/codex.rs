@@ -1,7 +1,7 @@
 //! Codex app-server (D58, CDX-01 to CDX-18), as version 0.171.0 speaks it: no number of a revision is on its wire.
 //!
 //! Its messages have no `jsonrpc` member. No notification cancels a request (CDX-04): a turn is interrupted by a request,
-//! and a notification tells its end. So everything passes as it is, whatever it is, and what can be stopped is stopped by
+//! and a notification shows its end. So everything passes as it is, whatever it is, and what can be stopped is stopped by
 //! requests of our own.
 
 use core::time::Duration;
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::error_code;
 
-/// The app server, to a client that is told when a turn ends.
+/// The app server, to a client that receives the end of each turn.
 pub const APP_SERVER: Dialect = Dialect {
     name: "codex",
     family: Family::Codex,
@@ -39,7 +39,7 @@ pub const APP_SERVER: Dialect = Dialect {
     ..JSON_RPC
 };
 
-/// The same to a client that has turned off every message which tells that a turn has ended (CDX-18), or has left the
+/// The same to a client that has turned off every message which shows that a turn has ended (CDX-18), or has left the
 /// turn's thread (CDX-16): an interrupt is not confirmed.
 pub const UNSEEN: Dialect = Dialect { name: "codex-unseen", settlement: CancelReply::Silent, ..APP_SERVER };
 

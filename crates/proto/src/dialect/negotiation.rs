@@ -176,7 +176,7 @@ impl Negotiation {
             self.settled = Some(&codex::APP_SERVER);
         }
         self.greetings.1 = self.greetings.0;
-        // Its end is not told to this client.
+        // No message shows this client the end of a turn.
         let hides_ends = self.greeting().hides_ends();
         let unseen = |known: &mut Option<&'static Dialect>| {
             if hides_ends && *known == Some(&codex::APP_SERVER) {

@@ -41,7 +41,7 @@ pub struct ThreadForm {
     pub withdrawn: &'static str,
     /// The params member that names that request, and a client's request in [`by_request_id`](Self::by_request_id).
     pub withdrawn_id: &'static str,
-    /// The client's request after which it is told nothing more of a thread (CDX-16).
+    /// The client's request after which it receives nothing more of a thread (CDX-16).
     pub leaves: &'static str,
     /// Requests of a client that name another of its requests (CDX-15).
     pub by_request_id: &'static [&'static str],
@@ -73,7 +73,7 @@ pub struct InterruptForm {
     pub method: &'static str,
     /// The params member that names the turn; an empty string means the active one.
     pub turn: &'static str,
-    /// Words of an error which say that the turn was over.
+    /// Words of an error which mean that the turn was over.
     pub refusals: &'static [&'static str],
 }
 
@@ -103,7 +103,7 @@ pub struct TerminalForm {
     pub terminate: &'static str,
     /// The params member that names the process.
     pub process: &'static str,
-    /// The member of its result that says whether there was such a process.
+    /// The member of its result that shows whether there was such a process.
     pub done: &'static str,
 }
 
@@ -123,14 +123,14 @@ pub struct CommandForm {
 pub struct Greeting {
     /// It asked for requests that may change (CDX-13).
     pub experimental: bool,
-    /// It does not want to be told that a turn has ended (CDX-18).
+    /// It wants no message about the end of a turn (CDX-18).
     pub hides_completed: bool,
-    /// It does not want to be told a thread's status.
+    /// It wants no message about a thread's status.
     pub hides_status: bool,
 }
 
 impl Greeting {
-    /// Whether nothing tells the end of a turn.
+    /// Whether no message shows the end of a turn.
     #[must_use]
     pub const fn hides_ends(&self) -> bool {
         self.hides_completed && self.hides_status

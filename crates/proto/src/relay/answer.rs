@@ -110,7 +110,7 @@ impl Step<'_> {
         self.learn_from_end(body.into(), says_cancelled);
     }
 
-    /// Notes what the end of the request's work says about the cancel (D28, D58).
+    /// Notes what the end of the request's work shows about the cancel (D28, D58).
     pub(super) fn learn_from_end(&mut self, answer: Answer, says_cancelled: bool) {
         let (now, to) = (self.now, self.request.from.other());
         let Some(cancel) = &mut self.exchange.cancel else { return };

@@ -203,7 +203,7 @@ impl Step<'_> {
             cancel.stuck = true;
             self.report_stuck(StuckSign::NoAnswer);
         }
-        // Work that goes on stays in view: nobody waits to be answered (D58).
+        // Work that goes on stays in view: no requester waits for an answer (D58).
         if self.exchange.is_waiting() && !self.exchange.is_work() {
             self.mute_turn();
             self.answer_cancelled();

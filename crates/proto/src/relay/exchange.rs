@@ -178,7 +178,7 @@ pub(super) enum ThreadPart {
     Starts(Box<[u8]>),
     /// It cancels this turn of this thread, or the one that is being started.
     Interrupts { thread: Box<[u8]>, turn: Option<Key> },
-    /// After it the client is told nothing more of this thread.
+    /// After it the client receives nothing more of this thread.
     Leaves(Box<[u8]>),
     /// It runs a command by this name.
     Runs(Box<[u8]>),
@@ -187,7 +187,7 @@ pub(super) enum ThreadPart {
 }
 
 impl ThreadPart {
-    /// Whether it is work that is followed, for which no message is owed.
+    /// Whether it is work that is followed, without a request of its own.
     pub(super) const fn is_work(&self) -> bool {
         matches!(self, Self::Turn { .. } | Self::Terminal { .. })
     }
@@ -313,7 +313,7 @@ impl Exchange {
         self.rare.as_deref()?.thread.as_deref()
     }
 
-    /// Whether it is work that is followed, and no request: nobody waits for an answer to it (D58).
+    /// Whether it is work that is followed, and no request: no requester waits for an answer to it (D58).
     pub(super) fn is_work(&self) -> bool {
         self.thread().is_some_and(ThreadPart::is_work)
     }

@@ -44,7 +44,7 @@ impl Relay {
         }
     }
 
-    /// A thread was opened by a turn of another: a turn of it that has begun before that was said has its parent now.
+    /// A thread was opened by a turn of another: a turn of it that has begun before that was known has its parent now.
     fn note_child(&mut self, now: Instant, child: &[u8], thread: &[u8]) {
         let threads = self.core.threads.get_or_insert_default();
         threads.note_child(child, thread);
@@ -71,7 +71,7 @@ impl Relay {
     }
 
     /// A turn is over: commands of it that were not seen to end work on, and are followed by themselves from now on. They
-    /// are ended with a turn that the relay has cancelled, where that can be said; a client's own cancel is left as it is.
+    /// are ended with a turn that the relay has cancelled, where a message can do that; a client's own cancel is left as it is.
     pub(super) fn outlive(&mut self, now: Instant, thread: &[u8], turn: &[u8], key: Key, cause: Option<CauseCode>) {
         let commands =
             self.core.threads.as_deref().map(|threads| threads.commands_of(thread, turn)).unwrap_or_default();

@@ -74,7 +74,7 @@ impl Core {
         Some(ThreadPart::Interrupts { thread: thread.into(), turn })
     }
 
-    /// The turn in the course of which the server makes a request.
+    /// The turn that a request of the server is a part of.
     pub(super) fn turn_of_card(&self, form: &ThreadForm, from: Side, params: &Params<'_>) -> Option<Key> {
         let threads = self.threads.as_deref().filter(|_| from == Side::Server)?;
         threads.turn(named(params.raw, form.thread)?, named(params.raw, form.turn_of)?)
@@ -133,7 +133,7 @@ impl Relay {
             let is_interrupted = status.as_deref() == Some(form.interrupted);
             self.end_turn(now, thread, json::lookup(params, form.turn)?, answer, is_interrupted);
         } else if method == form.status_changed && self.core.negotiation.greeting().hides_completed {
-            // The client is not told of the end itself (CDX-05, CDX-18).
+            // The client does not receive the end itself (CDX-05, CDX-18).
             let (path, idle) = form.idle;
             if json::lookup(params, path).and_then(json::text).as_deref() == Some(idle) {
                 self.end_turns_of(now, thread);
@@ -211,7 +211,7 @@ impl Relay {
         Some(Origin { id: exchange.id.clone(), method: exchange.method })
     }
 
-    /// A turn is over, as its server says.
+    /// The server has reported the end of a turn.
     fn end_turn(&mut self, now: Instant, thread: &[u8], turn: &[u8], answer: Answer, is_interrupted: bool) {
         let threads = self.core.threads.get_or_insert_default();
         match threads.turn(thread, turn) {
@@ -277,7 +277,7 @@ impl Relay {
         }
     }
 
-    /// The client is told nothing more of a thread, and neither is the relay (CDX-16).
+    /// The client receives nothing more of a thread, and neither does the relay (CDX-16).
     fn leave_thread(&mut self, now: Instant, thread: &[u8]) {
         let threads = self.core.threads.get_or_insert_default();
         threads.note_left(thread, true);
@@ -479,7 +479,7 @@ impl Relay {
 }
 
 impl Step<'_> {
-    /// The work is over: `says_cancelled` if that is what its server says.
+    /// The work is over: `says_cancelled` if its server reports it as cancelled.
     pub(super) fn work_over(&mut self, answer: Answer, says_cancelled: bool) {
         if !self.exchange.is_waiting() {
             return;
@@ -519,7 +519,7 @@ impl Step<'_> {
         }
     }
 
-    /// Begins the time within which the work has to end, where that would be told.
+    /// Begins the time within which the work has to end, where that would be reported.
     fn start_work_grace(&mut self) {
         if !self.exchange.upstream_dialect.is_silent() {
             self.start_grace(self.grace());

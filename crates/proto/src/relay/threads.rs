@@ -60,7 +60,7 @@ pub(super) struct Origin {
 pub(super) struct Command {
     pub(super) thread: Box<[u8]>,
     turn: Box<[u8]>,
-    /// That of the item, under which its end is told.
+    /// That of the item, under which its end is reported.
     pub(super) item: Box<[u8]>,
     pub(super) process: Box<[u8]>,
     /// Its entry in the table, once its turn is over.
