@@ -143,7 +143,7 @@ async fn once(arguments: &Arguments) -> Result<Completion, Failure> {
             answers.iter().filter_map(|ShimAnswer { shim, answer }| Some((shim, &answer.as_ref().ok()?.session)));
         for (shim, session) in sessions {
             if session.is_unseen() {
-                report(&fleet::unseen(shim.name(), &session));
+                report(&fleet::unseen(shim.name(), session));
             }
             fleet::limited(shim.name(), session).iter().for_each(|words| report(words));
             if session.unkept_children > 0 {
