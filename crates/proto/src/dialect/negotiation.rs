@@ -342,7 +342,8 @@ impl Negotiation {
     /// Feeds what has been learnt into a hasher.
     pub(crate) fn hash_state(&self, state: &mut impl core::hash::Hasher) {
         use core::hash::Hash;
-        let Self { pinned: _, settled, opening, handshake, declared, children, tasks, spelling, closing, greetings } = self;
+        let Self { pinned: _, settled, opening, handshake, declared, children, tasks, spelling, closing, greetings } =
+            self;
         let settled = settled.map(|dialect| dialect.name);
         (settled, opening, handshake, declared, children, tasks, spelling, closing, greetings).hash(state);
     }
