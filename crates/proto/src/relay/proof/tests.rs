@@ -3,7 +3,9 @@ use rescind_testkit::tamper::{every_change_shows, every_check_can_fail};
 use super::*;
 use crate::{
     cause::{Cause, CauseCode},
-    dialect::{CancelForm, acp, lsp},
+    child::ChildState,
+    children::{ChildCancel, NewsTaken},
+    dialect::{CancelForm, ChildNews, acp, lsp},
     framing::Framing,
     hash::Seed,
     id::RequestId,
@@ -161,6 +163,15 @@ fn every_check_of_the_relay_can_fail() {
             ("a clock runs for", |relay| {
                 question(relay).rare().card = due(now() + SECOND);
                 question(relay).down = Down::Answering(None, Settled::Answered);
+            }),
+            ("a cancel waits for the child", |relay| {
+                let running = Some(ChildState::Running);
+                let news = ChildNews { session: b"\"c\"", title: None, can_cancel: None, state: running };
+                let taken = relay.core.children.take(now(), b"\"s\"", &news, false);
+                let NewsTaken::Announced(key) = taken else { panic!("{taken:?}") };
+                let frame = Some(relay.core.links[Side::Server].outbox.push(Tag::Plain.into(), |_| ()));
+                let cancel = ChildCancel { receipt: asked().receipt, frame };
+                relay.core.children.get_mut(key).expect("it is known").cancel = Some(Box::new(cancel));
             }),
             ("a turn or command is known while it is at work", |relay| {
                 let key = key(relay, 1);
