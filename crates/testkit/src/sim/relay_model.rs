@@ -262,14 +262,11 @@ impl RelayModel {
 
     /// The server updates the turn.
     pub fn said_update(&mut self, now: Instant, number: usize) {
-        let is_prompt = |ask: &Ask| ask.from == Side::Client && ask.method == PROMPT;
         let given_up = |ask: &&Ask| {
             let ended = ask.cancelled || ask.ended_here;
             is_prompt(ask) && ask.answers_said == 0 && ended && !self.is_forgotten(now, ask)
         };
-        // What comes once the agent has been given a prompt can be of that one, and of no earlier one alone.
-        let newest = self.asks.iter().rposition(|ask| is_prompt(ask) && ask.seen.is_some()).unwrap_or_default();
-        let turns = &self.asks[newest..];
+        let turns = &self.asks[self.newest_turn()..];
         // After we answered for the agent, nothing of the turn passes until its own answer (D34).
         let muted = turns.iter().filter(given_up).any(|ask| ask.heard && ask.seen.is_some());
         let perhaps = turns.iter().any(|ask| given_up(&ask));
@@ -728,7 +725,12 @@ impl RelayModel {
         let is_muted =
             |at: usize| self.asks[at].muted && self.is_open_upstream(at) && !self.is_forgotten(now, &self.asks[at]);
         let stopped = self.open_prompt().is_some_and(|turn| turn.cancelled && turn.stopped_by_us);
-        is_card(ask) && (stopped || (0..self.asks.len()).any(is_muted))
+        is_card(ask) && (stopped || (self.newest_turn()..self.asks.len()).any(is_muted))
+    }
+
+    /// The newest prompt that the agent has been given: what comes then can be of that one, and of no earlier one alone (D34).
+    fn newest_turn(&self) -> usize {
+        self.asks.iter().rposition(|ask| is_prompt(ask) && ask.seen.is_some()).unwrap_or_default()
     }
 
     /// Whether it is a card of a turn that is cancelled.
@@ -843,6 +845,10 @@ impl RelayModel {
     fn dialect(&self, side: Side) -> &'static Dialect {
         self.scene.dialects[side]
     }
+}
+
+fn is_prompt(ask: &Ask) -> bool {
+    ask.from == Side::Client && ask.method == PROMPT
 }
 
 fn is_card(ask: &Ask) -> bool {
