@@ -80,5 +80,6 @@ fn cancel_and_stop_tell_by_their_exit_codes() {
     // This server does not say whether its work has stopped.
     assert_eq!(world.rescind(&["stop", "--within", "1s"]).status.code(), Some(1));
     assert_eq!(server.next(), json!({"cancelled": 2}));
-    assert_eq!(world.rescind(&["stop"]).status.code(), Some(0));
+    // And it is not forgotten (D52).
+    assert_eq!(world.rescind(&["stop", "--within", "1s"]).status.code(), Some(1));
 }
