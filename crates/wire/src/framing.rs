@@ -53,9 +53,10 @@ impl Framing {
 
 /// Replaces line breaks inside a framed line by spaces: between the tokens of a payload they would end it.
 pub fn join_lines(line: &mut [u8]) {
-    let Some((_end, body)) = line.split_last_mut() else { return };
-    for byte in body {
-        *byte = if matches!(*byte, b'\n' | b'\r') { b' ' } else { *byte };
+    let Some((_end, mut body)) = line.split_last_mut() else { return };
+    while let Some(at) = memchr::memchr2(b'\n', b'\r', body) {
+        body[at] = b' ';
+        body = &mut body[at + 1..];
     }
 }
 
