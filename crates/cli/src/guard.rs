@@ -1,4 +1,4 @@
-//! `rescind __guard`: kills its process group when the shim ends.
+//! `rescind __guard`: ends its process group when the shim ends.
 
 use std::process::ExitCode;
 

@@ -404,6 +404,18 @@ fn a_killed_shim_takes_a_server_along_that_survives_what_can_be_survived() {
     rig.server.puppet.expect_death();
 }
 
+/// D44. It may have put work into a session of its own, which it alone can end.
+#[test]
+fn a_killed_shim_leaves_what_its_server_has_started_the_time_to_end_its_own_work() {
+    let mut rig = rig();
+    let mut grandchild = rig.grandchild();
+    grandchild.survive(15);
+    rig.shim.kill(Signal::KILL);
+    grandchild.expect_signal(15);
+    grandchild.expect_death();
+    rig.server.puppet.expect_death();
+}
+
 /// Case 79. `killall -9 rescind` and `pkill -9 rescind` take whatever goes by that name, at once.
 #[test]
 fn killing_all_that_is_called_rescind_leaves_nothing_in_the_servers_group() {
@@ -447,6 +459,19 @@ fn a_clean_end_leaves_nothing_in_the_servers_group_and_no_zombie() {
     for member in group {
         member.expect_death();
     }
+}
+
+/// D44. Where the system tells that anything is left.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_a_server_leaves_behind_has_the_time_to_end_its_own_work() {
+    let mut rig = rig();
+    let mut grandchild = rig.grandchild();
+    grandchild.survive(15);
+    rig.server.exit(0);
+    rig.shim.expect_exit(0);
+    grandchild.expect_signal(15);
+    grandchild.expect_death();
 }
 
 #[test]

@@ -2,17 +2,19 @@
 
 use std::{
     ffi::OsString,
+    fs,
     io::{self, Read},
     os::unix::process::CommandExt,
     path::Path,
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
     task::{Context, Poll},
+    thread,
 };
 
 use rescind_proto::relay::End;
 use rustix::{
     io::Errno,
-    process::{Pid, Signal, WaitId, WaitIdOptions},
+    process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions},
 };
 
 use super::terminal;
@@ -21,13 +23,14 @@ use crate::{
     stdio::{Input, Output},
 };
 
-/// A running server. Dropping it kills its group and reaps its processes.
+/// A running server. Dropping it kills its group and reaps its processes. What a server that has ended left in the group
+/// has a second more, where the system tells whether there is any: its guard ends it, and outlives this by as much.
 #[derive(Debug)]
 pub(crate) struct Group {
     /// Leads the group, and kills it if this process dies (see [`launch`](super::launch)).
     guard: Child,
-    /// The guard's stdin: its end makes the guard kill the group, and bytes are orders.
-    lifeline: ChildStdin,
+    /// The guard's stdin: its end makes the guard end the group, and bytes are orders. `None` once that was left to it.
+    lifeline: Option<ChildStdin>,
     /// The guard's stdout: a byte for each order done.
     replies: ChildStdout,
     server: Child,
@@ -94,7 +97,7 @@ impl Group {
         };
         let pipes = server.stdin.take().zip(server.stdout.take());
         let stderr = server.stderr.take();
-        let group = Self { guard, lifeline, replies, server, has_terminal: false, is_stopped: false };
+        let group = Self { guard, lifeline: Some(lifeline), replies, server, has_terminal: false, is_stopped: false };
         let (stdin, stdout) = pipes.ok_or(io::ErrorKind::BrokenPipe)?;
         let stderr = stderr.map(|stderr| Input::own(stderr.into())).transpose()?;
         Ok((group, Pipes { stdin: Output::own(stdin.into())?, stdout: Input::own(stdout.into())?, stderr }))
@@ -112,6 +115,13 @@ impl Group {
         if signal == Signal::KILL {
             // It kills the guard too, which must give the terminal back first.
             self.reclaim_terminal();
+            if self.lifeline.is_none() {
+                return;
+            }
+            if self.ended().is_some() && self.has_rest() {
+                self.lifeline = None;
+                return self.send_to_own(signal);
+            }
         }
         self.send(signal);
         if std::mem::take(&mut self.is_stopped) && signal != Signal::CONT {
@@ -125,13 +135,31 @@ impl Group {
     }
 
     fn send(&self, signal: Signal) {
-        let group = pid(&self.guard);
-        let _ = rustix::process::kill_process_group(group, signal);
+        let _ = rustix::process::kill_process_group(pid(&self.guard), signal);
+        self.send_to_own(signal);
+    }
+
+    fn send_to_own(&self, signal: Signal) {
         if let Ok(own) = rustix::process::getpgid(Some(pid(&self.server)))
             && own == pid(&self.server)
         {
             let _ = rustix::process::kill_process_group(own, signal);
         }
+    }
+
+    /// Whether anything runs in the guard's group beside it and the server; `false` where the system does not say. Only
+    /// numbers above the guard's are looked at, which is older than the rest, unless they have begun anew meanwhile.
+    fn has_rest(&self) -> bool {
+        let [guard, server] = [self.guard.id(), self.server.id()];
+        let runs_there = |process: &Path| {
+            let status = fs::read_to_string(process.join("stat")).unwrap_or_default();
+            let mut fields = status.rsplit(')').next().unwrap_or_default().split_ascii_whitespace();
+            fields.next().is_some_and(|state| !"ZX".contains(state)) && fields.nth(1) == Some(&*guard.to_string())
+        };
+        fs::read_dir("/proc").into_iter().flatten().flatten().any(|entry| {
+            let number = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok());
+            number.is_some_and(|number| number > guard && number != server) && runs_there(&entry.path())
+        })
     }
 
     /// Handles a server that was stopped since the last call: it used the terminal, or a person stopped it there. Returns how
@@ -178,8 +206,10 @@ impl Group {
 
     /// Takes the terminal's foreground back; `true` if it was lent.
     pub(crate) fn reclaim_terminal(&mut self) -> bool {
-        if self.has_terminal {
-            terminal::reclaim(&mut self.lifeline, &mut self.replies);
+        if self.has_terminal
+            && let Some(lifeline) = &mut self.lifeline
+        {
+            terminal::reclaim(lifeline, &mut self.replies);
         }
         std::mem::take(&mut self.has_terminal)
     }
@@ -211,7 +241,16 @@ impl Drop for Group {
     fn drop(&mut self) {
         self.signal(Signal::KILL);
         let _ = self.server.wait();
-        let _ = self.guard.wait();
+        if self.lifeline.is_some() {
+            let _ = self.guard.wait();
+            return;
+        }
+        let guard = pid(&self.guard);
+        // Whoever runs many links must not wait for it, nor collect its zombies.
+        let waiting = thread::Builder::new().spawn(move || rustix::process::waitpid(Some(guard), WaitOptions::empty()));
+        if waiting.is_err() {
+            let _ = self.guard.wait();
+        }
     }
 }
 

@@ -6,12 +6,15 @@
 //! - [`exec`] asks the kernel for SIGKILL when its parent dies, and becomes the
 //!   command. Linux only; it covers the server itself, not its children.
 //! - [`guard`] leads the process group that the server joins. It waits for the
-//!   end of a pipe that only the shim holds, and then kills the group.
+//!   end of a pipe that only the shim holds, and then ends the group.
 //!
 //! The guard *leads* the group for three reasons. The group exists before the
 //! server does, so a shim that dies at any moment leaves nothing behind. The
 //! number of the group cannot be reused while the shim may still send it a signal.
 //! And the SIGKILL that ends what the server left behind ends the guard too.
+//!
+//! Before that SIGKILL the group gets SIGTERM and a second: an agent's program has
+//! its commands in sessions of their own, and ends them only if it may.
 //!
 //! The guard's process has a name of its own, so that `killall -9 rescind` and
 //! `pkill rescind` leave it to do its work. A kill by the path of the program
@@ -28,6 +31,7 @@ use std::{
     path::Path,
     process::Command,
     sync::{Arc, atomic::AtomicBool},
+    time::Duration,
 };
 
 use rustix::process::{Pid, Signal};
@@ -149,8 +153,8 @@ const SURVIVED_SIGNALS: [Signal; 11] = [
     Signal::TTOU,
 ];
 
-/// Kills its own process group, itself included, when its stdin ends. It writes a byte to stdout once it is ready. Each
-/// byte on stdin before that is an order to give the terminal back to the shim.
+/// Ends its own process group when its stdin ends: SIGTERM, and after a second SIGKILL, itself included (D44). It writes a
+/// byte to stdout once it is ready. Each byte on stdin before that is an order to give the terminal back to the shim.
 ///
 /// # Errors
 ///
@@ -173,10 +177,18 @@ pub fn guard() -> io::Result<Infallible> {
                 rustix::io::write(rustix::stdio::stdout(), READY)?;
             }
             Err(rustix::io::Errno::INTR) => {}
-            Ok(0) | Err(_) => rustix::process::kill_current_process_group(Signal::KILL)?,
+            Ok(0) | Err(_) => {
+                // What has left the group is ended by those that know of it, if they have the time.
+                rustix::process::kill_current_process_group(Signal::TERM)?;
+                std::thread::sleep(LAST_RUNG);
+                rustix::process::kill_current_process_group(Signal::KILL)?;
+            }
         }
     }
 }
+
+/// From SIGTERM to SIGKILL once the shim is gone, as on the ladder of a shim that lives.
+const LAST_RUNG: Duration = Duration::from_secs(1);
 
 /// The guard's process name: at most 15 bytes, and without the name of the shim.
 pub(crate) const GUARD: &str = "shim-guard";
