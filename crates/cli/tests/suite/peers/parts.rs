@@ -135,6 +135,9 @@ pub(crate) const PROGRAMS: &str = "node/programs/node_modules";
 /// The clients of `node/clients`.
 pub(crate) const CLIENTS: &str = "node/clients/node_modules";
 
+/// The agents of `node/agents`.
+pub(crate) const AGENTS: &str = "node/agents/node_modules";
+
 /// What a scenario with these two cannot do without and is not here, in words.
 pub(crate) fn missing(client: Client, server: Server) -> Option<String> {
     let commands = [client.command(), server.command()];
@@ -147,20 +150,19 @@ pub(crate) fn missing(client: Client, server: Server) -> Option<String> {
     {
         return Some(format!("{program} is not built (cargo build -p rescind-cli --examples)"));
     }
-    [client.folder(), server.folder()]
-        .into_iter()
-        .flatten()
-        .find(|folder| !folder_is_there(folder))
-        .map(|folder| format!("peers/{folder} is not installed (peers/install does it)"))
+    [client.folder(), server.folder()].into_iter().flatten().find(|folder| !folder_is_there(folder)).map(not_there)
 }
 
 /// The first of `folders` and `commands` that is not installed, in words.
 pub(crate) fn not_installed(folders: &[&str], commands: &[&str]) -> Option<String> {
     let folder = folders.iter().find(|folder| !folder_is_there(folder));
     let command = commands.iter().find(|command| !runs(command));
-    folder
-        .map(|folder| format!("peers/{folder} is not installed (peers/install does it)"))
-        .or_else(|| command.map(|command| format!("{command} is not installed")))
+    folder.copied().map(not_there).or_else(|| command.map(|command| format!("{command} is not installed")))
+}
+
+fn not_there(folder: &str) -> String {
+    let flag = if folder == AGENTS { " --agents" } else { "" };
+    format!("peers/{folder} is not installed (peers/install{flag} does it)")
 }
 
 /// Panics for a folder that a fresh clone has: that it is there would not tell whether the part is.
