@@ -12,6 +12,7 @@ use std::{
 
 use clap::Args;
 use rescind_feed::{Cancel, Outcome, Request};
+use rescind_operator::Shim;
 use rescind_proto::{
     cause::{MAX_REASON, cut},
     dialect::Dialect,
@@ -25,6 +26,7 @@ use crate::{
     fleet::{self, Selection, report},
     question,
     screen::clean,
+    turns::{self, Cancelled, LeftByRequest},
 };
 use choice::Chosen;
 use receipt::{Learnt, News, Plan, Reach};
@@ -111,7 +113,9 @@ async fn run(arguments: &Arguments) -> Result<Completion, Failure> {
 /// Cancels the requests of every session, and prints their receipts until the plan's time is over.
 async fn cancel(chosen: Vec<Chosen>, plan: Plan) -> Completion {
     let mut sessions: BTreeMap<String, Vec<Chosen>> = BTreeMap::new();
+    let mut shims: BTreeMap<String, Shim> = BTreeMap::new();
     for one in chosen {
+        shims.entry(one.shim.name().to_owned()).or_insert_with(|| one.shim.clone());
         sessions.entry(one.shim.name().to_owned()).or_default().push(one);
     }
     let (sender, mut news) = mpsc::channel::<News>(NEWS);
@@ -121,9 +125,15 @@ async fn cancel(chosen: Vec<Chosen>, plan: Plan) -> Completion {
         tokio::spawn(async move { receipt::cancel(&shim, 0, chosen, &plan, &sender).await });
     }
     drop(sender);
-    let mut completion = Completion::Whole;
+    let (mut completion, mut cancelled) = (Completion::Whole, Cancelled::default());
     while let Some(News { session, learnt }) = news.recv().await {
+        if let (Learnt::Receipt(request), Some(shim)) = (&learnt, shims.get(&session)) {
+            cancelled.note(shim, request);
+        }
         completion = completion.max(print(&session, learnt));
+    }
+    if plan.until.is_some() {
+        turns::left_by(cancelled).await.iter().flat_map(LeftByRequest::lines).for_each(|line| report(&line));
     }
     completion
 }

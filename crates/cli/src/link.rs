@@ -14,7 +14,7 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
-use rescind::relay::{Link, LinkClient, LinkServer, LogLevel, OnStuck, RecordError, RecordingFile};
+use rescind::relay::{Link, LinkClient, LinkServer, LogLevel, OnStop, OnStuck, RecordError, RecordingFile};
 use rescind_proto::{
     bridge::BridgeConfig,
     link::Clock,
@@ -59,6 +59,12 @@ pub(crate) struct LinkArguments {
     #[arg(long, value_name = "WHAT", value_parser = value_of(ON_STUCK))]
     on_stuck: Option<OnStuck>,
 
+    /// What to do about processes that a cancelled request has started and left, once its cancel is confirmed, or a server
+    /// that need not confirm it (MCP) has been silent for the grace. By default nothing is done: a development server may be
+    /// wanted. `rescind ps --processes` lists them
+    #[arg(long, value_name = "WHAT", value_parser = value_of(ON_STOP))]
+    pub(crate) on_stop: Option<OnStop>,
+
     /// Log cancels and what became of them, to stderr unless --log-file is given. Each LEVEL includes those before it
     #[arg(long, value_name = "LEVEL", value_enum)]
     log: Option<LogLevelArg>,
@@ -95,6 +101,14 @@ const ON_STUCK: &[Named<OnStuck>] = &[
     (OnStuck::Report, "report", "Report it on stderr"),
     (OnStuck::Kill, "kill", "Report it, and if the client sent the request, end the server with all its work"),
 ];
+
+/// The values of `--on-stop`.
+const ON_STOP: &[Named<OnStop>] = &[(
+    OnStop::EndProcesses,
+    "end-processes",
+    "End those that began while it was in flight and no other request was, with all that they have started: SIGTERM, and \
+     SIGKILL 2.5 s later. Never the server, nor what belongs to an earlier process",
+)];
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum LogLevelArg {
@@ -157,6 +171,7 @@ impl LinkArguments {
             recording,
             log: self.log.map(|level| Ok((log_file::open(self.log_file.clone())?, level.into()))).transpose()?,
             on_stuck: self.on_stuck,
+            on_stop: self.on_stop,
             admin: if self.unlisted { Vec::new() } else { sockets::directories() },
         })
     }

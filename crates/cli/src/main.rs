@@ -44,6 +44,7 @@ mod serve;
 mod sign_in;
 mod stderr;
 mod stop;
+mod turns;
 mod whoami;
 mod wrap;
 

@@ -243,6 +243,13 @@ fn check(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.url.is_none() && arguments.headers.is_given() {
         return Err(Failure::new("--header, --header-env", "are for a server at a URL", "give --url URL"));
     }
+    if arguments.url.is_some() && link.on_stop.is_some() {
+        return Err(Failure::new(
+            "--on-stop",
+            "is for a server that is started here",
+            "leave it out, or give a COMMAND",
+        ));
+    }
     let is_unknown = |protocol: Protocol| protocol.dialect().is_some_and(|dialect| dialect.opaque);
     if !link.limits.is_empty() && (is_unknown(*client) || server_protocol.is_some_and(is_unknown)) {
         let hint = "leave out the limits, or name the protocol";

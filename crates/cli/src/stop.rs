@@ -33,6 +33,7 @@ use crate::{
     ps::table,
     question,
     screen::{Drawing, Screen, Tone, clean, fitted, inert},
+    turns::{self, Cancelled, LeftByRequest},
 };
 use board::{Board, SessionBoard, Standing};
 use enter::Enter;
@@ -68,8 +69,11 @@ const NEWS: usize = 64;
 /// of what is `unknown`. --kill ends the former without a question, and --kill=unknown both. All work of such a server ends
 /// with it. If something is left, the last line says what to do next.
 ///
-/// Exit code: 0 if all of it is over, or nothing was in flight; 1 if something is not known to be over, or a name matches
-/// no session; 2 if something failed, or a session did not answer.
+/// Processes that began during a request whose cancel is confirmed, and still run, are counted and named: `rescind reap PID`
+/// ends them.
+///
+/// Exit code: 0 if all of it is over, or nothing was in flight; 1 if something is not known to be over, if such processes
+/// still run, or a name matches no session; 2 if something failed, or a session did not answer.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -143,6 +147,9 @@ async fn run(arguments: &Arguments) -> Result<Completion, Failure> {
     let mut stopping = Stopping::new(arguments);
     stopping.cancel_all(shims, &search).await;
     stopping.board.is_closed = !arguments.dry_run;
+    if !arguments.dry_run {
+        stopping.look_at_processes().await;
+    }
     let unmatched = search.unmatched();
     let has_silent = !stopping.silent.is_empty();
     // A session that did not answer may be the one that is meant.
@@ -166,13 +173,16 @@ async fn run(arguments: &Arguments) -> Result<Completion, Failure> {
     let orders = stopping.agreed()?;
     if orders != EndOrders::default() {
         stopping.end_servers(orders).await;
+        stopping.look_at_processes().await;
         stopping.show();
     }
     if arguments.json {
         stopping.print_document();
     }
+    stopping.board.left().flat_map(LeftByRequest::lines).for_each(|line| report(&line));
     stopping.next_step().iter().for_each(|line| report(line));
-    Ok(stopping.completion.max(Completion::whole_if(stopping.board.is_over())))
+    let is_over = stopping.board.is_over() && stopping.board.running_processes() == 0;
+    Ok(stopping.completion.max(Completion::whole_if(is_over)))
 }
 
 /// What became of everything that was in flight in some sessions.
@@ -487,6 +497,13 @@ impl<'a> Stopping<'a> {
         let document = self.board.document(&self.silent);
         let text = serde_json::to_string(&document).unwrap_or_default();
         let _ = writeln!(io::stdout(), "{}", inert(&text));
+    }
+
+    /// Looks at what the requests have left whose cancel is confirmed.
+    async fn look_at_processes(&mut self) {
+        let mut cancelled = Cancelled::default();
+        self.board.cancelled().for_each(|(shim, request)| cancelled.note(shim, request));
+        self.board.note_left(turns::left_by(cancelled).await);
     }
 
     /// Which servers to end: as --kill says, or as a person at the terminal does.

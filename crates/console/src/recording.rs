@@ -115,6 +115,9 @@ impl Recording {
             limits: BTreeMap::new(),
             held_up_by: None,
             unkept_children: 0,
+            process_clock: None,
+            turn_processes: Vec::new(),
+            ending_turns: None,
         };
         let (end, left_out, now, in_flight) = (replay.end(), replay.left_out, replay.now, replay.in_flight());
         let mut remarks = damage.remarks();

@@ -25,5 +25,8 @@ pub use directory::{DIRECTORY_VARIABLE, SOCKET_SUFFIX, directories};
 pub use event::{Changes, Ended, Event, Snapshot};
 pub use order::{CancelOrder, CancelReply, EndOrder, EndReply, OrderOutcome, Problem};
 pub use request::{Details, FrameView, Late, Listing, Progress, Request, Settled, SettledHow, State};
-pub use session::{Connected, End, Implementation, Session, Side, UNKNOWN_PROTOCOL, UNSEEN_PROTOCOL, VERSION};
+pub use session::{
+    Connected, End, Implementation, ProcessClock, Session, Side, TurnProcess, UNKNOWN_PROTOCOL, UNSEEN_PROTOCOL,
+    VERSION,
+};
 pub use work::WorkStatus;

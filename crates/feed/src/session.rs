@@ -50,6 +50,45 @@ pub struct Session {
     /// How often a child was announced that the shim had no room for: those are neither listed nor cancelled.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unkept_children: u64,
+    /// How the starts of its processes are read on its clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process_clock: Option<ProcessClock>,
+    /// What became of processes that began during cancelled requests (`--on-stop end-processes`): the last 64.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub turn_processes: Vec<TurnProcess>,
+    /// The keys of cancelled requests whose processes are still to be looked for, or are being ended; `None` if none are
+    /// ended (`--on-stop`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ending_turns: Option<Vec<String>>,
+}
+
+/// Relates the clock of a session to the one by which its system tells when a process started (D59).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ProcessClock {
+    /// When the session's clock began, in microseconds on that of the system: since the system started on Linux, elsewhere
+    /// since 1970.
+    pub origin: u64,
+    /// How long the machine has slept since then, in microseconds, if it has. A session's clock stands still meanwhile, so
+    /// a process may have started that much earlier on it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub slept: u64,
+}
+
+/// A process that began during a cancelled request, and what became of it (D59).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TurnProcess {
+    /// The key of the request.
+    pub request: String,
+    /// Its number.
+    pub pid: u32,
+    /// The name of its program.
+    pub name: String,
+    /// Whether it has ended.
+    pub ended: bool,
+    /// How, or why not, in words.
+    pub how: String,
 }
 
 const fn is_zero(count: &u64) -> bool {

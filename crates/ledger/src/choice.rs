@@ -1,4 +1,5 @@
-//! Which processes of ended sessions are to end.
+//! Which processes are to end: what ended sessions have left, and of a session that runs what was named or began during a
+//! cancelled request.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,6 +9,7 @@ use crate::{
     family::{Family, Kept, Member},
     snapshot::Snapshot,
     system::{identity::ProcessId, mark::Mark},
+    turn::{TurnVerdict, is_server},
 };
 
 /// Processes that a person saw and chose, and what those start meanwhile.
@@ -15,6 +17,8 @@ use crate::{
 pub struct Choice {
     known: BTreeMap<ProcessId, Verdict>,
     sessions: BTreeSet<Mark>,
+    /// Process groups of which every member was chosen: what they start later is chosen, too, whoever is its parent.
+    groups: BTreeSet<u32>,
 }
 
 /// What becomes of a process.
@@ -53,16 +57,35 @@ pub enum ChoiceError {
 }
 
 impl Choice {
-    /// What the targets name, which are sessions or numbers of processes; without any, all that is not kept.
+    /// What the targets name, which are sessions or numbers of processes; without any, all that is not kept. Of a session
+    /// that runs only numbers name anything, and never its server.
     #[must_use]
-    pub fn named(orphaned: &[Family], targets: &[String]) -> Self {
+    pub fn named(families: &[Family], targets: &[String]) -> Self {
         let numbers = || targets.iter().filter_map(|target| target.parse().ok());
-        Self::new(orphaned, |family| {
-            if targets.is_empty() || targets.contains(&family.session()) {
+        Self::new(families, |family| {
+            if family.is_orphaned() && (targets.is_empty() || targets.contains(&family.session())) {
                 return family.free().map(|process| (process.id, Verdict::Chosen)).collect();
             }
-            numbers().flat_map(|pid| family.branch(pid)).map(|process| (process.id, Verdict::Named)).collect()
+            let of = |pid| family.branch(pid).filter(|process| !is_server(family, process));
+            numbers().flat_map(of).map(|process| (process.id, Verdict::Named)).collect()
         })
+    }
+
+    /// What of a session that runs began during a cancelled request and is to end, with all that it has started.
+    #[must_use]
+    pub fn of_turn(family: &Family, verdict: &TurnVerdict) -> Self {
+        let spared = verdict.spared.iter().map(|(id, _)| (*id, Verdict::Spared));
+        let ends = verdict.ends.iter().map(|id| (*id, Verdict::Chosen));
+        let mut choice = Self::new(std::slice::from_ref(family), |_| spared.clone().chain(ends.clone()).collect());
+        let (mut chosen, mut others) = (BTreeSet::new(), BTreeSet::new());
+        for Member { process, .. } in &family.members {
+            match choice.known.get(&process.id) {
+                Some(Verdict::Chosen) => chosen.insert(process.group),
+                Some(Verdict::Spared | Verdict::Named) | None => others.insert(process.group),
+            };
+        }
+        choice.groups = &chosen - &others;
+        choice
     }
 
     /// The processes that a person saw, those that have ended since left out.
@@ -90,7 +113,7 @@ impl Choice {
     }
 
     fn new(families: &[Family], chosen: impl Fn(&Family) -> BTreeMap<ProcessId, Verdict>) -> Self {
-        let mut choice = Self { known: BTreeMap::new(), sessions: BTreeSet::new() };
+        let mut choice = Self { known: BTreeMap::new(), sessions: BTreeSet::new(), groups: BTreeSet::new() };
         for family in families {
             let chosen = chosen(family);
             if !chosen.is_empty() {
@@ -106,7 +129,7 @@ impl Choice {
     /// started by one that was chosen, provided that no member is spared.
     pub fn follow(&mut self, families: &[Family]) -> Vec<ProcessId> {
         let mut all = Vec::new();
-        for family in families.iter().filter(|family| family.is_orphaned()) {
+        for family in families {
             if !self.sessions.contains(&family.mark) {
                 continue;
             }
@@ -122,6 +145,7 @@ impl Choice {
         let mut verdicts: BTreeMap<u32, Verdict> = BTreeMap::new();
         let mut to_end = Vec::new();
         for Member { process, kept, .. } in &family.members {
+            let strays = if self.groups.contains(&process.group) { Verdict::Chosen } else { strays };
             let inherited = verdicts.get(&process.parent).copied().unwrap_or(strays);
             let verdict = *self.known.entry(process.id).or_insert(match kept {
                 Some(_) if inherited == Verdict::Chosen => Verdict::Spared,
@@ -129,6 +153,7 @@ impl Choice {
             });
             verdicts.insert(process.id.pid, verdict);
             let ends = match verdict {
+                _ if family.shim.is_some() && is_server(family, process) => false,
                 Verdict::Spared => false,
                 Verdict::Chosen => kept.is_none(),
                 Verdict::Named => *kept != Some(Kept::Ancestor),

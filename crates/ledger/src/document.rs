@@ -1,5 +1,6 @@
 //! Families as data: what `rescind ps --processes --json` prints and the console reads.
 
+use rescind_feed::Request;
 use serde::Serialize;
 
 use crate::{
@@ -10,6 +11,7 @@ use crate::{
     family::{ClientState, Family, Kept, Member},
     reap::{Ending, Reaped},
     record::Client,
+    turn::{Began, Turns},
 };
 
 /// All families that were asked for.
@@ -82,6 +84,9 @@ pub struct SessionEntry {
     pub started: Option<u64>,
     /// Its processes without the shim, each parent before its children.
     pub processes: Vec<ProcessEntry>,
+    /// The requests during which some of them began, or may have.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub requests: Vec<Request>,
 }
 
 /// The shim of a session.
@@ -131,6 +136,19 @@ pub struct ProcessEntry {
     /// Why `rescind reap` leaves it unless it is named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kept: Option<&'static str>,
+    /// During which request of its client it began, if its shim was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub began: Option<BeganEntry>,
+}
+
+/// During which request a process began (D59).
+#[derive(Clone, Debug, Serialize)]
+pub struct BeganEntry {
+    /// `during` the one that is named, `one_of` them, `perhaps` one of them, `outside` of all, or `unknown`.
+    pub when: &'static str,
+    /// The keys of the requests.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub requests: Vec<String>,
 }
 
 /// How processes and containers ended.
@@ -193,6 +211,27 @@ impl Document {
     #[must_use]
     pub fn of(families: &[Family]) -> Self {
         Self { sessions: families.iter().map(SessionEntry::of).collect(), containers: None }
+    }
+
+    /// With the requests of these families during which their processes began. `asked` gives the requests of a session.
+    #[must_use]
+    pub fn with_turns<'a>(
+        mut self,
+        families: &[Family],
+        asked: impl Fn(&Family) -> Option<(&'a Turns, &'a [Request])>,
+    ) -> Self {
+        for (session, family) in self.sessions.iter_mut().zip(families) {
+            let Some((turns, requests)) = asked(family) else { continue };
+            for (entry, member) in session.processes.iter_mut().zip(&family.members) {
+                entry.began = Some(BeganEntry::of(turns, &turns.began(member.process.id)));
+            }
+            let named = |request: &&Request| {
+                let of = |entry: &ProcessEntry| entry.began.as_ref().map(|began| began.requests.contains(&request.key));
+                session.processes.iter().any(|entry| of(entry) == Some(true))
+            };
+            session.requests = requests.iter().filter(named).cloned().collect();
+        }
+        self
     }
 
     /// With what sessions have in containers.
@@ -260,6 +299,7 @@ impl SessionEntry {
             command: record.map(|record| record.command.clone()),
             started: record.map(|record| record.started),
             processes: family.members.iter().map(ProcessEntry::of).collect(),
+            requests: Vec::new(),
         }
     }
 }
@@ -280,6 +320,21 @@ impl ProcessEntry {
             memory: process.memory,
             stopped: process.is_stopped,
             kept: kept.map(Kept::as_str),
+            began: None,
         }
+    }
+}
+
+impl BeganEntry {
+    fn of(turns: &Turns, began: &Began) -> Self {
+        let keys = |some: &[usize]| some.iter().map(|one| turns.spans()[*one].key.clone()).collect();
+        let (when, requests) = match began {
+            Began::During(one) => ("during", keys(&[*one])),
+            Began::OneOf(some) => ("one_of", keys(some)),
+            Began::Perhaps(some) => ("perhaps", keys(some)),
+            Began::Outside => ("outside", Vec::new()),
+            Began::Unknown => ("unknown", Vec::new()),
+        };
+        Self { when, requests }
     }
 }

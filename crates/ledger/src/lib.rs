@@ -14,6 +14,7 @@
 //! of another place is not judged, since the same number means another process there. `reap` opens a pidfd, checks the start
 //! again, and only then sends a signal. `choice` is what a person saw and chose, fixed when it was shown; a process that
 //! appears later gets its parent's verdict, and if its parent is gone it ends only if nothing of that session is spared.
+//! `turn` compares when a process began with when the requests of its session were in flight.
 
 pub mod choice;
 pub mod container;
@@ -24,5 +25,6 @@ pub mod record;
 pub mod snapshot;
 pub mod stray;
 mod system;
+pub mod turn;
 
 pub use system::{identity, mark};

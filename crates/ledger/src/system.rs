@@ -4,6 +4,7 @@
 //! | | Linux | macOS | Windows |
 //! | --- | --- | --- | --- |
 //! | a process is told from a later one with its number by | clock ticks since the start of the system | seconds since 1970 | the same |
+//! | in steps of | 10 ms | a second | a second |
 //! | its group | yes | yes | no |
 //! | its terminal | yes | no | no |
 //! | whether its input is still open | yes | no | no |

@@ -527,6 +527,19 @@ impl Dialect {
         all.into_iter().any(|dialect| dialect.clocks.is_question(method))
     }
 
+    /// Whether a request of this method may start work of its own, in every dialect that is known here: it opens no session,
+    /// keeps none up, and subscribes to nothing.
+    #[must_use]
+    pub fn is_any_work(method: &str) -> bool {
+        let mut all = Self::ALL.into_iter().chain([&codex::APP_SERVER]);
+        !all.any(|dialect| {
+            dialect.upkeep.contains(&method)
+                || dialect.ping == Some(method)
+                || dialect.handshake == Some(method)
+                || dialect.subscription.as_ref().is_some_and(|form| form.method == method)
+        })
+    }
+
     /// Finds a dialect by name: `mcp-2025-11-25`, `acp-v1`, `lsp` …; `mcp` and `acp` mean the newest stable one,
     /// `codex` the app server of Codex, and `unknown` none of them ([`UNKNOWN`]).
     #[must_use]

@@ -26,6 +26,11 @@ pub(crate) mod parent;
 pub(crate) mod shutdown;
 pub(crate) mod signals;
 pub(crate) mod starter;
+#[cfg(feature = "admin")]
+pub(crate) mod turn_processes;
+#[cfg(not(feature = "admin"))]
+#[path = "process/no_turn_processes.rs"]
+pub(crate) mod turn_processes;
 #[cfg(unix)]
 mod unix;
 #[cfg(windows)]

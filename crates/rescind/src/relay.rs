@@ -37,6 +37,8 @@ use rescind_proto::{
     side::{Side, Sides},
 };
 
+#[cfg(feature = "admin")]
+use crate::process::turn_processes::TurnProcesses;
 use crate::process::{
     container::{self, Container},
     group::Group,
@@ -60,6 +62,8 @@ pub use crate::message_stream::{
 };
 pub use ends::{Descriptor, LinkClient, LinkServer};
 pub use log::LogLevel;
+#[cfg(feature = "admin")]
+pub use observer::OnStop;
 pub use observer::OnStuck;
 pub use recording_file::{RecordError, RecordingFile};
 pub use stderr::Stderr;
@@ -84,6 +88,10 @@ pub struct Link {
     pub log: Option<(File, LogLevel)>,
     /// What to do about a stuck request. `None`: nothing.
     pub on_stuck: Option<OnStuck>,
+    /// What to do about the processes that a cancelled request has left, once its cancel is confirmed, or a server that need
+    /// not confirm it has been silent for a grace (D59). `None`: nothing.
+    #[cfg(feature = "admin")]
+    pub on_stop: Option<OnStop>,
     /// Directories for the admin socket. It is opened in the first that can be used, which is created if missing. Without
     /// directories there is no socket. Failure in all of them is logged and is not an error.
     #[cfg(feature = "admin")]
@@ -175,6 +183,10 @@ async fn drive_here(link: Link) -> Result<LinkEnd, LinkError> {
         LinkServer::Command { command, .. } => command.clone(),
         LinkServer::Messages { name, .. } => name.clone(),
     };
+    #[cfg(feature = "admin")]
+    if link.on_stop.is_some() {
+        config.emit.notices = true;
+    }
     let pinned = |side: Side| config.dialects[side].map_or("auto", |dialect| dialect.name);
     let mut observer = Observer::new(on_stuck, !config.limits.is_empty());
     if let Some(file) = recording {
@@ -197,6 +209,13 @@ async fn drive_here(link: Link) -> Result<LinkEnd, LinkError> {
     let environment: Vec<_> = mark.iter().map(|mark| (MARK_VARIABLE, mark.to_string())).collect();
     #[cfg(not(feature = "admin"))]
     let environment = Vec::new();
+    #[cfg(feature = "admin")]
+    let turns = mark.filter(|_| link.on_stop == Some(OnStop::EndProcesses)).map(|mark| {
+        let started = since_1970(origin).as_micros().try_into().unwrap_or(u64::MAX);
+        TurnProcesses::new(mark, origin, started, config.grace)
+    });
+    #[cfg(not(feature = "admin"))]
+    let turns = None;
     let mut asked = ShutdownLimits::default().asked;
     let mut unstarted = None;
     // Of a program on a terminal a person reads stderr, and the program may ask whether it writes to one (D63).
@@ -216,7 +235,7 @@ async fn drive_here(link: Link) -> Result<LinkEnd, LinkError> {
                         starter = Some(Starter::new(launcher, command.clone(), environment.clone(), pipes_stderr));
                     }
                     let (server, stderr) = Port::to_server(pipes);
-                    (Process { group: Some(group), container, starter, stderr, program }, server)
+                    (Process { group: Some(group), container, starter, stderr, turns, program }, server)
                 }
                 (Err(error), LinkClient::Messages(_)) => return Err(LinkError::Start(error)),
                 // Its client gets an answer that says so.

@@ -254,6 +254,9 @@ pub fn session(name: &str, command: &[&str]) -> Session {
         limits: BTreeMap::new(),
         held_up_by: None,
         unkept_children: 0,
+        process_clock: None,
+        turn_processes: Vec::new(),
+        ending_turns: None,
     }
 }
 

@@ -13,6 +13,7 @@ use crate::{
     ps::row::{self, Row},
     screen::Tone,
     screen::clean,
+    turns::LeftByRequest,
 };
 
 /// The words for a request that ended with its server.
@@ -31,6 +32,8 @@ pub(crate) struct Board {
     sessions: BTreeMap<(usize, String), SessionBoard>,
     /// Nothing more is awaited.
     pub(crate) is_closed: bool,
+    /// What requests have left, as far as that was looked at.
+    left: Vec<LeftByRequest>,
 }
 
 /// How many requests are over, and how many there are.
@@ -228,11 +231,16 @@ impl SessionBoard {
         lines.into_iter().map(|(_, line)| line).collect()
     }
 
-    fn document(&self, is_closed: bool) -> Value {
+    fn document(&self, is_closed: bool, left: &[LeftByRequest]) -> Value {
         let of = |Entry { request, .. }: &Entry| {
             let work = self.work(request, is_closed);
             let words = self.words(request, work);
-            json!({ "label": request.label(), "state": work.name(), "words": words, "request": request })
+            let mut document =
+                json!({ "label": request.label(), "state": work.name(), "words": words, "request": request });
+            if let Some(left) = left.iter().find(|left| left.place() == (self.shim.name(), request.key.as_str())) {
+                document["processes"] = left.document();
+            }
+            document
         };
         let requests: Vec<Value> = self.requests.values().map(of).collect();
         let (name, began) = (self.shim.name(), self.began.len());
@@ -300,6 +308,22 @@ impl Board {
         self.sessions.values().all(|one| one.count(true, |work| !work.is_over()) == 0)
     }
 
+    /// The requests of sessions that have not ended, with their shims.
+    pub(crate) fn cancelled(&self) -> impl Iterator<Item = (&Shim, &Request)> {
+        let running = self.sessions.values().filter(|one| !one.has_ended && one.failed.is_none());
+        running.flat_map(|one| one.requests.values().map(|entry| (&one.shim, &entry.request)))
+    }
+
+    /// Notes what requests have left.
+    pub(crate) fn note_left(&mut self, left: Vec<LeftByRequest>) {
+        self.left = left;
+    }
+
+    /// What requests have left, as far as that was looked at.
+    pub(crate) fn left(&self) -> impl Iterator<Item = &LeftByRequest> {
+        self.left.iter()
+    }
+
     /// The rows of a table.
     pub(crate) fn rows(&self) -> Vec<Row> {
         self.sessions.values().flat_map(|one| one.rows(self.is_closed)).collect()
@@ -331,7 +355,17 @@ impl Board {
                 format!("{count} {words}")
             })
             .collect();
-        words.join(", ")
+        let processes = match self.running_processes() {
+            0 => String::new(),
+            1 => "; 1 process that began during it still runs".to_owned(),
+            count => format!("; {count} processes that began during it still run"),
+        };
+        format!("{}{processes}", words.join(", "))
+    }
+
+    /// How many processes that began during requests whose cancel is confirmed still run, as far as that was looked at.
+    pub(crate) fn running_processes(&self) -> usize {
+        self.left.iter().map(LeftByRequest::running).sum()
     }
 
     /// How many requests have this status.
@@ -373,7 +407,7 @@ impl Board {
     /// All of it as JSON.
     pub(crate) fn document(&self, silent: &[(String, String)]) -> Value {
         let counts = WorkStatus::ALL.into_iter().map(|work| (work.name().to_owned(), json!(self.count(work))));
-        let known = self.sessions.values().map(|one| one.document(self.is_closed));
+        let known = self.sessions.values().map(|one| one.document(self.is_closed, &self.left));
         let silent = silent.iter().map(|(name, error)| json!({ "name": name, "error": error }));
         let sessions: Vec<Value> = known.chain(silent).collect();
         json!({ "sessions": sessions, "counts": counts.collect::<Map<_, _>>() })

@@ -56,6 +56,7 @@ fn link(folder: &Path) -> (thread::JoinHandle<End>, [Flooder; 2]) {
         recording: None,
         log: None,
         on_stuck: None,
+        on_stop: None,
         admin: vec![folder.join("sockets")],
     };
     let running = thread::spawn(move || relay::run(link).unwrap().server);

@@ -39,5 +39,6 @@ mod serve;
 mod shim;
 mod sign_in;
 mod stop;
+mod turn_processes;
 mod windows;
 mod wrap;

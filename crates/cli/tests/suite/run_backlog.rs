@@ -39,6 +39,7 @@ fn link_with(
         recording: None,
         log: log.map(|log| (log, LogLevel::Error)),
         on_stuck: None,
+        on_stop: None,
         admin: Vec::new(),
     };
     let running = thread::spawn(move || run(link));

@@ -194,6 +194,7 @@ fn a_process_that_the_system_refuses_is_told_to_the_client() {
         recording: None,
         log: None,
         on_stuck: None,
+        on_stop: None,
         admin: Vec::new(),
     };
     assert!(matches!(relay::run(link), Err(LinkError::Start(_))));

@@ -39,6 +39,12 @@ impl ProcessId {
     }
 }
 
+/// Whether two processes read from the same pipe or socket. Only Linux reports that; elsewhere it is `false`.
+#[must_use]
+pub fn shares_input(one: ProcessId, other: ProcessId) -> bool {
+    system::shares_input(one, other)
+}
+
 /// The numbers of the ancestors of this process, its parent first, as far as the system tells.
 pub fn ancestors() -> impl Iterator<Item = u32> {
     system::ancestors()

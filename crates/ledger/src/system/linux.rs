@@ -55,6 +55,19 @@ pub(crate) fn place() -> [Vec<u8>; 3] {
     [machine, namespace("pid"), namespace("time")]
 }
 
+/// When a process started: between these two, in microseconds since the system did.
+pub(crate) fn started(id: ProcessId) -> (u64, u64) {
+    let per_second = procfs::ticks_per_second().max(1);
+    let at = |ticks: u64| ticks.saturating_mul(1_000_000) / per_second;
+    (at(id.start), at(id.start.saturating_add(1)))
+}
+
+/// The time since the system started, on the clock of [`started`].
+#[expect(clippy::unnecessary_wraps, reason = "not every system has it")]
+pub(crate) fn since_start() -> Option<Duration> {
+    Some(Clock::read().now)
+}
+
 /// All processes that run. One that begins or ends meanwhile may be missing.
 pub(crate) fn processes() -> impl Iterator<Item = Process> {
     let clock = Clock::read();
@@ -200,6 +213,15 @@ pub(crate) fn is_left(stray: &Process, descendants: &[Process], adopter: &Proces
         | FDTarget::MemFD(_)
         | FDTarget::Other(..)
         | FDTarget::Unknown(..) => false,
+    }
+}
+
+/// Whether both read from the same pipe or socket, as a server does that was started through `npx` or a shell.
+pub(crate) fn shares_input(one: ProcessId, other: ProcessId) -> bool {
+    match (input(one), input(other)) {
+        (Some(FDTarget::Pipe(one)), Some(FDTarget::Pipe(other)))
+        | (Some(FDTarget::Socket(one)), Some(FDTarget::Socket(other))) => one == other,
+        _ => false,
     }
 }
 

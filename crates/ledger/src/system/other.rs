@@ -60,6 +60,22 @@ pub(crate) const fn place() -> [Vec<u8>; 3] {
     [Vec::new(), Vec::new(), Vec::new()]
 }
 
+/// When a process started: between these two, in microseconds since 1970.
+pub(crate) const fn started(id: ProcessId) -> (u64, u64) {
+    let at = id.start.saturating_mul(1_000_000);
+    (at, at.saturating_add(1_000_000))
+}
+
+/// Starts are dates here.
+pub(crate) const fn since_start() -> Option<Duration> {
+    None
+}
+
+/// This system does not report what a process reads from.
+pub(crate) const fn shares_input(_: ProcessId, _: ProcessId) -> bool {
+    false
+}
+
 /// All processes that run. One that begins or ends meanwhile may be missing.
 pub(crate) fn processes() -> impl Iterator<Item = Process> {
     let what = ProcessRefreshKind::nothing().with_memory().with_cpu().with_environ(UpdateKind::Always);

@@ -28,6 +28,7 @@ mod socket;
 mod tally;
 
 use std::{
+    collections::VecDeque,
     ffi::OsString,
     path::PathBuf,
     sync::Arc,
@@ -44,7 +45,10 @@ use rescind_proto::{
 use tokio::{task::JoinHandle, time::timeout};
 
 use super::ends::StreamFacts;
-use crate::process::group::Group;
+use crate::process::{
+    group::Group,
+    turn_processes::{TurnProcess, TurnProcesses},
+};
 use event_buffer::EventBuffer;
 use link_view::{AdminState, EndOrdered, LinkView};
 use mailbox::Mailbox;
@@ -104,6 +108,9 @@ impl Admin {
             server_pid,
             command: command.iter().map(|word| record::text(&word.to_string_lossy())).collect(),
             started: super::since_1970(origin).as_micros().try_into().unwrap_or(u64::MAX),
+            origin,
+            turn_processes: VecDeque::new(),
+            ending_turns: None,
             told: StreamFacts { owner: told.owner.as_deref().map(record::text), ..told },
         };
         if let Some(mark) = mark {
@@ -179,6 +186,13 @@ impl Admin {
     pub(super) fn handle_replaced(&mut self, group: &Group) {
         if let Some(open) = &mut self.0 {
             open.state.facts.server_pid = Some(group.server_id());
+        }
+    }
+
+    /// Notes what became of processes of cancelled requests, and of which requests more is to come.
+    pub(super) fn handle_turn_processes(&mut self, turns: &TurnProcesses, news: &[TurnProcess]) {
+        if let Some(open) = &mut self.0 {
+            open.state.facts.note_turn_processes(turns.requests().map(|request| request.to_string()).collect(), news);
         }
     }
 

@@ -38,6 +38,7 @@ use crate::{
         shutdown::{Remaining, Shutdown, ShutdownLimits, ShutdownStep},
         signals::{Signal, SignalEvent, Signals},
         starter::Starter,
+        turn_processes::TurnProcesses,
     },
     stdio::{Descriptor, Input, Output},
 };
@@ -67,6 +68,8 @@ pub(crate) struct Drive {
     starter: Option<Starter>,
     /// What the server writes to stderr, if that is not our own.
     stderr: Option<ServerStderr>,
+    /// What ends the processes that cancelled requests have left, if that is wanted.
+    turns: Option<TurnProcesses>,
     /// The server's program, as its user named it, until its end is told.
     program: Option<String>,
     /// Why it could not be started, if it was not.
@@ -107,6 +110,7 @@ pub(crate) struct Process {
     pub(crate) container: Option<Container>,
     pub(crate) starter: Option<Starter>,
     pub(crate) stderr: Option<ServerStderr>,
+    pub(crate) turns: Option<TurnProcesses>,
     /// The program, as its user named it.
     pub(crate) program: Option<String>,
 }
@@ -151,11 +155,14 @@ impl Drive {
         origin: std::time::Instant,
         (config, limits): (RelayConfig, ShutdownLimits),
         ports: Sides<Port>,
-        Process { group, container, starter, stderr, program }: Process,
+        Process { group, container, starter, stderr, turns, program }: Process,
         signals: Signals,
         observer: Observer,
-        admin: Admin,
+        mut admin: Admin,
     ) -> Self {
+        if let Some(turns) = &turns {
+            admin.handle_turn_processes(turns, &[]);
+        }
         Self {
             origin,
             relay: super::relay(config, origin),
@@ -166,6 +173,7 @@ impl Drive {
             container,
             starter,
             stderr,
+            turns,
             program,
             unstarted: None,
             untold: None,
@@ -213,6 +221,7 @@ impl Drive {
                 moved |= self.poll_sides(cx, now);
             }
             self.handle_events(now);
+            moved |= self.poll_turns(cx, now);
             loop {
                 let open = self.open(cx);
                 let Some(step) = self.shutdown.next(now, open) else { break };
@@ -252,7 +261,8 @@ impl Drive {
             if moved {
                 continue;
             }
-            let due = [self.relay.poll_timeout(), self.shutdown.deadline()].into_iter().flatten().min();
+            let turns = self.turns.as_ref().and_then(TurnProcesses::deadline);
+            let due = [self.relay.poll_timeout(), self.shutdown.deadline(), turns].into_iter().flatten().min();
             if self.alarm.poll(cx, self.origin, due).is_pending() {
                 self.observer.handle_idle(self.relay.dialect(Side::Client));
                 self.admin.handle_idle(cx, &self.relay);
@@ -266,7 +276,7 @@ impl Drive {
 
     /// Closes the admin socket and the observers. Called once, at the end.
     pub(crate) async fn finish(self, how: &End) {
-        let Self { mut relay, group, container, ports, stderr, mut observer, mut admin, origin, .. } = self;
+        let Self { mut relay, group, container, ports, stderr, turns, mut observer, mut admin, origin, .. } = self;
         admin.handle_eof(Instant::after_origin(origin.elapsed()), &mut relay, how);
         // Closed before the wait for a container.
         drop((ports, group));
@@ -275,6 +285,9 @@ impl Drive {
         {
             observer.handle_container_left(&why);
         }
+        if let Some(turns) = turns {
+            turns.finish().await;
+        }
         if let Some(stderr) = stderr {
             stderr.finish();
         }
@@ -282,6 +295,16 @@ impl Drive {
         let broken = Sides::from_fn(|side| &relay.tally().violations[side]);
         observer.finish(Instant::after_origin(origin.elapsed()), dialects, broken);
         admin.close().await;
+    }
+
+    /// Ends the processes of cancelled requests.
+    #[inline]
+    fn poll_turns(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
+        let Some(turns) = &mut self.turns else { return false };
+        let Poll::Ready(news) = turns.poll(cx, now, &self.relay) else { return false };
+        self.admin.handle_turn_processes(turns, &news);
+        self.observer.handle_turn_processes(&news);
+        true
     }
 
     fn now(&self) -> Instant {
@@ -710,6 +733,10 @@ impl Drive {
                     self.tell_fate(*from, id, CancelFate::of_verdict(*verdict));
                 }
                 RelayEvent::Receipt { request, id, receipt, .. } => {
+                    if let Some(turns) = &mut self.turns {
+                        turns.handle_receipt(now, *request, receipt.outcome);
+                        self.admin.handle_turn_processes(turns, &[]);
+                    }
                     self.tell_fate(request.from, id, CancelFate::of_outcome(receipt.outcome));
                 }
                 RelayEvent::Stuck { .. }

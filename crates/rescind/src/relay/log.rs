@@ -23,7 +23,7 @@ use rescind_proto::{
 };
 
 use super::sink::Sink;
-use crate::process::{Suspended, ended_by::EndedBy};
+use crate::process::{Suspended, ended_by::EndedBy, turn_processes::TurnProcess};
 
 /// How much is logged. Each level includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -119,6 +119,15 @@ impl Log {
                 }
             }
         });
+    }
+
+    pub(super) fn turn_process(&mut self, one: &TurnProcess) {
+        #[cfg(feature = "admin")]
+        self.line(LogLevel::Info, "a process of a cancelled request", |line| {
+            line.word("pid", one.pid).words("name", &one.name).words("means", &one.how)
+        });
+        #[cfg(not(feature = "admin"))]
+        match *one {}
     }
 
     pub(super) fn suspended(&mut self, how: Suspended) {

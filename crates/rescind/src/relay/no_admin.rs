@@ -8,7 +8,10 @@ use rescind_proto::{
     time::Instant,
 };
 
-use crate::process::group::Group;
+use crate::process::{
+    group::Group,
+    turn_processes::{TurnProcess, TurnProcesses},
+};
 
 /// No socket.
 #[derive(Debug, Default)]
@@ -26,6 +29,8 @@ impl NoAdmin {
     pub(super) const fn handle_input(&mut self, _: Instant, _: &Relay, _: Side, _: &[u8]) {}
 
     pub(super) const fn handle_replaced(&mut self, _: &Group) {}
+
+    pub(super) const fn handle_turn_processes(&mut self, _: &TurnProcesses, _: &[TurnProcess]) {}
 
     pub(super) const fn handle_idle(&mut self, _: &Context<'_>, _: &Relay) {}
 

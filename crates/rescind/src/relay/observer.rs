@@ -20,7 +20,7 @@ use super::{
     record::Recorder,
     stderr::Stderr,
 };
-use crate::process::{Suspended, ended_by::EndedBy};
+use crate::process::{Suspended, ended_by::EndedBy, turn_processes::TurnProcess};
 
 /// What to do if, after the grace, a cancelled request still reports progress or still lacks a required answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,15 @@ pub enum OnStuck {
     Report,
     /// End the server, and with it all its other work (MCP-S03).
     Kill,
+}
+
+/// What to do about the processes that began during a request, once it is cancelled (D59).
+#[cfg(feature = "admin")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnStop {
+    /// End those that began during it alone: SIGTERM, and SIGKILL 2.5 s later. Never the server.
+    EndProcesses,
 }
 
 /// Receives every event and changes nothing.
@@ -122,6 +131,13 @@ impl Observer {
         self.stderr.write(&format!(
             "error: what the server runs in a container may still run: {why}\nhint: rescind reap ends what is left\n"
         ));
+    }
+
+    /// This became of processes of cancelled requests (D59).
+    pub(super) fn handle_turn_processes(&mut self, news: &[TurnProcess]) {
+        if let Some(log) = &mut self.log {
+            news.iter().for_each(|one| log.turn_process(one));
+        }
     }
 
     /// The admin socket could not be opened.

@@ -121,6 +121,8 @@ async fn relayed(people: &[&str], refusals: u32) -> Vec<(String, Credentials)> {
         log: None,
         on_stuck: None,
         #[cfg(feature = "admin")]
+        on_stop: None,
+        #[cfg(feature = "admin")]
         admin: Vec::new(),
     };
     relay::drive(link).await.unwrap();

@@ -22,6 +22,7 @@ const COMPLETE: &[(&str, &str, &str)] = &[
     ("http", "ReplyBody", "a body that a driver did not know could not be written"),
     ("http", "BodyChunk", "a body of events goes on, waits or is over"),
     ("http", "LinkInput", "a program that was not given one of them would miss a message or a cancel"),
+    ("ledger", "Began", "what shows it must have words for each"),
     ("ledger", "Standing", "a session runs or it has ended"),
     ("ledger", "What", "each is ended in its own way, and what is listed must be possible to end"),
     ("parts", "Ring", "what is over may still be answered or not"),

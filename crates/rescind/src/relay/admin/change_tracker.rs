@@ -248,6 +248,9 @@ mod tests {
                 server_pid: Some(2),
                 command: Vec::new(),
                 started: 0,
+                origin: std::time::Instant::now(),
+                turn_processes: std::collections::VecDeque::new(),
+                ending_turns: None,
                 told: StreamFacts::default(),
             };
             let mut relay = Relay::new(RelayConfig::default());

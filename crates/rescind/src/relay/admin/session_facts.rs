@@ -1,6 +1,9 @@
 //! What a session is.
 
+use std::collections::VecDeque;
+
 use rescind_feed as feed;
+use rescind_ledger::turn::process_clock;
 use rescind_proto::{
     relay::Relay,
     side::{Side, Sides},
@@ -8,6 +11,9 @@ use rescind_proto::{
 
 use super::{record, tally::by_limit};
 use crate::{message_stream::Connected, relay::ends::StreamFacts};
+
+/// The most processes of cancelled requests that are remembered.
+const MAX_TURN_PROCESSES: usize = 64;
 
 /// The constant part of a session's description, and who knows the part that changes.
 pub(super) struct SessionFacts {
@@ -17,6 +23,12 @@ pub(super) struct SessionFacts {
     pub(super) command: Vec<String>,
     /// When the session's clock began, in microseconds since 1970.
     pub(super) started: u64,
+    /// When that was.
+    pub(super) origin: std::time::Instant,
+    /// What became of processes that began during cancelled requests, the last of them at the end.
+    pub(super) turn_processes: VecDeque<feed::TurnProcess>,
+    /// The keys of those requests of which more is to come; `None` if no processes are ended.
+    pub(super) ending_turns: Option<Vec<String>>,
     pub(super) told: StreamFacts,
 }
 
@@ -42,7 +54,21 @@ impl SessionFacts {
             limits: by_limit(&relay.tally().limited),
             held_up_by: relay.held_up_by().map(record::side),
             unkept_children: relay.unkept_children(),
+            process_clock: Some(process_clock(self.origin, self.started)),
+            turn_processes: self.turn_processes.iter().cloned().collect(),
+            ending_turns: self.ending_turns.clone(),
         }
+    }
+
+    /// Notes what became of processes of cancelled requests, and of which requests more is to come. The oldest are
+    /// forgotten.
+    pub(super) fn note_turn_processes(&mut self, ending: Vec<String>, news: &[feed::TurnProcess]) {
+        self.ending_turns = Some(ending);
+        for one in news {
+            self.turn_processes.retain(|known| known.pid != one.pid || known.request != one.request);
+            self.turn_processes.push_back(one.clone());
+        }
+        self.turn_processes.drain(..self.turn_processes.len().saturating_sub(MAX_TURN_PROCESSES));
     }
 
     pub(super) fn connected(&self) -> Option<feed::Connected> {

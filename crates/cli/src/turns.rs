@@ -1,0 +1,284 @@
+//! During which requests the processes of running sessions began, and what cancelled ones have left (D59).
+
+use std::{collections::BTreeMap, time::Duration};
+
+use rescind_feed::{Outcome, Request, Session, Side, TurnProcess};
+use rescind_ledger::{
+    family::Family,
+    identity::ProcessId,
+    snapshot::Snapshot,
+    turn::{Began, Span, Turns, is_server},
+};
+use rescind_operator::{Directories, ListingQuery, Shim, ShimError};
+use rescind_proto::dialect::Dialect;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    fleet::{self, Pages, SessionListing, ShimAnswer},
+    screen::clean,
+};
+
+/// How often a shim is asked whether it has ended what it is to end.
+const ROUND: Duration = Duration::from_millis(50);
+
+/// How long it may take: the grace of a cancel, and the time from SIGTERM to the last look after SIGKILL.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// The most processes that a line names.
+const NAMED: usize = 5;
+
+/// The requests of one session.
+#[derive(Debug)]
+pub(crate) struct SessionTurns {
+    pub(crate) session: Session,
+    pub(crate) requests: Vec<Request>,
+    pub(crate) turns: Turns,
+}
+
+impl SessionTurns {
+    /// `None` if its shim is too old to relate its clock to that of processes.
+    fn of(SessionListing { session, now, requests, .. }: SessionListing) -> Option<Self> {
+        let clock = session.process_clock?;
+        // Children are a part of the turn in which they were opened.
+        let turns = requests.iter().filter(|request| request.child.is_none()).map(span);
+        Some(Self { turns: Turns::new(turns.collect(), clock, now), session, requests })
+    }
+
+    /// What became of processes that its shim was to end, while it remembers their requests: a line each.
+    pub(crate) fn ended(&self) -> impl Iterator<Item = String> {
+        self.session.turn_processes.iter().filter_map(|one| {
+            let request = self.requests.iter().find(|request| request.key == one.request)?;
+            Some(line(&self.session.name, request, one))
+        })
+    }
+
+    /// Whether the family is that of this session.
+    pub(crate) fn is_of(&self, family: &Family) -> bool {
+        family.mark.shim.pid == self.session.pid && family.session() == self.session.name
+    }
+
+    /// The requests during which a process began, or may have, and whether that is sure: then there is one.
+    pub(crate) fn began(&self, process: ProcessId) -> (Vec<&Request>, Sureness) {
+        let request = |one: &usize| {
+            let key = &self.turns.spans()[*one].key;
+            self.requests.iter().find(|request| request.key == *key)
+        };
+        let requests = |some: &[usize]| some.iter().filter_map(request).collect();
+        match self.turns.began(process) {
+            Began::During(one) => (requests(&[one]), Sureness::Sure),
+            Began::OneOf(some) => (requests(&some), Sureness::OneOf),
+            Began::Perhaps(some) => (requests(&some), Sureness::Perhaps),
+            Began::Outside => (Vec::new(), Sureness::Sure),
+            Began::Unknown => (Vec::new(), Sureness::Perhaps),
+        }
+    }
+}
+
+/// How sure it is during which request a process began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Sureness {
+    Sure,
+    OneOf,
+    Perhaps,
+}
+
+fn span(request: &Request) -> Span {
+    Span {
+        key: request.key.clone(),
+        method: request.method.clone(),
+        began: request.since,
+        ended: request.settled.as_ref().map(|settled| settled.at),
+        is_work: Dialect::is_any_work(&request.method),
+    }
+}
+
+/// Everything that a shim remembers of its client's requests.
+fn all() -> ListingQuery {
+    ListingQuery { state: Some("all"), from: Some(Side::Client), ..ListingQuery::default() }
+}
+
+/// Asks these shims. Those that do not answer are named with the reason.
+pub(crate) async fn ask(shims: Vec<Shim>) -> (Vec<SessionTurns>, Vec<(String, ShimError)>) {
+    let (mut known, mut silent) = (Vec::new(), Vec::new());
+    for ShimAnswer { shim, answer } in fleet::ask_shims(shims, &all(), Pages::All).await {
+        match answer {
+            Ok(listing) => known.extend(SessionTurns::of(listing)),
+            Err(error) => silent.push((shim.name().to_owned(), error)),
+        }
+    }
+    (known, silent)
+}
+
+/// What a request has left whose cancel is confirmed, and what was ended of it.
+#[derive(Debug)]
+pub(crate) struct LeftByRequest {
+    session: String,
+    request: Request,
+    /// Those that began during it and run: number, name, and whether none of the others has started it.
+    own: Vec<(u32, String, bool)>,
+    /// Those that began during it or another one, and run.
+    shared: Vec<(u32, String)>,
+    ended: Vec<TurnProcess>,
+}
+
+/// Cancelled requests of some sessions.
+#[derive(Debug, Default)]
+pub(crate) struct Cancelled(BTreeMap<String, (Shim, BTreeMap<String, Outcome>)>);
+
+impl Cancelled {
+    /// Notes what is known of a cancel of a client's request now.
+    pub(crate) fn note(&mut self, shim: &Shim, request: &Request) {
+        if let (Some(cancel), Side::Client, None) = (&request.cancel, request.from, &request.child) {
+            let session = self.0.entry(shim.name().to_owned()).or_insert_with(|| (shim.clone(), BTreeMap::new()));
+            session.1.insert(request.key.clone(), cancel.outcome);
+        }
+    }
+}
+
+/// Looks at what cancelled requests have left whose cancel is confirmed. Where a shim ends that (`--on-stop`) it is
+/// awaited, and so is what it does where no cancel need be confirmed. Sessions that do not answer are left out: nothing is
+/// known of them.
+pub(crate) async fn left_by(Cancelled(cancelled): Cancelled) -> Vec<LeftByRequest> {
+    let mut sessions = Vec::new();
+    if cancelled.is_empty() {
+        return Vec::new();
+    }
+    let directories = Directories::of_this_user();
+    let families = directories.families(&Snapshot::take());
+    for (name, (shim, mut outcomes)) in cancelled {
+        // Nothing is asked where there is nothing beside the server.
+        let has_others = |family: &&Family| family.members.iter().any(|one| !is_server(family, &one.process));
+        if families.iter().filter(has_others).all(|family| family.session() != name) {
+            continue;
+        }
+        outcomes.retain(|_, outcome| matches!(outcome, Outcome::Confirmed | Outcome::Sent));
+        if outcomes.values().any(|outcome| *outcome == Outcome::Sent) {
+            let ends = shim.session().await.is_ok_and(|session| session.ending_turns.is_some());
+            outcomes.retain(|_, outcome| ends || *outcome == Outcome::Confirmed);
+        }
+        let keys: Vec<String> = outcomes.into_keys().collect();
+        if !keys.is_empty()
+            && let Some(turns) = settled(&shim, &keys).await
+        {
+            sessions.push((turns, keys));
+        }
+    }
+    if sessions.is_empty() {
+        return Vec::new();
+    }
+    let snapshot = Snapshot::take();
+    let families = directories.families(&snapshot);
+    let mut all = Vec::new();
+    for (turns, keys) in &sessions {
+        let Some(family) = families.iter().find(|family| turns.is_of(family)) else { continue };
+        let requests = turns.requests.iter().filter(|request| keys.contains(&request.key));
+        all.extend(requests.filter_map(|request| LeftByRequest::of(&snapshot, family, turns, request)));
+    }
+    all
+}
+
+/// What a session knows once it has ended what it ends of these requests.
+async fn settled(shim: &Shim, keys: &[String]) -> Option<SessionTurns> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let listing = fleet::ask(shim, all(), Pages::All).await.ok()?;
+        let ending = listing.session.ending_turns.as_deref().unwrap_or_default();
+        if !ending.iter().any(|key| keys.contains(key)) || until < Instant::now() {
+            return SessionTurns::of(listing);
+        }
+        sleep(ROUND).await;
+    }
+}
+
+impl LeftByRequest {
+    /// `None` if it has left nothing, as far as that is known.
+    fn of(snapshot: &Snapshot, family: &Family, turns: &SessionTurns, request: &Request) -> Option<Self> {
+        let left = turns.turns.left_by(family, &request.key);
+        let ended = turns.session.turn_processes.iter().filter(|one| one.request == request.key);
+        let processes = |ids: &[ProcessId]| ids.iter().filter_map(|id| snapshot.get(*id)).collect::<Vec<_>>();
+        let own = processes(&left.own);
+        let is_first = |parent: u32| !own.iter().any(|other| other.id.pid == parent);
+        let one = Self {
+            session: turns.session.name.clone(),
+            request: request.clone(),
+            own: own.iter().map(|one| (one.id.pid, one.name.clone(), is_first(one.parent))).collect(),
+            shared: processes(&left.shared).into_iter().map(|one| (one.id.pid, one.name.clone())).collect(),
+            ended: ended.cloned().collect(),
+        };
+        (!one.own.is_empty() || !one.shared.is_empty() || !one.ended.is_empty()).then_some(one)
+    }
+
+    /// How many processes run that began during it alone.
+    pub(crate) const fn running(&self) -> usize {
+        self.own.len()
+    }
+
+    /// The session and the key of the request.
+    pub(crate) fn place(&self) -> (&str, &str) {
+        (&self.session, &self.request.key)
+    }
+
+    /// All of it as JSON.
+    pub(crate) fn document(&self) -> Value {
+        let process = |pid: u32, name: &str, of: &str| json!({ "pid": pid, "name": name, "began": of });
+        let own = self.own.iter().map(|(pid, name, _)| process(*pid, name, "during"));
+        let shared = self.shared.iter().map(|(pid, name)| process(*pid, name, "one_of"));
+        json!({ "running": own.chain(shared).collect::<Vec<_>>(), "ended": self.ended })
+    }
+
+    fn is_confirmed(&self) -> bool {
+        self.request.cancel.as_ref().is_some_and(|cancel| cancel.outcome == Outcome::Confirmed)
+    }
+
+    /// All of it in words.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let label = format!("{}/{}", self.session, clean(&self.request.label()));
+        let mut lines = Vec::new();
+        let (ended, spared): (Vec<_>, Vec<_>) = self.ended.iter().partition(|one| one.ended);
+        if !ended.is_empty() {
+            let names = named(ended.iter().map(|one| format!("{} {} ({})", one.pid, one.name, one.how)));
+            lines.push(format!("note: {label}: of what began during it, {} ended: {names}", were(ended.len())));
+        }
+        lines.extend(spared.into_iter().map(|one| line(&self.session, &self.request, one)));
+        if !self.own.is_empty() {
+            let names = named(self.own.iter().map(|(pid, name, _)| format!("{pid} {name}")));
+            let first = self.own.iter().filter(|(.., is_first)| *is_first).map(|(pid, ..)| pid.to_string());
+            let (still, them) = still(self.own.len(), "");
+            lines.push(format!(
+                "note: {label}: its cancel is {}; {still}: {names}; `rescind reap {}` ends {them}",
+                if self.is_confirmed() { "confirmed" } else { "not confirmed" },
+                first.take(NAMED).collect::<Vec<_>>().join(" "),
+            ));
+        }
+        if !self.shared.is_empty() {
+            let names = named(self.shared.iter().map(|(pid, name)| format!("{pid} {name}")));
+            lines.push(format!("note: {label}: {}: {names}", still(self.shared.len(), " or another request").0));
+        }
+        lines
+    }
+}
+
+/// What became of a process that its shim was to end.
+fn line(session: &str, request: &Request, one: &TurnProcess) -> String {
+    let label = clean(&request.label());
+    format!("note: {session}/{label}: {} {}: {}", one.pid, clean(&one.name), clean(&one.how))
+}
+
+fn were(count: usize) -> String {
+    if count == 1 { "1 process was".to_owned() } else { format!("{count} processes were") }
+}
+
+fn still(count: usize, or: &str) -> (String, &'static str) {
+    match count {
+        1 => (format!("1 process that began during it{or} still runs"), "it"),
+        _ => (format!("{count} processes that began during it{or} still run"), "them"),
+    }
+}
+
+fn named(names: impl ExactSizeIterator<Item = String>) -> String {
+    let more = names.len().saturating_sub(NAMED);
+    let shown: Vec<String> = names.take(NAMED).map(|name| clean(&name)).collect();
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    format!("{}{more}", shown.join(", "))
+}
