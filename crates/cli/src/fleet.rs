@@ -3,7 +3,7 @@
 use std::{io::Write, path::Path, time::Duration};
 
 use clap::Args;
-use rescind_feed::{DIRECTORY_VARIABLE, Request, Session, Side, UNKNOWN_PROTOCOL, UNSEEN_PROTOCOL};
+use rescind_feed::{DIRECTORY_VARIABLE, Request, Restarts, Session, Side, UNKNOWN_PROTOCOL, UNSEEN_PROTOCOL};
 use rescind_operator::{Directories, ListingQuery, Shim, ShimError, ShimScan, ask_all};
 use tokio::runtime::Runtime;
 
@@ -133,6 +133,28 @@ pub(crate) fn held_up(session: &str, by: Side) -> String {
     format!(
         "note: {session}: its {unread} does not read, so nothing more is read of its {waiting}, which may stand still"
     )
+}
+
+/// The message for a session whose server was started again, or is about to be (D64); `now` is its clock.
+pub(crate) fn restarted(session: &str, facts: &Session, now: u64) -> Option<String> {
+    let times = |count: u64| if count == 1 { "once".to_owned() } else { format!("{count} times") };
+    let before = facts.restarts.map(|Restarts { count, last }| {
+        format!(
+            "started again {}, the last time {} ago",
+            times(count),
+            rescind_feed::duration(now.saturating_sub(last))
+        )
+    });
+    match (facts.restarting, before) {
+        (true, before) => {
+            let before = before.map(|before| format!("; it was {before}")).unwrap_or_default();
+            Some(format!(
+                "note: {session}: its server has died and is being started again: requests are queued{before}"
+            ))
+        }
+        (false, Some(before)) => Some(format!("note: {session}: its server died and was {before}")),
+        (false, None) => None,
+    }
 }
 
 /// The message for a session whose work cannot be seen (D57, D58).

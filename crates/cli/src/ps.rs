@@ -139,9 +139,8 @@ async fn once(arguments: &Arguments) -> Result<Completion, Failure> {
             let _ = write_lines(&table::lines(&rows, Screen::now()));
         }
         arguments.nothing(&answers).iter().for_each(|words| report(words));
-        let sessions =
-            answers.iter().filter_map(|ShimAnswer { shim, answer }| Some((shim, &answer.as_ref().ok()?.session)));
-        for (shim, session) in sessions {
+        let sessions = answers.iter().filter_map(|ShimAnswer { shim, answer }| Some((shim, answer.as_ref().ok()?)));
+        for (shim, SessionListing { session, now, .. }) in sessions {
             if session.is_unseen() {
                 report(&fleet::unseen(shim.name(), session));
             }
@@ -156,6 +155,7 @@ async fn once(arguments: &Arguments) -> Result<Completion, Failure> {
             if let Some(unread) = session.held_up_by {
                 report(&fleet::held_up(shim.name(), unread));
             }
+            fleet::restarted(shim.name(), session, *now).iter().for_each(|words| report(words));
         }
     }
     hidden.iter().for_each(|line| report(line));

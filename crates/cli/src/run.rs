@@ -12,6 +12,7 @@ use clap::{
 };
 use rescind::relay::{self, Credentials, Descriptor, LinkClient, LinkEnd};
 use rescind_proto::{
+    dialect::Dialect,
     relay::{EarlyCancelLimits, RelayConfig, SettingNames},
     side::Sides,
 };
@@ -80,6 +81,16 @@ pub(crate) struct Arguments {
     /// counted from the later of the two: a DURATION, or `never` for as long as it likes
     #[arg(long, value_name = "DURATION|never", default_value = "30s", value_parser = FinishArg::parse, allow_hyphen_values = true)]
     finish: FinishArg,
+
+    /// Start an MCP server that has died again, while its client goes on. What was in flight is answered with an error that
+    /// says how the server ended, and what comes meanwhile waits. The new server gets the client's `initialize`, its
+    /// subscriptions and its log level again, and the client is told that tools, resources and prompts may have changed. The
+    /// first time it is started at once; if it does not stay, after 1s, 2s, and so on up to 30s. After three starts in a row
+    /// that fail, and after each further one, what waits is answered, too. An end that the client or an operator asks for is
+    /// final, and so is that of a server that speaks no MCP, has not answered its client yet, or runs in a container. With
+    /// --url a lost session is opened again in any case
+    #[arg(long)]
+    restart: bool,
 
     /// Record every message and decision to FILE as JSON lines (mode 0600, since messages can hold secrets). An earlier
     /// recording or an empty file is overwritten, and a device or a pipe is written to; anything else that exists is
@@ -181,13 +192,14 @@ fn run(arguments: Arguments) -> Result<LinkEnd, Unrun> {
     let remote = remote.map(|remote| remote.signed_in(&arguments.profile));
     let (input, output) = detach_streams()
         .map_err(|error| Failure::new("standard streams", error, "check the limit on open files (ulimit -n)"))?;
-    let Arguments { protocol, server_protocol, finish, record, link, command, .. } = arguments;
+    let Arguments { protocol, server_protocol, finish, restart, record, link, command, .. } = arguments;
     let client = protocol.dialect();
     let dialects = Sides { client, server: server_protocol.map_or(client, Protocol::dialect) };
     // Over HTTP it is MCP, and a user who names a protocol, or wants its eras joined, knows which it is.
     let is_auto = protocol.is_auto() && server_protocol.is_none_or(Protocol::is_auto);
     let unknown = remote.is_none() && is_auto && !link.bridge;
-    let mut config = RelayConfig { dialects, unknown, ..link.config(SETTING_NAMES) };
+    let restart = restart && remote.is_none();
+    let mut config = RelayConfig { dialects, unknown, restart, ..link.config(SETTING_NAMES) };
     config.early_cancels.client = EarlyCancelLimits::OWN_CLIENT;
     if dialects.client.is_some() || dialects.server.is_some() {
         // Whoever names the revisions wants these.
@@ -254,6 +266,15 @@ fn check(arguments: &Arguments) -> Result<(), Failure> {
     if !link.limits.is_empty() && (is_unknown(*client) || server_protocol.is_some_and(is_unknown)) {
         let hint = "leave out the limits, or name the protocol";
         return Err(Failure::new("--limit", "nothing is refused in a protocol that is unknown", hint));
+    }
+    let keeps_state = |protocol: Protocol| {
+        let of_other =
+            |dialect: &Dialect| dialect.opaque || ["acp", "lsp"].iter().any(|name| dialect.name.starts_with(name));
+        protocol.dialect().is_some_and(of_other)
+    };
+    if arguments.restart && (keeps_state(*client) || server_protocol.is_some_and(keeps_state)) {
+        let hint = "leave out --restart: what such a server knows of its client, no other one does";
+        return Err(Failure::new("--restart", "is for servers of MCP", hint));
     }
     if link.bridge && (client.dialect().is_some() || server_protocol.is_some_and(|server| server.dialect().is_some())) {
         let hint = "leave out --protocol and --server-protocol: which revision each side speaks is found out";

@@ -118,6 +118,8 @@ impl Recording {
             process_clock: None,
             turn_processes: Vec::new(),
             ending_turns: None,
+            restarts: None,
+            restarting: false,
         };
         let (end, left_out, now, in_flight) = (replay.end(), replay.left_out, replay.now, replay.in_flight());
         let mut remarks = damage.remarks();

@@ -26,7 +26,7 @@ pub use event::{Changes, Ended, Event, Snapshot};
 pub use order::{CancelOrder, CancelReply, EndOrder, EndReply, OrderOutcome, Problem};
 pub use request::{Details, FrameView, Late, Listing, Progress, Request, Settled, SettledHow, State};
 pub use session::{
-    Connected, End, Implementation, ProcessClock, Session, Side, TurnProcess, UNKNOWN_PROTOCOL, UNSEEN_PROTOCOL,
-    VERSION,
+    Connected, End, Implementation, ProcessClock, Restarts, Session, Side, TurnProcess, UNKNOWN_PROTOCOL,
+    UNSEEN_PROTOCOL, VERSION,
 };
 pub use work::WorkStatus;

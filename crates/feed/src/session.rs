@@ -60,6 +60,12 @@ pub struct Session {
     /// ended (`--on-stop`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ending_turns: Option<Vec<String>>,
+    /// How often the server was started again after it had died, if it was (D64).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restarts: Option<Restarts>,
+    /// The server has died, and its successor has not been started or does not answer yet: requests are queued (D64).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub restarting: bool,
 }
 
 /// Relates the clock of a session to the one by which its system tells when a process started (D59).
@@ -89,6 +95,16 @@ pub struct TurnProcess {
     pub ended: bool,
     /// How, or why not, in words.
     pub how: String,
+}
+
+/// How often a server was started again (D64).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Restarts {
+    /// How often.
+    pub count: u64,
+    /// When it last was, in microseconds of the session's clock.
+    pub last: u64,
 }
 
 const fn is_zero(count: &u64) -> bool {

@@ -4,6 +4,7 @@
 //! | module | one noun |
 //! | --- | --- |
 //! | [`time`] | an instant, which the driver hands in |
+//! | [`back_off`] | when a program that has ended is started again (D64) |
 //! | [`hash`] | the hash of ids and names, the same on every run with the same seed |
 //! | [`slab`] | entries by key: a key of something gone never finds its successor |
 //! | [`table`] | entries by key, id and token, and their tombstones (D8) |
@@ -17,6 +18,7 @@
 #![warn(missing_docs)]
 #![expect(clippy::new_without_default, clippy::len_without_is_empty, reason = "no machine asks for them")]
 
+pub mod back_off;
 pub mod hash;
 pub mod holder;
 pub mod method;

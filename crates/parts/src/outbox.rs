@@ -217,6 +217,32 @@ impl<T> Outbox<T> {
         }
     }
 
+    /// Drops what must not reach another reader than the one it was for: the frame that has begun, those that pass others,
+    /// and those that `keeps` does not choose; `lost` sees each one's tag.
+    pub fn renew(&mut self, keeps: impl Fn(&T) -> bool, mut lost: impl FnMut(T))
+    where
+        T: Copy,
+    {
+        if self.begun > 0 {
+            let lane = if self.begun_urgent { &mut self.urgent } else { &mut self.ordered };
+            self.unsent -= lane.first_len().map_or(0, |len| len - self.begun);
+            self.begun = 0;
+            lane.pop(&mut |tag, _: &[u8]| lost(tag));
+            lane.skip_withdrawn();
+        }
+        while let Some(len) = self.urgent.first_len() {
+            self.unsent -= len;
+            self.urgent.pop(&mut |tag, _: &[u8]| lost(tag));
+            self.urgent.skip_withdrawn();
+        }
+        for (number, tag) in self.ordered.numbers(|tag| !keeps(tag)) {
+            self.withdraw(Ticket::new(false, number));
+            lost(tag);
+        }
+        self.urgent.reclaim();
+        self.ordered.reclaim();
+    }
+
     /// Whether the next bytes are of a frame that passes others.
     pub fn is_urgent_next(&self) -> bool {
         if self.begun > 0 { self.begun_urgent } else { !self.urgent.is_empty() }
@@ -335,6 +361,26 @@ mod tests {
             assert_eq!(outbox.withdraw(c), None, "gone");
             push(&mut outbox, "e");
             assert_eq!(drain(&mut outbox, step).0, "e");
+        }
+    }
+
+    #[test]
+    fn another_reader_gets_only_whole_frames_that_are_for_it() {
+        for begun in 0..3 {
+            let mut outbox = Outbox::new();
+            push(&mut outbox, "aaa");
+            let b = push(&mut outbox, "bb");
+            push(&mut outbox, "c");
+            let d = push(&mut outbox, "dd");
+            outbox.written(begun, |_, _| ());
+            push_urgent(&mut outbox, "!!");
+            let mut lost = Vec::new();
+            outbox.renew(|tag| *tag != "c", |tag| lost.push(tag));
+            let kept: &[&str] = if begun > 0 { &["bb", "dd"] } else { &["aaa", "bb", "dd"] };
+            let expected: &[&str] = if begun > 0 { &["aaa", "!!", "c"] } else { &["!!", "c"] };
+            assert_eq!(lost, expected);
+            assert!(outbox.holds(b) && outbox.holds(d));
+            assert_eq!(drain(&mut outbox, 1), (kept.concat(), kept.to_vec()));
         }
     }
 

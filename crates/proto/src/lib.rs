@@ -31,8 +31,8 @@
 #[macro_use]
 mod words;
 
+pub use rescind_parts::{back_off, holder, time};
 use rescind_parts::{hash, method, outbox, slab, table, timer_queue};
-pub use rescind_parts::{holder, time};
 pub use rescind_wire::{excerpt, frame, framing, json, kind, message};
 
 pub mod bridge;

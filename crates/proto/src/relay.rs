@@ -41,6 +41,7 @@ mod proof;
 mod receive;
 mod reporting;
 mod request;
+mod restart;
 mod settle;
 mod tally;
 mod task;
@@ -87,6 +88,7 @@ use exchanges::Exchanges;
 use limits::Limits;
 use link::{Link, PackedTag, Tag};
 use reporting::Reports;
+use restart::Restart;
 use threads::Threads;
 
 /// A relay between a client and a server.
@@ -186,6 +188,8 @@ struct Core {
     reports: Reports,
     /// Present where a limit is set (D65).
     limits: Option<Box<Limits>>,
+    /// Present where a server that has died is started again (D64).
+    restart: Option<Box<Restart>>,
     /// What the step that is being taken leaves to be done; empty between steps.
     followups: Vec<Followup>,
     /// How the server's input ended.
@@ -269,9 +273,7 @@ impl Relay {
             tombstones_due: TimerKey::NOT,
             left: Vec::new(),
             bundles: Slab::new(),
-            bridge: config.bridge.as_ref().map(|bridge| {
-                Box::new(Bridge::new(bridge.clone(), config.seed).with_server_departs(config.server_departs))
-            }),
+            bridge: config.bridge(),
             core: Core {
                 negotiation: Negotiation::new(config.dialects).or_unknown(config.unknown),
                 framing: config.framing.unwrap_or(Framing::Line),
@@ -288,6 +290,7 @@ impl Relay {
                 implementations: Sides::default(),
                 reports: Reports::new(&config),
                 limits: Limits::new(&config.limits, seed),
+                restart: config.restart.then(Box::default),
                 followups: Vec::new(),
                 server_end: None,
                 ended_by: None,
@@ -318,7 +321,7 @@ impl Relay {
     pub fn pending(&self, side: Side) -> &[u8] {
         match &self.bridge {
             Some(bridge) if side == Side::Server => bridge.pending(),
-            Some(_) | None => self.core.links[side].outbox.pending(),
+            Some(_) | None => self.core.links[side].pending(),
         }
     }
 

@@ -23,6 +23,7 @@ pub(crate) mod ended_by;
 #[cfg(any(test, not(target_os = "linux")))]
 #[cfg_attr(target_os = "linux", expect(dead_code, reason = "another Unix needs it, and it is tested here"))]
 pub(crate) mod parent;
+pub(crate) mod restarts;
 pub(crate) mod shutdown;
 pub(crate) mod signals;
 pub(crate) mod starter;

@@ -230,6 +230,9 @@ async fn drive_here(link: Link) -> Result<LinkEnd, LinkError> {
                     let mut starter = None;
                     if container.is_some() {
                         asked = container::ASKED;
+                        if std::mem::take(&mut config.restart) {
+                            observer.handle_not_restarted("it runs in a container");
+                        }
                     } else {
                         // What is in a container is ended by the mark that the next one would have, too.
                         starter = Some(Starter::new(launcher, command.clone(), environment.clone(), pipes_stderr));

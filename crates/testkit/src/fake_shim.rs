@@ -257,6 +257,8 @@ pub fn session(name: &str, command: &[&str]) -> Session {
         process_clock: None,
         turn_processes: Vec::new(),
         ending_turns: None,
+        restarts: None,
+        restarting: false,
     }
 }
 

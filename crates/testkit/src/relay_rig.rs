@@ -137,6 +137,11 @@ impl RelayRig {
         self.collect();
     }
 
+    /// Another process takes the place of `side`: what the former one had not read whole is gone with it.
+    pub fn replace(&mut self, side: Side) {
+        self.wires[side].clear();
+    }
+
     /// `side` ends.
     pub fn end(&mut self, side: Side, how: &End) {
         self.relay.handle_eof(self.now, side, how);

@@ -31,6 +31,7 @@ mod run_limits;
 mod run_log;
 mod run_progress;
 mod run_record;
+mod run_restart;
 mod run_stderr;
 mod run_terminal;
 mod run_unknown;

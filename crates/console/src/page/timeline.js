@@ -290,7 +290,7 @@ class Lane {
     const released = session.released.size ? `${count(session.released.size)} not known to have stopped` : null;
     const unseen = session.inFlight > held ? `${count(session.inFlight - held)} more in flight` : null;
     const work = ["unknown", "codex-unseen"].includes(facts.server.protocol) ? "its work cannot be seen" : null;
-    const waits = facts.signingIn ? "waits for a person to sign in" : null;
+    const waits = facts.signingIn ? "waits for a person to sign in" : facts.restarting ? "its server is being started again" : null;
     const unread = facts.heldUpBy ? `its ${facts.heldUpBy} does not read` : null;
     const owner = facts.owner ? `of ${plain(facts.owner, 40)}` : null;
     const words = [plain(session.name, 40), protocols.join(" / "), owner, connected(facts.connected), over(session), unseen, released, work, waits, unread, limited(facts.limits)];

@@ -85,6 +85,8 @@ interface FeedSession {
   /** Limits as they were given, and how many requests each has refused. */
   limits?: Record<string, number>;
   heldUpBy?: Side;
+  restarts?: { count: number; last: number };
+  restarting?: boolean;
 }
 
 interface FeedConnected {

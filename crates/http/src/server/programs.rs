@@ -1,6 +1,5 @@
 //! The programs behind: the links to them, when each is started and ended, and what they are known to speak.
 
-mod back_off;
 mod modern_only;
 
 use core::{
@@ -16,6 +15,7 @@ use bytes::Bytes;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use rescind_proto::{
+    back_off::BackOff,
     dialect::{DISCOVER, mcp},
     error_code,
     frame::Request,
@@ -37,7 +37,6 @@ use super::{
     streams::{HANDSHAKE, SUBSCRIBE},
 };
 
-use back_off::BackOff;
 pub(crate) use modern_only::{MAX_LIST, ModernOnly};
 
 /// What is known of the program for requests outside a session.

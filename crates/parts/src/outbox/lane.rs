@@ -128,6 +128,15 @@ impl<T> Lane<T> {
         Some(live.find(|frame| is_it(&frame.tag))?.number)
     }
 
+    /// Numbers and tags of the frames that wait and that `wanted` chooses, in order.
+    pub(super) fn numbers(&self, wanted: impl Fn(&T) -> bool) -> Vec<(u64, T)>
+    where
+        T: Copy,
+    {
+        let live = self.frames.iter().filter(|frame| !matches!(frame.body, Body::Withdrawn(_)));
+        live.filter(|frame| wanted(&frame.tag)).map(|frame| (frame.number, frame.tag)).collect()
+    }
+
     /// How many frames leave before this one; `None` once it has left or was withdrawn.
     pub(super) fn place(&self, number: u64) -> Option<usize> {
         let index = self.index(number)?;

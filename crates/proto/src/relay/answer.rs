@@ -21,6 +21,9 @@ impl Relay {
             return None;
         }
         let Some((request, exact)) = self.find_answered(from.other(), response.id.as_ref()) else {
+            if self.core.restart.is_some() && self.is_answer_of_restart(from, response) {
+                return None;
+            }
             self.core.handle_stray(from, response);
             return None;
         };
@@ -73,6 +76,9 @@ impl Step<'_> {
         }
         if self.core.limits.is_some() {
             self.answered_for_limits(body);
+        }
+        if self.core.restart.is_some() {
+            self.answered_for_restart(body);
         }
         let is_cancelled = self.exchange.cancel.is_some();
         if is_cancelled {

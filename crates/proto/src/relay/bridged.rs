@@ -68,7 +68,7 @@ impl Relay {
             let mut moved = false;
             while (bridge.wants_input()
                 || bridge.wants_cancels() && self.core.links[Side::Server].outbox.is_urgent_next())
-                && let pending = self.core.links[Side::Server].outbox.pending()
+                && let pending = self.core.links[Side::Server].pending()
                 && let Some(end) = pending.iter().position(|byte| *byte == b'\n')
             {
                 // What the relay passes on can be read.

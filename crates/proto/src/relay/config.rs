@@ -2,9 +2,9 @@
 
 use core::time::Duration;
 
-use super::LimitRules;
+use super::{LimitRules, restart};
 use crate::{
-    bridge::BridgeConfig,
+    bridge::{Bridge, BridgeConfig},
     children,
     dialect::Dialect,
     early_cancels::EarlyCancelLimits,
@@ -60,6 +60,8 @@ pub struct RelayConfig {
     /// Whether what was written to the server has not left by that: its driver reports later what became of it
     /// ([`handle_departure`](super::Relay::handle_departure)).
     pub server_departs: bool,
+    /// Whether a server that has died may be started again (D64): what it has to be told is remembered.
+    pub restart: bool,
     /// Which events are emitted.
     pub emit: Emit,
     /// How errors name the settings that they come from.
@@ -69,6 +71,12 @@ pub struct RelayConfig {
 }
 
 impl RelayConfig {
+    /// What joins the two eras, if these settings want it.
+    pub(super) fn bridge(&self) -> Option<Box<Bridge>> {
+        let bridge = Bridge::new(self.bridge.clone()?, self.seed);
+        Some(Box::new(bridge.with_server_departs(self.server_departs)))
+    }
+
     /// The most bytes of memory that a relay with these settings holds ([`Relay::held`](super::Relay::held)), if its
     /// driver hands it at most `read` bytes at a time (invariant 8).
     ///
@@ -88,7 +96,7 @@ impl RelayConfig {
             }
             None => 0,
         };
-        let limits = self.limits.most_held();
+        let limits = self.limits.most_held() + if self.restart { restart::MOST_HELD } else { 0 };
         2 * (queue + decoder + tables) + early * REQUEST + EVENTS * read + bridge + limits + children::MAX_HELD
     }
 }
@@ -133,6 +141,7 @@ impl Default for RelayConfig {
             remember: (Duration::from_secs(5), Duration::from_secs(600)),
             bridge: None,
             server_departs: false,
+            restart: false,
             emit: Emit::default(),
             setting_names: SettingNames::default(),
             seed: 0,

@@ -10,6 +10,7 @@ use crate::{
     link::RequestKey,
     receipt::Outcome,
     side::Side,
+    slab::Key,
     time::Instant,
 };
 
@@ -65,6 +66,11 @@ impl Relay {
         let asked = self.core.reports.tally.requests[Side::Client];
         let open = self.tables[Side::Client].by_age(|ex| ex.is_open_upstream() || ex.is_waiting());
         self.core.untold_end = (asked <= 1 && open.is_empty()).then_some(asked);
+        self.lose_server(now, open);
+    }
+
+    /// Ends these requests of the client, and all of the server, which has ended.
+    pub(super) fn lose_server(&mut self, now: Instant, open: Vec<Key>) {
         for key in open {
             self.step(now, RequestKey { from: Side::Client, key }, |step| step.lose_server());
         }

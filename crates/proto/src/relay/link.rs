@@ -36,6 +36,8 @@ pub(super) struct Link {
     pub(super) stalled: TimerKey,
     /// What is written to it is taken, and leaves later (D51).
     pub(super) departs: bool,
+    /// Only what passes other frames is written to it: it has not been greeted yet, or there is none (D64).
+    pub(super) gated: bool,
 }
 
 /// What a frame is about.
@@ -156,7 +158,14 @@ impl Link {
             write_closed: false,
             stalled: TimerKey::NOT,
             departs: false,
+            gated: false,
         }
+    }
+
+    /// The next bytes to write to it.
+    #[inline]
+    pub(super) fn pending(&self) -> &[u8] {
+        if self.gated && !self.outbox.is_urgent_next() { &[] } else { self.outbox.pending() }
     }
 }
 

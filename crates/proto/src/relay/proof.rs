@@ -112,7 +112,8 @@ impl Relay {
             decoder + link.outbox.held() + self.tables[side].held() + self.early_cancels[side].held()
         });
         let bridge = self.bridge.as_ref().map_or(0, |bridge| bridge.held());
-        let limits = self.core.limits.as_ref().map_or(0, |limits| limits.held());
+        let limits = self.core.limits.as_ref().map_or(0, |limits| limits.held())
+            + self.core.restart.as_ref().map_or(0, |restart| restart.held());
         let threads = self.core.threads.as_ref().map_or(0, |threads| threads.held());
         let own = bridge + limits + threads + self.core.children.held();
         sides.sum::<usize>() + own + self.core.reports.events.capacity() * size_of::<RelayEvent>()
@@ -129,9 +130,12 @@ impl Relay {
         if let Some(limits) = &self.core.limits {
             limits.hash_state(now, state);
         }
+        if let Some(restart) = &self.core.restart {
+            restart.hash_state(state);
+        }
         for side in Side::BOTH {
             let link = &self.core.links[side];
-            (link.own_backlog, link.ended, link.write_closed, left(link.stalled)).hash(state);
+            (link.own_backlog, link.ended, link.write_closed, link.gated, left(link.stalled)).hash(state);
             link.decoder.as_deref().map(Decoder::buffered).hash(state);
             link.outbox.hash_state(state);
             for (key, ex) in self.tables[side].iter() {

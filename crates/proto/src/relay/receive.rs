@@ -149,7 +149,7 @@ impl Relay {
     }
 
     /// Takes in the last bytes of an input that ended in the middle of something.
-    fn receive_leftover(&mut self, now: Instant, from: Side) {
+    pub(super) fn receive_leftover(&mut self, now: Instant, from: Side) {
         match self.core.links[from].decoder.as_deref_mut().and_then(Decoder::finish) {
             None => {}
             Some(Leftover::Line(bytes) | Leftover::Half(bytes)) if self.core.negotiation.is_opaque() => {
@@ -213,6 +213,11 @@ impl Relay {
             };
             let token = token.clone();
             return self.with(now, RequestKey { from: from.other(), key }, |step| step.progress(token, params.raw))?;
+        }
+        if from == Side::Client
+            && let Some(restart) = &mut self.core.restart
+        {
+            restart.saw_notification(method);
         }
         if from == Side::Server && params.meta.is_some() {
             return self.handle_subscription(now, body, params.raw?);

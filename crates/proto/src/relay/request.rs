@@ -58,6 +58,7 @@ impl Relay {
             self.core.report_violation(from, rule, Some(id.clone()));
         }
 
+        let is_taken = is_taken || self.core.restart.as_ref().is_some_and(|restart| restart.has_asked(&id));
         let table = &mut self.tables[from];
         let ambiguous = table.is_ambiguous(&id) && upstream_dialect.uncancellable(method).is_none();
         let renamed = (dialect.reuse != upstream_dialect.reuse || is_taken || ambiguous).then(|| table.own_id(&id));
@@ -101,6 +102,9 @@ impl Relay {
         }
         if self.core.limits.is_some() && self.ends_at_limit(now, request_key, method, params) {
             return None;
+        }
+        if self.core.restart.is_some() && from == Side::Client {
+            self.note_for_restart(request_key.key, is_handshake, method, params);
         }
         let splice = renamed.map(|id| (request.id_span.clone(), id));
         Some(Passed { splice, tag: Tag::Of(request_key, Part::Request), urgent: false })

@@ -52,6 +52,7 @@ mod relay_opaque;
 mod relay_partial;
 mod relay_progress;
 mod relay_regressions;
+mod relay_restart;
 mod relay_tasks;
 mod relay_translation;
 mod relay_updates;

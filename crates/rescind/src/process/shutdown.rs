@@ -178,6 +178,18 @@ impl Shutdown {
         self.ended_by.is_none() && !self.client_ended && !self.is_hurried && self.interrupted.is_none()
     }
 
+    /// Whether the server may be started again if it ends (D64): its client is there and has not asked for the end, nor has
+    /// an operator. A server that was ended for what it did to requests may be followed by another.
+    pub(crate) const fn may_restart(&self) -> bool {
+        let by = matches!(self.ended_by, None | Some(EndedBy::Shim(EndReason::Stuck | EndReason::Silent)));
+        by && !self.client_ended && !self.is_hurried
+    }
+
+    /// Whether nothing has begun the end of a link that has no server for a while (D64).
+    pub(crate) fn is_relaying(&self) -> bool {
+        self.stage == ShutdownStage::Relaying && !self.client_ended && !self.is_hurried
+    }
+
     /// Handles the end of the client's input, which only closes the server's; after SIGINT the ladder begins.
     pub(crate) fn handle_client_eof(&mut self, now: Instant) {
         self.client_ended = true;

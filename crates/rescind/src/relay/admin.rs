@@ -111,6 +111,7 @@ impl Admin {
             origin,
             turn_processes: VecDeque::new(),
             ending_turns: None,
+            restarts: None,
             told: StreamFacts { owner: told.owner.as_deref().map(record::text), ..told },
         };
         if let Some(mark) = mark {
@@ -193,6 +194,21 @@ impl Admin {
     pub(super) fn handle_turn_processes(&mut self, turns: &TurnProcesses, news: &[TurnProcess]) {
         if let Some(open) = &mut self.0 {
             open.state.facts.note_turn_processes(turns.requests().map(|request| request.to_string()).collect(), news);
+        }
+    }
+
+    /// There is no server for now.
+    pub(super) fn handle_server_gone(&mut self) {
+        if let Some(open) = &mut self.0 {
+            open.state.facts.server_pid = None;
+        }
+    }
+
+    /// The server was started again, for this time (D64).
+    pub(super) fn handle_restarted(&mut self, now: Instant, count: u64) {
+        if let Some(open) = &mut self.0 {
+            let last = u64::try_from(now.since_origin().as_micros()).unwrap_or(u64::MAX);
+            open.state.facts.restarts = Some(rescind_feed::Restarts { count, last });
         }
     }
 

@@ -35,6 +35,7 @@ use crate::{
         ended_by::EndReason,
         group::Group,
         presence::Presence,
+        restarts::Restarts,
         shutdown::{Remaining, Shutdown, ShutdownLimits, ShutdownStep},
         signals::{Signal, SignalEvent, Signals},
         starter::Starter,
@@ -66,6 +67,8 @@ pub(crate) struct Drive {
     container: Option<Container>,
     /// How another one is started in its place, if that can be.
     starter: Option<Starter>,
+    /// When another one is started after its end, if that is wanted (D64).
+    restarts: Option<Restarts>,
     /// What the server writes to stderr, if that is not our own.
     stderr: Option<ServerStderr>,
     /// What ends the processes that cancelled requests have left, if that is wanted.
@@ -163,6 +166,7 @@ impl Drive {
         if let Some(turns) = &turns {
             admin.handle_turn_processes(turns, &[]);
         }
+        let restarts = config.restart.then(|| Restarts::new(Instant::after_origin(origin.elapsed())));
         Self {
             origin,
             relay: super::relay(config, origin),
@@ -172,6 +176,7 @@ impl Drive {
             group,
             container,
             starter,
+            restarts,
             stderr,
             turns,
             program,
@@ -222,6 +227,9 @@ impl Drive {
             }
             self.handle_events(now);
             moved |= self.poll_turns(cx, now);
+            if self.restarts.is_some() && self.poll_restart(now) {
+                continue;
+            }
             loop {
                 let open = self.open(cx);
                 let Some(step) = self.shutdown.next(now, open) else { break };
@@ -262,7 +270,9 @@ impl Drive {
                 continue;
             }
             let turns = self.turns.as_ref().and_then(TurnProcesses::deadline);
-            let due = [self.relay.poll_timeout(), self.shutdown.deadline(), turns].into_iter().flatten().min();
+            let restart = self.restarts.as_ref().and_then(Restarts::due);
+            let due = [self.relay.poll_timeout(), self.shutdown.deadline(), turns, restart];
+            let due = due.into_iter().flatten().min();
             if self.alarm.poll(cx, self.origin, due).is_pending() {
                 self.observer.handle_idle(self.relay.dialect(Side::Client));
                 self.admin.handle_idle(cx, &self.relay);
@@ -318,6 +328,9 @@ impl Drive {
                 SignalEvent::AsksForEnd(signal) => {
                     // First notice a server that has already exited: this signal did not end it.
                     self.check_server(now);
+                    if signal != Signal::INT {
+                        self.stop_restarting(now);
+                    }
                     let asks = self.shutdown.handle_signal(now, signal);
                     if self.group.is_some() {
                         self.signal_server(now, signal);
@@ -344,6 +357,7 @@ impl Drive {
         if self.admin.receive_end_order() {
             // First notice a server that has already exited: this order did not end it.
             self.check_server(now);
+            self.stop_restarting(now);
             self.terminate(now, EndReason::Operator);
         }
     }
@@ -355,6 +369,9 @@ impl Drive {
     }
 
     fn check_server(&mut self, now: Instant) {
+        if self.is_between_servers() {
+            return;
+        }
         let ended = match &mut self.group {
             Some(group) => group.ended(),
             None => self.ports.server.messages.is_none().then_some(End::Closed),
@@ -580,6 +597,7 @@ impl Drive {
         self.ports[side].input = None;
         match side {
             Side::Client => {
+                self.stop_restarting(now);
                 self.relay.handle_eof(now, Side::Client, &End::Closed);
                 self.shutdown.handle_client_eof(now);
                 // A process notices the end of its stdin. This server would work on for nobody.
@@ -633,7 +651,7 @@ impl Drive {
             Side::Server => {
                 self.ports.server.output = None;
                 self.ports.server.messages = None;
-                if !self.may_replace_server() {
+                if !self.may_replace_server() && (self.restarts.is_none() || self.relay.restart_obstacle().is_some()) {
                     self.relay.handle_write_closed(now, Side::Server);
                 }
                 // Perhaps it is about to exit.
@@ -680,13 +698,133 @@ impl Drive {
         if let Some(by) = self.shutdown.ended_by() {
             self.relay.note_ended_by(by.into());
         }
-        if let Some(program) = self.program.take() {
+        self.note_ended_server();
+        if self.may_restart() {
+            self.lose_server(now, how);
+        } else {
+            self.relay.handle_eof(now, Side::Server, how);
+        }
+        self.handle_events(now);
+    }
+
+    /// Has the relay know what errors about the server's end say of it.
+    fn note_ended_server(&mut self) {
+        if let Some(program) = self.program.clone() {
             let stderr = self.stderr.as_ref().map(ServerStderr::last).unwrap_or_default();
             let unstarted = self.unstarted.take();
             self.relay.note_ended_server(EndedServer { program, unstarted, stderr });
         }
-        self.relay.handle_eof(now, Side::Server, how);
+    }
+
+    /// Whether the server that has ended is started again (D64).
+    fn may_restart(&mut self) -> bool {
+        if self.restarts.is_none() || !self.shutdown.may_restart() {
+            return false;
+        }
+        let obstacle = self.relay.restart_obstacle();
+        obstacle.inspect(|why| self.observer.handle_not_restarted(why)).is_none()
+    }
+
+    /// The server is of no use any more, and another is to take its place: it is ended first if it still runs (D64).
+    fn lose_server(&mut self, now: Instant, how: &End) {
+        let was_of_use = !self.relay.awaits_server();
+        self.relay.handle_server_lost(now, how);
+        if self.group.is_some() && !self.shutdown.has_exited() {
+            self.terminate(now, EndReason::Silent);
+            self.restarts.iter_mut().for_each(|restarts| restarts.handle_silent(how.clone(), was_of_use));
+        } else {
+            self.await_restart(now, how, was_of_use);
+        }
+    }
+
+    /// Has the link go on without a server for a while. What is left of the former one is killed.
+    fn await_restart(&mut self, now: Instant, how: &End, was_of_use: bool) {
+        self.ports.server = Port::default();
+        self.group = None;
+        self.shutdown = Shutdown::new(self.limits);
+        self.untold = None;
+        self.closing = Closing::No;
+        self.admin.handle_server_gone();
+        let Some(restarts) = &mut self.restarts else { return };
+        let gives_up_waiting = restarts.handle_end(now, how.clone(), was_of_use);
+        let wait = restarts.due().map(|at| at.since(now)).unwrap_or_default();
+        self.observer.handle_restarting(how, wait);
+        if gives_up_waiting {
+            self.relay.handle_restart_failed(now);
+        }
+    }
+
+    /// Does what is due to start the server again; whether anything was.
+    #[cold]
+    fn poll_restart(&mut self, now: Instant) -> bool {
+        let Some(restarts) = &self.restarts else { return false };
+        if let Some((how, was_of_use)) = restarts.ending() {
+            if !self.shutdown.has_exited() {
+                return false;
+            }
+            if self.shutdown.may_restart() {
+                self.await_restart(now, &how, was_of_use);
+            } else {
+                self.restarts = None;
+                self.relay.handle_eof(now, Side::Server, &how);
+            }
+            return true;
+        }
+        if restarts.due().is_some() && !self.shutdown.is_relaying() {
+            self.stop_restarting(now);
+            return true;
+        }
+        if restarts.due().is_some_and(|at| at <= now) {
+            self.start_again(now);
+            return true;
+        }
+        if let Some(why) = self.relay.poll_restart_refused() {
+            self.observer.handle_refused_restart(&why);
+            self.ports.server = Port::default();
+            self.group = None;
+            self.unstarted = Some(format!("after it was started again, {why}"));
+            self.end_restarts(now);
+            return true;
+        }
+        false
+    }
+
+    fn start_again(&mut self, now: Instant) {
+        let how = self.restarts.as_ref().and_then(Restarts::ended).cloned().unwrap_or(End::Closed);
+        match self.starter.as_ref().map(Starter::start) {
+            Some(Ok((group, pipes))) => {
+                let count = self.restarts.as_mut().map_or(0, Restarts::handle_start);
+                self.admin.handle_restarted(now, count);
+                self.adopt(group, pipes);
+                self.observer.handle_restarted(now, count);
+                self.relay.handle_server_restarted(now);
+            }
+            Some(Err(error)) => {
+                self.unstarted = Some(error.to_string());
+                self.note_ended_server();
+                self.await_restart(now, &how, false);
+            }
+            None => self.stop_restarting(now),
+        }
         self.handle_events(now);
+    }
+
+    /// Whether there is no server now, and another is to be started (D64).
+    fn is_between_servers(&self) -> bool {
+        self.restarts.as_ref().is_some_and(|restarts| restarts.due().is_some())
+    }
+
+    /// Starts no server any more, if there is none now: the link ends with the one that there was.
+    fn stop_restarting(&mut self, now: Instant) {
+        if self.is_between_servers() {
+            self.end_restarts(now);
+        }
+    }
+
+    fn end_restarts(&mut self, now: Instant) {
+        let how = self.restarts.take().and_then(|restarts| restarts.ended().cloned());
+        self.shutdown = Shutdown::new(self.limits);
+        self.shutdown.handle_server_exit(now, how.unwrap_or(End::Closed));
     }
 
     /// Whether another process is to take the place of a server that has ended or is about to: it ended by itself, of a
@@ -697,17 +835,22 @@ impl Drive {
 
     /// Starts the server again. What is left of the former one is killed.
     fn replace_server(&mut self, now: Instant) -> io::Result<()> {
-        let Some(starter) = self.starter.take() else { return Err(io::ErrorKind::NotFound.into()) };
+        let Some(starter) = &self.starter else { return Err(io::ErrorKind::NotFound.into()) };
         self.ports.server = Port::default();
         self.group = None;
         let (group, pipes) = starter.start()?;
+        self.adopt(group, pipes);
+        self.relay.handle_server_replaced(now);
+        Ok(())
+    }
+
+    /// Takes a server that was just started for the server of the link.
+    fn adopt(&mut self, group: Group, pipes: Pipes) {
         self.admin.handle_replaced(&group);
         self.group = Some(group);
         (self.ports.server, self.stderr) = Port::to_server(pipes);
         self.shutdown = Shutdown::new(self.limits);
         self.untold = None;
-        self.relay.handle_server_replaced(now);
-        Ok(())
     }
 
     fn handle_events(&mut self, now: Instant) {
@@ -773,7 +916,7 @@ impl Drive {
         let stderr = self.stderr.as_mut().filter(|_| self.shutdown.has_exited());
         let has_stderr = stderr.is_some_and(|stderr| stderr.poll_end(cx).is_pending());
         Remaining {
-            owed_server,
+            owed_server: owed_server || self.relay.awaits_server(),
             owed_client,
             server_output: self.ports.server.input.is_some() || self.ports.server.messages.is_some() || has_stderr,
             in_flight: self.relay.awaited(Side::Client) > 0,

@@ -130,6 +130,10 @@ impl Log {
         match *one {}
     }
 
+    pub(super) fn server_restarted(&mut self, count: u64) {
+        self.line(LogLevel::Info, "the server was started again", |line| line.word("count", count));
+    }
+
     pub(super) fn suspended(&mut self, how: Suspended) {
         self.line(LogLevel::Warn, "the server was stopped: it used its client's terminal", |line| {
             line.word("signal", how.signal)

@@ -4,6 +4,7 @@ use std::{
     io,
     path::Path,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use rescind_proto::{
@@ -110,6 +111,40 @@ impl Observer {
         if let Some(log) = &mut self.log {
             log.server_ended(how, by);
         }
+    }
+
+    /// The server has ended, or is of no use, and is started again after `wait` (D64).
+    pub(super) fn handle_restarting(&mut self, how: &End, wait: Duration) {
+        let how = match how {
+            End::Exited(code) => format!("exited with code {code}"),
+            End::Signalled(signal) => format!("was ended by signal {signal}"),
+            _ => "closed its input or output".to_owned(),
+        };
+        let when = if wait.is_zero() { "now".to_owned() } else { format!("in {wait:?}") };
+        self.stderr.write(&format!("warning: the server {how}: it is started again {when} (--restart)\n"));
+    }
+
+    /// The server was started again, for this time (D64).
+    pub(super) fn handle_restarted(&mut self, now: Instant, count: u64) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.server_restarted(now, count);
+        }
+        if let Some(log) = &mut self.log {
+            log.server_restarted(count);
+        }
+    }
+
+    /// The server is not started again after its end, though that is wanted.
+    pub(super) fn handle_not_restarted(&mut self, why: &str) {
+        self.stderr.write(&format!("warning: --restart does not start this server again: {why}\n"));
+    }
+
+    /// The server was started again and cannot take the former one's place.
+    pub(super) fn handle_refused_restart(&mut self, why: &str) {
+        let why = sanitised(why);
+        self.stderr.write(&format!(
+            "error: the server was started again, and its client cannot go on with it: {why}\nhint: restart the session\n"
+        ));
     }
 
     /// The server was suspended: it used a terminal that is not ours to lend.

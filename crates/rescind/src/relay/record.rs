@@ -93,6 +93,12 @@ impl Recorder {
         }
     }
 
+    /// The server was started again, for this time (D64).
+    pub(super) fn server_restarted(&mut self, now: Instant, count: u64) {
+        let mut line = Object::event(self.sink.line(), now, "server_restarted");
+        line.number("count", i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
     /// Writes the last line, which says that the recording is complete. `dialects` is what each side spoke in the end.
     /// Returns the error if that fails.
     pub(super) fn finish(&mut self, now: Instant, dialects: Sides<&Dialect>) -> Option<(PathBuf, io::Error)> {

@@ -441,6 +441,8 @@ fn every_change_of_the_relay_shows_in_its_hash() {
             ("whose turn is muted", |relay| relay.core.muted[0].1 = key(relay, 2)),
             ("when something is forgotten", |relay| relay.tombstones_due = due(now() + SECOND)),
             ("that something will be forgotten", |relay| relay.tombstones_due = TimerKey::NOT),
+            ("that what waits for a server is held back", |relay| relay.core.links.server.gated = true),
+            ("what a new server has to be told", |relay| relay.core.restart = Some(Box::default())),
             ("that the server has ended", |relay| relay.core.server_end = Some(End::Closed)),
         ],
     );

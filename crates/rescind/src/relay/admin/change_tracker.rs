@@ -8,7 +8,7 @@ use std::{
     collections::{BTreeMap, HashSet},
 };
 
-use rescind_feed::{Changes, Connected, Ended, Event, Implementation, Request, Session, Snapshot};
+use rescind_feed::{Changes, Connected, Ended, Event, Implementation, Request, Restarts, Session, Snapshot};
 use rescind_proto::{
     link::{ChildKey, RequestKey},
     relay::{ChildView, Relay, RequestView},
@@ -51,6 +51,8 @@ pub(super) struct ChangeTracker {
     is_signing_in: bool,
     /// How many requests limits had refused, as last reported.
     refused: u64,
+    /// How often the server was started again, and whether it is about to be, as last reported.
+    restarts: (Option<Restarts>, bool),
     /// The event buffer has been notified of changes.
     pub(super) has_notified: bool,
 }
@@ -87,12 +89,15 @@ impl ChangeTracker {
         let implementations = implementations(relay);
         let (connected, is_signing_in) = (facts.connected(), facts.is_signing_in());
         let refused = relay.tally().limited.values().sum();
+        let restarts = (facts.restarts, relay.awaits_server());
         let is_other = implementations != self.implementations
             || connected != self.connected
             || is_signing_in != self.is_signing_in
             || refused != self.refused
+            || restarts != self.restarts
             || relay.unkept_children() != self.unkept;
         let session = is_other.then(|| facts.session(relay));
+        self.restarts = restarts;
         (self.implementations, self.connected) = (implementations, connected);
         (self.is_signing_in, self.refused, self.unkept) = (is_signing_in, refused, relay.unkept_children());
         if requests.is_empty() && brief == 0 && session.is_none() {

@@ -29,6 +29,8 @@ pub(super) struct SessionFacts {
     pub(super) turn_processes: VecDeque<feed::TurnProcess>,
     /// The keys of those requests of which more is to come; `None` if no processes are ended.
     pub(super) ending_turns: Option<Vec<String>>,
+    /// How often the server was started again (D64).
+    pub(super) restarts: Option<feed::Restarts>,
     pub(super) told: StreamFacts,
 }
 
@@ -57,6 +59,8 @@ impl SessionFacts {
             process_clock: Some(process_clock(self.origin, self.started)),
             turn_processes: self.turn_processes.iter().cloned().collect(),
             ending_turns: self.ending_turns.clone(),
+            restarts: self.restarts,
+            restarting: relay.awaits_server(),
         }
     }
 

@@ -1,9 +1,11 @@
-//! When a program is started again that has ended by itself: at once, and if it does not stay, later and later.
+//! When a program is started again that has ended by itself: at once, and if it does not stay, later and later (D64).
 
-use core::hash::{Hash, Hasher};
-use std::time::Duration;
+use core::{
+    hash::{Hash, Hasher},
+    time::Duration,
+};
 
-use rescind_proto::time::Instant;
+use crate::time::Instant;
 
 /// The wait after the second end in a row; each further one doubles it.
 const FIRST: Duration = Duration::from_secs(1);
@@ -16,25 +18,25 @@ const STEADY: Duration = Duration::from_secs(60);
 
 /// How often a program has ended in a row.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct BackOff {
+pub struct BackOff {
     ended_in_row: u32,
     started: Option<Instant>,
     not_before: Option<Instant>,
     /// How often it was started after it had ended by itself.
-    pub(crate) restarts: usize,
+    pub restarts: usize,
 }
 
 impl BackOff {
-    /// The program is to be started; when that may be.
-    pub(crate) fn start(&mut self, now: Instant) -> Instant {
+    /// Records that the program is to be started, and returns when that may be.
+    pub fn start(&mut self, now: Instant) -> Instant {
         let at = self.not_before.filter(|at| *at > now).unwrap_or(now);
         self.restarts += usize::from(self.not_before.take().is_some());
         self.started = Some(at);
         at
     }
 
-    /// The program has ended by itself, or is of no use.
-    pub(crate) fn end(&mut self, now: Instant) {
+    /// Records that the program has ended by itself, or is of no use.
+    pub fn end(&mut self, now: Instant) {
         if self.started.take().is_none_or(|started| now.since(started) >= STEADY) {
             self.ended_in_row = 0;
         }
@@ -45,7 +47,7 @@ impl BackOff {
     }
 
     /// Feeds what decides its future into a hasher.
-    pub(crate) fn hash_state(&self, now: Instant, state: &mut impl Hasher) {
+    pub fn hash_state(&self, now: Instant, state: &mut impl Hasher) {
         let ran = self.started.map(|started| now.since(started).min(STEADY));
         (self.ended_in_row.min(6), ran, self.not_before.map(|at| at.since(now))).hash(state);
     }
