@@ -12,7 +12,6 @@ use clap::{
 };
 use rescind::relay::{self, Credentials, Descriptor, LinkClient, LinkEnd};
 use rescind_proto::{
-    dialect::Dialect,
     relay::{EarlyCancelLimits, RelayConfig, SettingNames},
     side::Sides,
 };
@@ -267,12 +266,7 @@ fn check(arguments: &Arguments) -> Result<(), Failure> {
         let hint = "leave out the limits, or name the protocol";
         return Err(Failure::new("--limit", "nothing is refused in a protocol that is unknown", hint));
     }
-    let keeps_state = |protocol: Protocol| {
-        let of_other =
-            |dialect: &Dialect| dialect.opaque || ["acp", "lsp"].iter().any(|name| dialect.name.starts_with(name));
-        protocol.dialect().is_some_and(of_other)
-    };
-    if arguments.restart && (keeps_state(*client) || server_protocol.is_some_and(keeps_state)) {
+    if arguments.restart && (client.is_not_mcp() || server_protocol.is_some_and(Protocol::is_not_mcp)) {
         let hint = "leave out --restart: what such a server knows of its client, no other one does";
         return Err(Failure::new("--restart", "is for servers of MCP", hint));
     }

@@ -67,6 +67,12 @@ impl Protocol {
         is_lsp(self).zip(is_lsp(other)).is_some_and(|(one, other)| one != other)
     }
 
+    /// Whether it is a known protocol that is not MCP, or `unknown`.
+    pub(super) fn is_not_mcp(self) -> bool {
+        let is_opaque = self.dialect().is_some_and(|dialect| dialect.opaque);
+        is_opaque || matches!(self.family(), Some(Family::Acp | Family::Lsp | Family::Codex))
+    }
+
     const fn family(self) -> Option<Family> {
         match self {
             Self::Detected(family) => family,
