@@ -15,6 +15,9 @@ const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialize
 const TOOLS_CHANGED: &str = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
 const HELLO: &str = r#"{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}"#;
 
+/// What a server does, in words and in deeds.
+type Way = (&'static str, fn(&mut Server));
+
 fn welcome(revision: &str) -> String {
     let about = r#""capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"test","version":"1"}"#;
     format!(r#"{{"protocolVersion":"{revision}",{about}}}"#)
@@ -86,7 +89,7 @@ fn a_server_that_is_killed_with_64_calls_in_flight_is_started_again_and_its_clie
 
 #[test]
 fn however_a_server_goes_another_takes_its_place() {
-    let ways: [(&str, fn(&mut Server)); 5] = [
+    let ways: [Way; 5] = [
         ("exits with 0", |server| server.exit(0)),
         ("exits with 1", |server| server.exit(1)),
         ("is killed, its pipes open", |server| server.puppet.raise(9)),

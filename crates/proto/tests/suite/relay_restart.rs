@@ -49,14 +49,14 @@ fn result(id: i64) -> String {
 }
 
 fn parsed(messages: &[String]) -> Vec<Value> {
-    messages.iter().map(|message| serde_json::from_str(message).unwrap()).collect()
+    messages.iter().map(|message| serde_json::from_str(message).expect("it has that")).collect()
 }
 
 /// Ids of errors that say that the server has ended.
 fn ended(messages: &[String]) -> Vec<Value> {
     let error = |message: Value| {
         assert_eq!(message["error"]["code"], -31002, "{message}");
-        assert!(message["error"]["message"].as_str().unwrap().contains("exited with code 3"), "{message}");
+        assert!(message["error"]["message"].as_str().expect("it has that").contains("exited with code 3"), "{message}");
         message["id"].clone()
     };
     parsed(messages).into_iter().map(error).collect()
@@ -74,7 +74,7 @@ fn greet(rig: &mut RelayRig) {
 fn greet_in(rig: &mut RelayRig, revision: &str) {
     rig.from_client(&initialize("0"));
     let asked = parsed(&rig.at_server());
-    rig.from_server(&welcome(asked[0]["id"].as_i64().unwrap(), revision));
+    rig.from_server(&welcome(asked[0]["id"].as_i64().expect("it has that"), revision));
     rig.from_client(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
     rig.at_server();
     rig.at_client();
@@ -101,10 +101,10 @@ fn greet_again_in(rig: &mut RelayRig, revision: &str) -> Vec<String> {
     restart(rig);
     let greeting = parsed(&rig.at_server());
     assert_eq!(greeting.len(), 1, "{greeting:?}");
-    let mut expected: Value = serde_json::from_str(&initialize("0")).unwrap();
+    let mut expected: Value = serde_json::from_str(&initialize("0")).expect("it has that");
     expected["id"] = greeting[0]["id"].clone();
     assert_eq!(greeting[0], expected);
-    rig.from_server(&welcome(greeting[0]["id"].as_i64().unwrap(), revision));
+    rig.from_server(&welcome(greeting[0]["id"].as_i64().expect("it has that"), revision));
     rig.at_server()
 }
 
@@ -356,10 +356,8 @@ fn what_waits_is_answered_when_the_starts_come_to_nothing_and_what_comes_later_w
 
 /// The messages of a line, which may be an array.
 fn apart(line: &str) -> Vec<String> {
-    match serde_json::from_str(line).unwrap() {
-        Value::Array(all) => all.iter().map(Value::to_string).collect(),
-        one => vec![one.to_string()],
-    }
+    let read: Value = serde_json::from_str(line).expect("a message");
+    read.as_array().map_or_else(|| vec![line.to_owned()], |all| all.iter().map(Value::to_string).collect())
 }
 
 #[test]
@@ -504,11 +502,11 @@ impl Calls {
     fn read_server(&mut self, rig: &mut RelayRig) {
         for message in parsed(&rig.at_server()) {
             let id = message["id"].as_i64();
-            match message["method"].as_str().unwrap() {
+            match message["method"].as_str().expect("it has that") {
                 "initialize" => self.greeting = id,
                 "tools/call" => {
                     assert_eq!(self.greeting, None, "a call before the handshake");
-                    let id = id.unwrap();
+                    let id = id.expect("it has that");
                     assert!(self.received.insert(id), "call {id} was sent twice");
                     self.held.push(id);
                 }

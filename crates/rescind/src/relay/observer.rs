@@ -118,7 +118,7 @@ impl Observer {
         let how = match how {
             End::Exited(code) => format!("exited with code {code}"),
             End::Signalled(signal) => format!("was ended by signal {signal}"),
-            _ => "closed its input or output".to_owned(),
+            End::Closed | _ => "closed its input or output".to_owned(),
         };
         let when = if wait.is_zero() { "now".to_owned() } else { format!("in {wait:?}") };
         self.stderr.write(&format!("warning: the server {how}: it is started again {when} (--restart)\n"));
