@@ -86,7 +86,7 @@ enum Stage {
     /// It was sent our `initialize`, under this id.
     Greeting(RequestId),
     /// It cannot take the former one's place.
-    Refused(Option<String>),
+    Unfit(Option<String>),
 }
 
 /// The client's handshake, once it was answered.
@@ -306,7 +306,7 @@ impl Relay {
     #[must_use]
     pub fn poll_restart_refused(&mut self) -> Option<String> {
         match self.core.restart.as_deref_mut()? {
-            Restart { stage: Stage::Refused(why), .. } => why.take(),
+            Restart { stage: Stage::Unfit(why), .. } => why.take(),
             _ => None,
         }
     }
@@ -377,12 +377,12 @@ impl Relay {
                 let agreed = excerpt(&greeting.version);
                 let why =
                     format!("its answer to initialize does not name the revision agreed with its client, {agreed}");
-                return restart.stage = Stage::Refused(Some(why));
+                return restart.stage = Stage::Unfit(Some(why));
             }
             ResponseBody::Error(error) => {
                 let said = json::member(error, "message").and_then(json::text).unwrap_or_default();
                 let why = format!("it refused its client's initialize: {}", excerpt(said.as_bytes()));
-                return restart.stage = Stage::Refused(Some(why));
+                return restart.stage = Stage::Unfit(Some(why));
             }
         };
         let lists = greeting.lists;
