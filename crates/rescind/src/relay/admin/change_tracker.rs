@@ -256,6 +256,7 @@ mod tests {
                 origin: std::time::Instant::now(),
                 turn_processes: std::collections::VecDeque::new(),
                 ending_turns: None,
+                restarts: None,
                 told: StreamFacts::default(),
             };
             let mut relay = Relay::new(RelayConfig::default());
