@@ -41,6 +41,10 @@ pub enum SeededBug {
     ChildCancelledWithoutGrant,
     /// A child counts as stopped once its cancel has left, and works on (ACP-36, D54).
     ChildStoppedUnheard,
+    /// Work that its session reports counts as stopped once its cancel has left, and goes on (ACP-52, D55).
+    WorkStoppedUnheard,
+    /// An item of background work is cancelled that does not grant it (ACP-55, D55).
+    ItemCancelledWithoutGrant,
     /// A server that is started again gets what waited for its predecessor.
     LinesToSuccessor,
 }

@@ -13,6 +13,7 @@ use rescind_testkit::sim::{
     relay_world::RelayWorld,
     scene::Scene,
     scenes,
+    session_world::SessionWorld,
     solo_world::SoloWorld,
     walk::walk,
     world::World,
@@ -50,6 +51,10 @@ const IN_AN_ENDPOINT: [(SeededBug, &str, usize); 8] = [
 const WITH_CHILDREN: [(SeededBug, usize); 2] =
     [(SeededBug::ChildCancelledWithoutGrant, 2), (SeededBug::ChildStoppedUnheard, 2)];
 
+/// After how many events each bug shows with work that its session reports.
+const WITH_SESSIONS: [(SeededBug, usize); 2] =
+    [(SeededBug::WorkStoppedUnheard, 2), (SeededBug::ItemCancelledWithoutGrant, 2)];
+
 /// In which meeting at a bridge each bug shows, and after how many events.
 const AT_A_BRIDGE: [(SeededBug, &str, usize); 1] = [(SeededBug::LinesToSuccessor, "modern, legacy", 2)];
 
@@ -85,6 +90,13 @@ fn every_bug_seeded_in_the_cancels_of_children_is_found_where_it_first_shows() {
 }
 
 #[test]
+fn every_bug_seeded_in_the_cancels_of_reported_work_is_found_where_it_first_shows() {
+    for (bug, depth) in WITH_SESSIONS {
+        find(bug, depth, SessionWorld::new);
+    }
+}
+
+#[test]
 fn every_bug_seeded_in_an_endpoint_is_found_where_it_first_shows() {
     for (bug, name, depth) in IN_AN_ENDPOINT {
         for scene in both_ways(&endpoint_scene(name)) {
@@ -103,6 +115,9 @@ fn without_a_bug_the_same_scenes_are_clean() {
     }
     for (_, depth) in WITH_CHILDREN {
         explore(&ChildWorld::new(), depth).expect("no rule is broken");
+    }
+    for (_, depth) in WITH_SESSIONS {
+        explore(&SessionWorld::new(), depth).expect("no rule is broken");
     }
     for (_, name, depth) in AT_A_BRIDGE {
         explore(&BridgeWorld::new(meeting(name)), depth).expect("no rule is broken");

@@ -11,6 +11,7 @@ pub mod mcp;
 pub mod negotiation;
 mod plain;
 mod progress;
+mod session_work;
 mod thread_form;
 
 use core::{
@@ -23,6 +24,7 @@ use std::borrow::Cow;
 pub use discovered::{DISCOVER, Discovered};
 pub use plain::{JSON_RPC, UNKNOWN};
 pub use progress::{ProgressForm, Reading, Report, ReportForm};
+pub use session_work::{ItemKind, SessionWorkForm};
 pub use thread_form::{CommandForm, Greeting, GreetingForm, InterruptForm, ItemForm, TerminalForm, ThreadForm};
 
 use crate::{
@@ -316,6 +318,8 @@ pub struct TurnForm {
     /// How long a client that has cancelled the turn itself may leave the agent's questions of that session unanswered,
     /// before a relay does that (D37); `None` where it is the agent that says which of them are over (ACP-53).
     pub cards: Option<Duration>,
+    /// How updates report the work of a session, where the answer to a prompt does not end it (D55).
+    pub work: Option<&'static SessionWorkForm>,
 }
 
 impl TurnForm {
@@ -335,12 +339,10 @@ impl TurnForm {
         let form = &self.child;
         let is_news = self.kind_of(params).is_some_and(|kind| kind == form.kind);
         let session = json::lookup(params, form.session).filter(|id| is_news && id.starts_with(b"\""))?;
-        let grants = json::lookup(params, form.grants);
-        let may_cancel = |grants| json::member(grants, form.cancel_grant).is_some_and(|grant| grant.starts_with(b"{"));
         Some(ChildNews {
             session,
             title: json::lookup(params, form.title).map(json::text),
-            can_cancel: grants.map(may_cancel),
+            can_cancel: form.grant_in(params),
             state: json::lookup(params, form.state).map(|state| form.state_of(state)),
         })
     }
@@ -378,8 +380,14 @@ pub struct ChildForm {
 }
 
 impl ChildForm {
+    /// Whether what these params are about may be cancelled from now on, if they report that.
+    pub(crate) fn grant_in(&self, params: &[u8]) -> Option<bool> {
+        let grants = json::lookup(params, self.grants)?;
+        Some(json::member(grants, self.cancel_grant).is_some_and(|grant| grant.starts_with(b"{")))
+    }
+
     /// Reads the state that the agent reports: a value takes the place of the whole of the earlier one.
-    fn state_of(&self, state: &[u8]) -> ChildState {
+    pub(crate) fn state_of(&self, state: &[u8]) -> ChildState {
         let word = |member| json::member(state, member).and_then(json::text);
         match word(self.state_word) {
             Some(said) if self.at_work.contains(&&*said) => ChildState::Running,

@@ -42,6 +42,8 @@ mod receive;
 mod reporting;
 mod request;
 mod restart;
+mod session_work;
+mod sessions;
 mod settle;
 mod tally;
 mod task;
@@ -89,6 +91,7 @@ use limits::Limits;
 use link::{Link, PackedTag, Tag};
 use reporting::Reports;
 use restart::Restart;
+use sessions::ReportedWork;
 use threads::Threads;
 
 /// A relay between a client and a server.
@@ -183,6 +186,8 @@ struct Core {
     muted: Vec<(Box<[u8]>, Key)>,
     /// What works in the threads of a link whose turns end with a notification (D58); absent while there is nothing.
     threads: Option<Box<Threads>>,
+    /// The work of sessions that report it by themselves (D55); absent while there is nothing.
+    sessions: Option<Box<ReportedWork>>,
     /// What each side calls itself.
     implementations: Sides<Option<Implementation>>,
     reports: Reports,
@@ -232,6 +237,12 @@ enum Followup {
     InterruptLeft(Key),
     /// This turn or command is cancelled by a request of our own (D58).
     CancelWork(RequestKey),
+    /// This item of background work is cancelled by a request of our own (D55).
+    CancelItem(RequestKey),
+    /// The cancel of this work was refused: it goes on (D55).
+    Unheeded(RequestKey),
+    /// The agent has inserted this prompt of this session (D55).
+    Inserted(Box<[u8]>, Key),
     /// The handle that answered this request reaches nobody.
     Orphaned(RequestKey),
     /// This is what came of our request to cancel a task, which that request became.
@@ -287,6 +298,7 @@ impl Relay {
                 children: Children::new(seed),
                 muted: Vec::new(),
                 threads: None,
+                sessions: None,
                 implementations: Sides::default(),
                 reports: Reports::new(&config),
                 limits: Limits::new(&config.limits, seed),
@@ -365,11 +377,11 @@ impl Relay {
     }
 
     /// Requests of `side` whose answer it still waits for, or gets: those in flight without the turns and commands that
-    /// are followed by themselves (D58).
+    /// are followed by themselves (D55, D58).
     #[must_use]
     pub fn awaited(&self, side: Side) -> usize {
-        let work = self.core.threads.as_deref().filter(|_| side == Side::Client);
-        self.in_flight(side).saturating_sub(work.map_or(0, |threads| threads.entries().count()))
+        let work = if side == Side::Client { self.core.followed_work().count() } else { 0 };
+        self.in_flight(side).saturating_sub(work)
     }
 
     /// Settled requests of `side` that are still remembered.
@@ -403,9 +415,23 @@ impl Core {
         self.negotiation.of(side, self.framing)
     }
 
-    /// Whether a request is a turn to its requester.
+    /// Whether a request is a turn to its requester; or the foreground work of its session, where a prompt is not (D55).
     fn is_turn(&self, exchange: &Exchange) -> bool {
-        exchange.dialect.turn.is_some_and(|turn| self.methods.name(exchange.method) == turn.prompt)
+        exchange.dialect.turn.is_some_and(|turn| match turn.work {
+            Some(_) => exchange.is_foreground(),
+            None => self.methods.name(exchange.method) == turn.prompt,
+        })
+    }
+
+    /// Whether a request loads a session (D16).
+    fn is_load(&self, exchange: &Exchange) -> bool {
+        exchange.dialect.turn.is_some_and(|turn| turn.loads.contains(&self.methods.name(exchange.method)))
+    }
+
+    /// The entries of work that is followed and is not a request (D55, D58).
+    fn followed_work(&self) -> impl Iterator<Item = Key> {
+        let of_threads = self.threads.iter().flat_map(|threads| threads.entries());
+        of_threads.chain(self.sessions.iter().flat_map(|sessions| sessions.entries()))
     }
 }
 
@@ -441,9 +467,15 @@ impl Relay {
                 Followup::TurnCancelled(session, root) => self.close_cards(now, &session, root, |_| true),
                 Followup::TurnOver(session) => self.close_cards(now, &session, CauseCode::Caller, Exchange::is_closing),
                 Followup::TurnStopped(session, key) => self.note_stopped_turn(now, &session, key),
-                Followup::SessionClosed(session) => self.drop_children(now, &session),
+                Followup::SessionClosed(session) => {
+                    self.drop_children(now, &session);
+                    self.close_session_work(now, &session);
+                }
                 Followup::InterruptLeft(turn) => self.interrupt_left(now, turn),
                 Followup::CancelWork(request) => self.cancel_work(now, request),
+                Followup::CancelItem(request) => self.cancel_item(now, request),
+                Followup::Unheeded(request) => self.step(now, request, |step| step.cancel_unheeded()),
+                Followup::Inserted(session, prompt) => self.note_inserted(&session, prompt),
                 Followup::Orphaned(request) => self.cancel_orphan(now, request),
                 Followup::TaskCancelled(request, task, outcome) => self.report_orphan(request, &task, outcome),
                 Followup::Late(request, answer) => self.step(now, request, |step| {
@@ -476,9 +508,10 @@ impl Step<'_> {
         (self.request, self.exchange.id.clone(), self.core.methods.shared(self.exchange.method))
     }
 
-    /// How a turn is cancelled upstream, if the request is one (D37).
+    /// How a turn is cancelled upstream, if the request is one (D37), or the prompt or the work of one (D55).
     fn upstream_turn(&self) -> Option<&'static TurnForm> {
-        self.exchange.upstream_dialect.turn.filter(|turn| self.method() == turn.prompt)
+        let turn = self.exchange.upstream_dialect.turn;
+        turn.filter(|turn| self.exchange.is_foreground() || (self.method() == turn.prompt && !self.exchange.is_work()))
     }
 
     /// Whether the request is a turn to its requester.

@@ -4,9 +4,9 @@ use core::time::Duration;
 
 use super::{
     CancelForm, CancelReply, CancelResult, ChildForm, DefaultClocks, Dialect, Disconnect, ErrorText, Family, Gate,
-    JSON_RPC, TurnForm, mcp,
+    ItemKind, JSON_RPC, SessionWorkForm, TurnForm, mcp,
 };
-use crate::{error_code, rule::Rule};
+use crate::{child::ChildEnd, error_code, rule::Rule};
 
 const CURRENT: CancelForm = CancelForm { method: "$/cancel_request", id: "requestId", reason: None };
 const KOTLIN: CancelForm = CancelForm { method: "$/cancelRequest", id: "requestId", reason: None };
@@ -45,8 +45,10 @@ pub const V2_DRAFT: Dialect = Dialect {
     name: "acp-v2-draft",
     null_ids: false,
     sticky: false, // ACP-03: unknown ids are ignored, a MUST
+    // ACP-01: a prompt that was not inserted is answered with the error.
+    cancel_results: &[PERMISSION, mcp::ELICITATION],
     // Children are part of its base.
-    turn: Some(&TurnForm { cards: None, child: ChildForm { declared: &[], ..CHILD }, ..TURN }),
+    turn: Some(&TurnForm { cards: None, child: ChildForm { declared: &[], ..CHILD }, work: Some(&WORK), ..TURN }),
     ..V1
 };
 
@@ -101,6 +103,36 @@ const TURN: TurnForm = TurnForm {
     permission: "session/request_permission",
     limit: Duration::from_secs(30),      // D34
     cards: Some(Duration::from_secs(1)), // D37
+    work: None,
+};
+
+const WORK: SessionWorkForm = SessionWorkForm {
+    state: "state_update",
+    body: &["update"],
+    background: "background",
+    item_kind: "type",
+    items: &[TERMINAL, TOOL_CALL],
+    child: ("subagent", "sessionId"),
+    cards: Duration::from_secs(1), // D37
+    no_session: -32002,            // ACP-57
+};
+
+const TERMINAL: ItemKind = ItemKind {
+    word: "terminal",
+    id: "terminalId",
+    update: "terminal_update",
+    end: "exitStatus",
+    ends: &[],
+    cancel: "terminal/cancel",
+};
+
+const TOOL_CALL: ItemKind = ItemKind {
+    word: "tool_call",
+    id: "toolCallId",
+    update: "tool_call_update",
+    end: "status",
+    ends: &[("cancelled", ChildEnd::Cancelled), ("completed", ChildEnd::Finished), ("failed", ChildEnd::Failed)],
+    cancel: "tool_call/cancel",
 };
 
 const CHILD: ChildForm = ChildForm {

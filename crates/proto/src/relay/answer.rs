@@ -57,7 +57,7 @@ impl Step<'_> {
     /// Takes in the other side's answer. `None` if it is swallowed; else the requester's id, where the answer has to be
     /// given that.
     pub(super) fn answered(&mut self, loosely: bool, body: &ResponseBody<'_>) -> Option<Option<RequestId>> {
-        if self.exchange.task().is_some() && self.ends_own_request(body) {
+        if !self.exchange.is_theirs() && (self.ends_own_request(body) || self.ends_own_cancel_of_item(body)) {
             return None;
         }
         if !self.exchange.up.may_be_answered() {
@@ -72,7 +72,18 @@ impl Step<'_> {
                 self.core.implementations.server = Implementation::of(result);
             }
             ResponseBody::Result(_) => self.note_closed(),
-            ResponseBody::Error(_) => self.exchange.rare().code = body.error_code(),
+            ResponseBody::Error(_) => {
+                self.exchange.rare().code = body.error_code();
+                if self
+                    .exchange
+                    .dialect
+                    .turn
+                    .and_then(|turn| turn.work)
+                    .is_some_and(|work| body.error_code() == Some(work.no_session))
+                {
+                    self.note_closed();
+                }
+            }
         }
         if self.core.limits.is_some() {
             self.answered_for_limits(body);
@@ -86,6 +97,7 @@ impl Step<'_> {
             self.stop_grace();
         }
         self.stop_clocks();
+        self.note_prompt_answered(body);
         self.note_task(body);
         if self.exchange.is_waiting() {
             self.withdraw_progress();
@@ -100,7 +112,8 @@ impl Step<'_> {
         None
     }
 
-    /// The request was answered with a result: with a session that it closed its children are gone (ACP-42).
+    /// The request was answered with a result, or its session is not known: with a session that it closed its work and its
+    /// children are gone (ACP-42, ACP-57).
     #[inline]
     fn note_closed(&mut self) {
         if let Some(session) = self.exchange.session()

@@ -3,12 +3,12 @@
 
 use super::{
     Followup, Relay, Settled, Step, Timer,
-    exchange::{Cancelling, Down, Exchange, Up},
+    exchange::{Cancelling, Down, Exchange, ThreadPart, Up},
     link::{Part, Tag},
 };
 use crate::{
     cause::{Cause, CauseCode},
-    dialect::{Cancellers, Dialect},
+    dialect::{Cancellers, Dialect, TurnForm},
     early_cancels::Hold,
     error_code,
     id::RequestId,
@@ -138,7 +138,8 @@ impl Relay {
     /// follows as events. `false` if it is over already, or is such a turn and cancelled.
     ///
     /// With a turn in flight the children of its session are cancelled, and theirs, as far as they may be (D54):
-    /// [`children_of`](Self::children_of) names them.
+    /// [`children_of`](Self::children_of) names them. So is the background work of its session (D55):
+    /// [`background_of`](Self::background_of) names it.
     pub fn stop(&mut self, now: Instant, request: RequestKey, reason: Option<&str>) -> bool {
         let is_waiting = self.exchange(request).is_some_and(Exchange::is_waiting);
         let is_stopped = self.stop_alone(now, request, reason);
@@ -147,13 +148,18 @@ impl Relay {
                 self.stop_child(now, child, reason);
             }
         }
+        if is_waiting && self.core.sessions.is_some() {
+            for item in self.background_of(request) {
+                self.stop_alone(now, item, reason);
+            }
+        }
         is_stopped
     }
 
     /// Does what [`stop`](Self::stop) does, and leaves the children of a turn's session alone.
     pub fn stop_alone(&mut self, now: Instant, request: RequestKey, reason: Option<&str>) -> bool {
         let was_cancelled = self.with(now, request, |step| {
-            if !step.exchange.is_waiting() || ((step.is_turn() || step.exchange.is_work()) && step.awaits_answer()) {
+            if !step.exchange.is_waiting() || (step.is_ended_by_its_agent() && step.awaits_answer()) {
                 return None;
             }
             step.forget_unheeded();
@@ -221,6 +227,7 @@ impl Step<'_> {
             Down::Waiting => {
                 self.cancel_upstream(Cause::by(CauseCode::Caller, reason));
                 self.settle_cancelled();
+                self.let_close_withdrawn();
                 Verdict::Accepted
             }
             // The answer may still be withdrawn from a requester that wants none any more (D36).
@@ -265,11 +272,7 @@ impl Step<'_> {
             Up::Assembling | Up::Queued(_) | Up::Handed | Up::Sent if self.is_unsendable() => Outcome::NotSendable,
             Up::Assembling | Up::Queued(_) | Up::Handed | Up::Sent => Outcome::Asked,
         };
-        let is_ours = self.exchange.thread().is_some();
-        if outcome == Outcome::Asked && is_ours {
-            self.core.followups.push(Followup::CancelWork(self.request));
-        }
-        let frame = (outcome == Outcome::Asked && !is_ours).then(|| self.send_cancel(&cause));
+        let frame = if outcome == Outcome::Asked { self.send_cancel_of(&cause) } else { None };
         self.begin_cancel(cause, outcome, frame);
         // A side that owes an answer to the cancel has the grace to give it.
         let silent = self.exchange.upstream_dialect.is_silent() && self.exchange.dialect.is_silent();
@@ -284,8 +287,12 @@ impl Step<'_> {
         let dialect = exchange.upstream_dialect;
         let is_turn = exchange.session().is_some() && self.upstream_turn().is_some();
         let forbidden = self.core.negotiation.forbids_cancel(from, dialect);
-        if let Some(part) = exchange.thread() {
-            return !self.core.has_cancel_of(part);
+        match (exchange.thread(), exchange.session()) {
+            (Some(ThreadPart::Background { kind, item, .. }), Some(session)) => {
+                return !self.core.can_cancel_item(session, *kind, item);
+            }
+            (Some(part), _) => return !self.core.has_cancel_of(part),
+            (None, _) => {}
         }
         dialect.opaque
             || dialect.uncancellable(self.method()).is_some()
@@ -309,13 +316,25 @@ impl Step<'_> {
         self.mark_changed();
     }
 
+    /// Sends the cancel, or leaves it to a request of our own (D55, D58).
+    fn send_cancel_of(&mut self, cause: &Cause) -> Option<Ticket> {
+        let followup = match self.exchange.thread() {
+            None | Some(ThreadPart::Foreground) => return Some(self.send_cancel(cause)),
+            Some(ThreadPart::Background { .. }) => Followup::CancelItem(self.request),
+            Some(_) => Followup::CancelWork(self.request),
+        };
+        self.core.followups.push(followup);
+        None
+    }
+
     /// Queues the cancel behind its own request and before whatever else it may pass (D13).
     fn send_cancel(&mut self, cause: &Cause) -> Ticket {
         let to = self.request.from.other();
         let form = self.core.negotiation.cancel_form(to, self.exchange.upstream_dialect);
         // A requester that gave no reason gave none.
         let reason = if cause.code == CauseCode::Caller { cause.text() } else { Some(cause.wire_reason()) };
-        let turn = self.upstream_turn().zip(self.exchange.session());
+        let is_whole = self.is_cancelled_with_session(cause.code == CauseCode::Caller);
+        let turn = self.upstream_turn().zip(self.exchange.session()).filter(|_| is_whole);
         let upstream = self.exchange.upstream();
         let framing = self.core.framing;
         let write = |out: &mut Vec<u8>| {
@@ -333,7 +352,7 @@ impl Step<'_> {
         // What is written in an array cannot be passed.
         let is_in_array = self.exchange.up == Up::Queued(None);
         let ticket = if is_in_array { outbox.push(tag, write) } else { outbox.push_urgent(tag, write) };
-        if let Some((_, session)) = turn {
+        if let Some((TurnForm { cards: Some(_), .. }, session)) = turn {
             self.core.followups.push(Followup::TurnCancelled(session.into(), cause.code));
         }
         ticket
@@ -361,9 +380,15 @@ impl Step<'_> {
         self.exchange.cancel.as_deref().is_some_and(|cancel| cancel.grace.is_armed())
     }
 
+    /// Whether it ends when its agent reports that, and not when it is cancelled: a turn, its prompt, and followed work.
+    fn is_ended_by_its_agent(&self) -> bool {
+        let is_prompt = || self.exchange.dialect.turn.is_some_and(|turn| self.method() == turn.prompt);
+        self.exchange.is_work() || is_prompt()
+    }
+
     /// Ends a request for its requester that the operator has stopped.
     fn answer_stopped(&mut self, was_cancelled: bool) {
-        if self.is_turn() && self.awaits_answer() {
+        if self.exchange.is_work() || (self.is_ended_by_its_agent() && self.awaits_answer()) {
             // The agent's own answer ends the turn, and what it still reports until then is passed on (D34, D37).
         } else if self.exchange.dialect.opaque && self.exchange.up != Up::Never {
             // Nothing was asked of the server, so its requester goes on waiting (D57). Or the server answers (D58).

@@ -77,7 +77,7 @@ impl Relay {
         }
     }
 
-    fn take_child(&mut self, now: Instant, parent: &[u8], news: &ChildNews<'_>) {
+    pub(super) fn take_child(&mut self, now: Instant, parent: &[u8], news: &ChildNews<'_>) {
         let is_history = self.is_being_loaded(parent);
         match self.core.children.take(now, parent, news, is_history) {
             NewsTaken::Announced(key) => {
@@ -319,7 +319,7 @@ impl Relay {
         let root = self.core.children.root(session);
         let is_load = |key| {
             let request = self.tables.client.get(key);
-            request.is_some_and(|request| request.is_waiting() && !self.core.is_turn(request))
+            request.is_some_and(|request| request.is_waiting() && self.core.is_load(request))
         };
         self.core.turns.of(&root).any(is_load)
     }

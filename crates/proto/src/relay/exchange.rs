@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use super::event::Settled;
 use crate::{
-    dialect::Dialect,
+    dialect::{Dialect, ItemKind},
     id::RequestId,
     link::{Clock, LateCounts, RequestKey},
     method::Method,
@@ -184,12 +184,16 @@ pub(super) enum ThreadPart {
     Runs(Box<[u8]>),
     /// It is a request of ours: to cancel that one.
     Ours(RequestKey),
+    /// It is the foreground work of its session, and no request (D55).
+    Foreground,
+    /// It is this item of its session's background work, and no request, listed in the course of this foreground work.
+    Background { kind: Option<&'static ItemKind>, item: Box<[u8]>, parent: Option<Key> },
 }
 
 impl ThreadPart {
     /// Whether it is work that is followed, without a request of its own.
     pub(super) const fn is_work(&self) -> bool {
-        matches!(self, Self::Turn { .. } | Self::Terminal { .. })
+        matches!(self, Self::Turn { .. } | Self::Terminal { .. } | Self::Foreground | Self::Background { .. })
     }
 
     /// A number for the state, without what only names things.
@@ -202,15 +206,22 @@ impl ThreadPart {
             Self::Leaves(_) => (4, None),
             Self::Runs(_) => (5, None),
             Self::Ours(of) => (6, Some(of.key.index())),
+            Self::Foreground => (7, None),
+            Self::Background { parent, .. } => (8, parent.map(Key::index)),
         }
     }
 
     /// The turn that it is a part of.
     pub(super) const fn parent(&self) -> Option<Key> {
         match self {
-            Self::Turn { parent, .. } => *parent,
+            Self::Turn { parent, .. } | Self::Background { parent, .. } => *parent,
             Self::Terminal { turn, .. } => Some(*turn),
-            Self::Starts(_) | Self::Interrupts { .. } | Self::Leaves(_) | Self::Runs(_) | Self::Ours(_) => None,
+            Self::Starts(_)
+            | Self::Interrupts { .. }
+            | Self::Leaves(_)
+            | Self::Runs(_)
+            | Self::Ours(_)
+            | Self::Foreground => None,
         }
     }
 
@@ -220,8 +231,12 @@ impl ThreadPart {
             Self::Turn { thread, turn: other, .. } | Self::Terminal { thread, process: other, .. } => {
                 thread.len() + other.len()
             }
-            Self::Starts(id) | Self::Interrupts { thread: id, .. } | Self::Leaves(id) | Self::Runs(id) => id.len(),
-            Self::Ours(_) => 0,
+            Self::Starts(id)
+            | Self::Interrupts { thread: id, .. }
+            | Self::Leaves(id)
+            | Self::Runs(id)
+            | Self::Background { item: id, .. } => id.len(),
+            Self::Ours(_) | Self::Foreground => 0,
         }
     }
 }
@@ -318,7 +333,12 @@ impl Exchange {
         self.thread().is_some_and(ThreadPart::is_work)
     }
 
-    /// The session of a turn, a card (D37) or a load (D16), as JSON.
+    /// Whether it is the foreground work of a session, and no request (D55).
+    pub(super) fn is_foreground(&self) -> bool {
+        self.thread() == Some(&ThreadPart::Foreground)
+    }
+
+    /// The session of a turn, a card (D37) or a load (D16), as JSON; or that of work that is reported by itself (D55).
     pub(super) fn session(&self) -> Option<&[u8]> {
         self.rare.as_deref()?.session.as_deref()
     }

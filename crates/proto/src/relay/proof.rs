@@ -43,7 +43,10 @@ impl Relay {
             for (key, exchange) in table.iter() {
                 let Some(session) = exchange.session() else { continue };
                 let method = self.core.methods.name(exchange.method);
-                let is_in_updates = exchange.dialect.turn.is_some_and(|turn| turn.is_in_updates(method));
+                let is_in_updates = match exchange.is_work() {
+                    true => exchange.is_foreground(),
+                    false => exchange.dialect.turn.is_some_and(|turn| turn.is_in_updates(method)),
+                };
                 let (of_session, is_part) = match side {
                     Side::Client => (&self.core.turns, is_in_updates),
                     Side::Server => (&self.core.cards, exchange.is_question()),
@@ -80,13 +83,13 @@ impl Relay {
                 "invariant 1: a cancel waits for the child {key:?}, which may not be cancelled"
             );
         }
-        for key in self.core.threads.iter().flat_map(|threads| threads.entries()) {
+        for key in self.core.followed_work() {
             let is_at_work = self.tables.client.get(key).is_some_and(|ex| ex.is_work() && ex.is_live());
             assert!(is_at_work, "invariant 6: a turn or command is known while it is at work");
         }
         let at_work = self.tables.client.iter().filter(|(_, ex)| ex.is_work() && ex.is_live()).count();
-        let known = self.core.threads.as_ref().map_or(0, |threads| threads.entries().count());
-        assert_eq!(at_work, known, "invariant 6: what is at work in a thread is known");
+        let known = self.core.followed_work().count();
+        assert_eq!(at_work, known, "invariant 6: what is at work in a thread or a session is known");
         if let Some(bridge) = &self.bridge {
             bridge.check_invariants();
         }
@@ -115,7 +118,8 @@ impl Relay {
         let limits = self.core.limits.as_ref().map_or(0, |limits| limits.held())
             + self.core.restart.as_ref().map_or(0, |restart| restart.held());
         let threads = self.core.threads.as_ref().map_or(0, |threads| threads.held());
-        let own = bridge + limits + threads + self.core.children.held();
+        let sessions = self.core.sessions.as_ref().map_or(0, |sessions| sessions.held());
+        let own = bridge + limits + threads + sessions + self.core.children.held();
         sides.sum::<usize>() + own + self.core.reports.events.capacity() * size_of::<RelayEvent>()
     }
 
@@ -196,6 +200,7 @@ impl Relay {
         }
         self.bundles.iter().for_each(|(_, members)| members.hash(state));
         self.core.threads.iter().for_each(|threads| threads.hash_state(state));
+        self.core.sessions.iter().for_each(|sessions| sessions.hash_state(state));
         for (session, key) in &self.core.muted {
             (session, key.index()).hash(state);
         }
@@ -211,8 +216,8 @@ impl Relay {
         let tables: usize =
             Side::BOTH.into_iter().map(|side| self.tables[side].residue() + self.early_cancels[side].len()).sum();
         let bridge = self.bridge.as_ref().map_or(0, |bridge| bridge.residue());
-        let threads = self.core.threads.as_ref().map_or(0, |threads| threads.entries().count());
-        let sessions = self.core.turns.len() + self.core.cards.len() + self.core.muted.len() + threads;
+        let work = self.core.followed_work().count();
+        let sessions = self.core.turns.len() + self.core.cards.len() + self.core.muted.len() + work;
         tables + bridge + sessions + self.core.timers.len() + self.bundles.len()
     }
 }

@@ -72,6 +72,7 @@ impl Step<'_> {
             }
             if rare.thread.as_deref().is_some_and(ThreadPart::is_work) {
                 core.threads.iter_mut().for_each(|threads| threads.forget(request.key));
+                core.sessions.iter_mut().for_each(|sessions| sessions.forget(request.key));
             }
             if rare.is_question {
                 core.followups.push(Followup::QuestionOver(request.from.other()));

@@ -83,7 +83,7 @@ impl Relay {
             }
             let (dialect, method) = (self.core.spoken(Side::Server), self.core.methods.intern(TERMINAL));
             let part = ThreadPart::Terminal { thread: thread.into(), process: command.process.clone(), turn: key };
-            let entry = self.insert_work(now, id, dialect, method, part);
+            let entry = self.insert_work(now, id, dialect, method, None, part);
             if let Some(threads) = self.core.threads.as_deref_mut() {
                 threads.enter_command(&command, entry);
             }

@@ -83,12 +83,15 @@ impl Core {
     /// Whether a request of our own can cancel this.
     pub(super) fn has_cancel_of(&self, part: &ThreadPart) -> bool {
         match part {
-            ThreadPart::Turn { .. } | ThreadPart::Runs(_) => true,
+            ThreadPart::Turn { .. } | ThreadPart::Runs(_) | ThreadPart::Foreground => true,
             // Only where the client has asked for such requests (CDX-13).
             ThreadPart::Terminal { .. } => self.negotiation.greeting().experimental,
-            ThreadPart::Starts(_) | ThreadPart::Interrupts { .. } | ThreadPart::Leaves(_) | ThreadPart::Ours(_) => {
-                false
-            }
+            ThreadPart::Starts(_)
+            | ThreadPart::Interrupts { .. }
+            | ThreadPart::Leaves(_)
+            | ThreadPart::Ours(_)
+            // It depends on its session, too: `can_cancel_item`.
+            | ThreadPart::Background { .. } => false,
         }
     }
 }
@@ -159,7 +162,7 @@ impl Relay {
         let dialect = if is_unseen { &codex::UNSEEN } else { spoken };
         let Origin { id, method } = origin.unwrap_or_else(|| Origin { id, method: self.core.methods.intern(TURN) });
         let part = ThreadPart::Turn { thread: one_spelling(thread).into(), turn: one_spelling(turn).into(), parent };
-        let key = self.insert_work(now, id, dialect, method, part);
+        let key = self.insert_work(now, id, dialect, method, None, part);
         self.core.threads.get_or_insert_default().begin_turn(thread, turn, key);
         // A client may cancel the turn that it has only just asked for (CDX-07).
         let thread = &*one_spelling(thread);
@@ -178,13 +181,14 @@ impl Relay {
         }
     }
 
-    /// Follows work that is not a request: it is in flight from now on.
+    /// Follows work that is not a request, of this session: it is in flight from now on.
     pub(super) fn insert_work(
         &mut self,
         now: Instant,
         id: RequestId,
         dialect: &'static Dialect,
         method: Method,
+        session: Option<&[u8]>,
         part: ThreadPart,
     ) -> Key {
         let table = &mut self.tables.client;
@@ -193,7 +197,11 @@ impl Relay {
             // Under this id nothing is ever sent: no answer is taken for one to it.
             renamed: Some(own),
             replaced: true,
-            rare: Some(Box::new(Rare { thread: Some(Box::new(part)), ..Rare::default() })),
+            rare: Some(Box::new(Rare {
+                thread: Some(Box::new(part)),
+                session: session.map(Into::into),
+                ..Rare::default()
+            })),
             up: Up::Sent,
             ..Exchange::new(id, dialect, dialect, now, method)
         };
@@ -340,9 +348,12 @@ impl Relay {
                 (form.terminals.terminate, [(form.thread, thread), (form.terminals.process, process)])
             }
             ThreadPart::Runs(process) => (form.commands.terminate, [("", b""), (form.commands.process, process)]),
-            ThreadPart::Starts(_) | ThreadPart::Interrupts { .. } | ThreadPart::Leaves(_) | ThreadPart::Ours(_) => {
-                return;
-            }
+            ThreadPart::Starts(_)
+            | ThreadPart::Interrupts { .. }
+            | ThreadPart::Leaves(_)
+            | ThreadPart::Ours(_)
+            | ThreadPart::Foreground
+            | ThreadPart::Background { .. } => return,
         };
         let id = self.tables.client.own_id(&like);
         let framing = self.core.framing;
@@ -502,7 +513,7 @@ impl Step<'_> {
     }
 
     /// The server has answered the cancel, and the work goes on.
-    fn cancel_unheeded(&mut self) {
+    pub(super) fn cancel_unheeded(&mut self) {
         self.stop_grace();
         if let Some(cancel) = self.cancel()
             && !core::mem::replace(&mut cancel.stuck, true)

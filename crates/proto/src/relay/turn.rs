@@ -1,5 +1,7 @@
 //! The turn of an ACP session, as a relay sees it (D37, ACP-08).
 
+use core::time::Duration;
+
 use super::{
     Followup, Relay, Step, Timer,
     exchange::Exchange,
@@ -24,7 +26,8 @@ impl Relay {
     pub(super) fn handle_turn_cancel(&mut self, now: Instant, session: Option<&[u8]>) -> Passed {
         let Some(session) = session else { return Passed::PLAIN };
         self.let_close_cards(now, session);
-        let passed = match self.open_prompt(session) {
+        let waiting = || self.core.spoken(Side::Client).turn?.work.and_then(|_| self.waiting_prompt(session));
+        let passed = match self.open_prompt(session).or_else(waiting) {
             Some(request) => self.with(now, request, |step| step.cancel_turn()),
             None => self.handle_child_cancel(now, session),
         };
@@ -44,6 +47,9 @@ impl Relay {
         let Some(session) = params.session_id else { return true };
         self.handle_child_news(now, turn, session, params.raw);
         self.note_child_alive(now, session);
+        if turn.work.is_some() {
+            self.handle_session_work(now, turn, session, params.raw);
+        }
         if let Some(request) = self.muted_turn(turn, session, params.raw) {
             let id = RequestId::from_json(session).unwrap_or(RequestId::NULL);
             self.step(now, request, |step| {
@@ -86,7 +92,7 @@ impl Relay {
         let is_beside = kind.is_some_and(|kind| turn.beside.contains(&&*kind));
         // What comes while the session is loaded is its history.
         let of = |key| self.tables.client.get(key);
-        let is_load = |key| of(key).is_some_and(|request| request.is_waiting() && !self.core.is_turn(request));
+        let is_load = |key| of(key).is_some_and(|request| request.is_waiting() && self.core.is_load(request));
         let is_another = is_beside || self.core.turns.of(session).any(is_load);
         (!is_another).then_some(muted)
     }
@@ -184,9 +190,24 @@ impl Step<'_> {
 
     /// The client has stopped the turn of the card, and so has to answer it: for that it has a time, which nothing moves.
     fn let_close(&mut self) {
-        let Some(patience) = self.exchange.dialect.turn.and_then(|turn| turn.cards) else { return };
+        if let Some(patience) = self.exchange.dialect.turn.and_then(|turn| turn.cards) {
+            self.let_close_within(patience);
+        }
+    }
+
+    fn let_close_within(&mut self, patience: Duration) {
         if !self.exchange.is_closing() {
             self.exchange.rare().card = self.core.timers.arm(self.now + patience, Timer::Card(self.request));
+        }
+    }
+
+    /// The agent has withdrawn the request itself. If it is a card, its client has a time to answer it (ACP-53, D37).
+    pub(super) fn let_close_withdrawn(&mut self) {
+        let work = self.exchange.dialect.turn.and_then(|turn| turn.work);
+        if let Some(work) = work.filter(|_| self.request.from == Side::Server && self.exchange.is_question())
+            && self.exchange.session().is_some()
+        {
+            self.let_close_within(work.cards);
         }
     }
 

@@ -25,6 +25,7 @@ use rescind_testkit::sim::{
     pair_world::PairWorld,
     relay_world::RelayWorld,
     scenes,
+    session_world::SessionWorld,
     solo_world::SoloWorld,
     task_world::{TASK_SCENES, TaskScene, TaskWorld},
     world::World,
@@ -33,6 +34,7 @@ use rescind_testkit::sim::{
 /// How many events far; a debug build looks at the first few only.
 const RELAY_DEPTH: usize = if cfg!(debug_assertions) { 3 } else { 6 };
 const CHILD_DEPTH: usize = if cfg!(debug_assertions) { 2 } else { 5 };
+const SESSION_DEPTH: usize = if cfg!(debug_assertions) { 3 } else { 5 };
 const CHAIN_DEPTH: usize = if cfg!(debug_assertions) { 4 } else { 8 };
 const PAIR_DEPTH: usize = if cfg!(debug_assertions) { 4 } else { 8 };
 const BRIDGE_DEPTH: usize = if cfg!(debug_assertions) { 4 } else { 9 };
@@ -54,6 +56,11 @@ fn no_state_of_a_relay_breaks_a_rule() {
 #[test]
 fn no_state_of_an_agents_children_breaks_a_rule() {
     explore_all("children", CHILD_DEPTH, [("children (ACP v1)", ChildWorld::new())].into_iter());
+}
+
+#[test]
+fn no_state_of_work_that_its_session_reports_breaks_a_rule() {
+    explore_all("sessions", SESSION_DEPTH, [("sessions (ACP v2)", SessionWorld::new())].into_iter());
 }
 
 #[test]

@@ -37,6 +37,7 @@ mod monitor_dialects;
 mod monitor_walks;
 mod random_walks;
 mod relay_acp;
+mod relay_acp_two;
 mod relay_bad_input;
 mod relay_batch;
 mod relay_cancel;

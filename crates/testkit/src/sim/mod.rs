@@ -26,6 +26,7 @@ pub mod relay_model;
 pub mod relay_world;
 pub mod scene;
 pub mod scenes;
+pub mod session_world;
 pub mod solo_world;
 pub mod stage;
 pub mod task_world;

@@ -177,7 +177,9 @@ fn every_check_of_the_relay_can_fail() {
                 let key = key(relay, 1);
                 relay.core.threads.get_or_insert_default().begin_turn(b"\"t\"", b"\"u\"", key);
             }),
-            ("what is at work in a thread is known", |relay| request(relay, 2).rare().thread = Some(Box::new(turn()))),
+            ("what is at work in a thread or a session is known", |relay| {
+                request(relay, 2).rare().thread = Some(Box::new(turn()));
+            }),
             ("a clock stands still for nothing", |relay| relay.core.questions[Side::Client].hold(now())),
             ("a clock stands still for nothing", |relay| question(relay).rare = None),
             ("too many early cancels", |relay| relay.core.config.early_cancels[Side::Client].most = 0),
