@@ -157,8 +157,14 @@ pub(crate) fn restarted(session: &str, facts: &Session, now: u64) -> Option<Stri
     }
 }
 
-/// The message for a session whose work cannot be seen (D57, D58).
+/// The message for a session whose work cannot be seen, or not all of it (D55, D57, D58).
 pub(crate) fn unseen(session: &str, facts: &Session) -> String {
+    if facts.hides_work {
+        return format!(
+            "note: {session}: its agent does not report all of its background work: whether any goes on cannot be seen, and \
+             only the end of the server stops it (`rescind end {session}`)"
+        );
+    }
     if facts.server.protocol == UNSEEN_PROTOCOL {
         return format!(
             "note: {session}: its client has turned off the messages that tell when a turn ends: whether its work has ended \

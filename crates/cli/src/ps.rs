@@ -219,7 +219,14 @@ impl Arguments {
         let (answered, empty) = listings.fold((0, true), |(n, empty), listing| {
             (n + 1, empty && listing.requests.is_empty() && listing.cut.is_none())
         });
-        empty.then(|| self.nothing_in(answers.len(), answered)).flatten()
+        let is_unseen = |one: &ShimAnswer| one.answer.as_ref().is_ok_and(|listing| listing.session.is_unseen());
+        let nothing = empty.then(|| self.nothing_in(answers.len(), answered)).flatten()?;
+        // What cannot be seen may be at work.
+        Some(if answers.iter().any(is_unseen) {
+            nothing.replacen("is in flight", "is seen in flight", 1)
+        } else {
+            nothing
+        })
     }
 
     /// The message if no request of `sessions` is listed. `answered` is how many of them have answered.

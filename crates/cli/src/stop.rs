@@ -163,7 +163,7 @@ async fn run(arguments: &Arguments) -> Result<Completion, Failure> {
         if is_none {
             report(&no_sessions());
         } else if !has_silent {
-            report("nothing is in flight");
+            report(if stopping.has_unseen { "nothing is seen in flight" } else { "nothing is in flight" });
         }
         return Ok(stopping.completion);
     }
@@ -310,6 +310,8 @@ struct Stopping<'a> {
     silent: Vec<(String, String)>,
     /// Lines for a person, until the table is complete.
     notices: Vec<String>,
+    /// A session may have work that cannot be seen.
+    has_unseen: bool,
     completion: Completion,
     drawing: Drawing,
     on_terminal: bool,
@@ -330,6 +332,7 @@ impl<'a> Stopping<'a> {
             board,
             silent: Vec::new(),
             notices: Vec::new(),
+            has_unseen: false,
             completion: Completion::Whole,
             drawing,
             on_terminal,
@@ -407,6 +410,7 @@ impl<'a> Stopping<'a> {
         let learnt = match step {
             Step::Listed(listed) => {
                 if listed.session.is_unseen() {
+                    self.has_unseen = true;
                     self.notices.push(fleet::unseen(name, &listed.session));
                 }
                 if listed.session.unkept_children > 0 {

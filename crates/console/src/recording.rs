@@ -120,6 +120,7 @@ impl Recording {
             ending_turns: None,
             restarts: None,
             restarting: false,
+            hides_work: false,
         };
         let (end, left_out, now, in_flight) = (replay.end(), replay.left_out, replay.now, replay.in_flight());
         let mut remarks = damage.remarks();

@@ -66,6 +66,10 @@ pub struct Session {
     /// The server has died, and its successor has not been started or does not answer yet: requests are queued (D64).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub restarting: bool,
+    /// An agent of ACP v2 does not list what works in the background, or listed more than the shim follows: such work is
+    /// neither listed here nor cancelled (D55).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hides_work: bool,
 }
 
 /// Relates the clock of a session to the one by which its system tells when a process started (D59).
@@ -119,17 +123,18 @@ pub const UNKNOWN_PROTOCOL: &str = "unknown";
 pub const UNSEEN_PROTOCOL: &str = "codex-unseen";
 
 impl Session {
-    /// Whether it cannot be seen when the work of its server ends: it speaks a protocol that is not known (D57), or its
-    /// client receives no message about it (D58).
+    /// Whether it cannot be seen when the work of its server ends, or some of it is not reported: it speaks a protocol that
+    /// is not known (D57), its client receives no message about it (D58), or it [hides work](Self::hides_work) (D55).
     #[must_use]
     pub fn is_unseen(&self) -> bool {
-        self.server.protocol == UNKNOWN_PROTOCOL || self.server.protocol == UNSEEN_PROTOCOL
+        let protocol = &*self.server.protocol;
+        self.hides_work || protocol == UNKNOWN_PROTOCOL || protocol == UNSEEN_PROTOCOL
     }
 
     /// Whether every message passes as it is, and so no request is refused (D57, D58).
     #[must_use]
     pub fn is_opaque(&self) -> bool {
-        self.is_unseen() || self.server.protocol == "codex"
+        [UNKNOWN_PROTOCOL, UNSEEN_PROTOCOL, "codex"].contains(&&*self.server.protocol)
     }
 }
 

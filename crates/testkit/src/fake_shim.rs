@@ -259,6 +259,7 @@ pub fn session(name: &str, command: &[&str]) -> Session {
         ending_turns: None,
         restarts: None,
         restarting: false,
+        hides_work: false,
     }
 }
 

@@ -79,7 +79,8 @@ impl InFlight {
             }
         }
         let mut lines = match rows.is_empty() {
-            true => vec![format!("Nothing is in flight within reach. Reach: {reach}.")],
+            true if unseen.is_empty() => vec![format!("Nothing is in flight within reach. Reach: {reach}.")],
+            true => vec![format!("Nothing is seen in flight within reach. Reach: {reach}.")],
             false => table::lines(&rows, PLAIN),
         };
         lines.extend(unseen);

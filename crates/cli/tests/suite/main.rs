@@ -13,6 +13,7 @@ mod operator;
 mod page;
 mod peers;
 mod recordings;
+mod run_acp_two;
 mod run_admin;
 mod run_admin_attacks;
 mod run_admin_cost;

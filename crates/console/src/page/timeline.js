@@ -289,7 +289,9 @@ class Lane {
     const held = session.open.size;
     const released = session.released.size ? `${count(session.released.size)} not known to have stopped` : null;
     const unseen = session.inFlight > held ? `${count(session.inFlight - held)} more in flight` : null;
-    const work = ["unknown", "codex-unseen"].includes(facts.server.protocol) ? "its work cannot be seen" : null;
+    const isUnseen = ["unknown", "codex-unseen"].includes(facts.server.protocol);
+    const hidden = facts.hidesWork ? "its background work cannot be seen" : null;
+    const work = isUnseen ? "its work cannot be seen" : hidden;
     const waits = facts.signingIn ? "waits for a person to sign in" : facts.restarting ? "its server is being started again" : null;
     const unread = facts.heldUpBy ? `its ${facts.heldUpBy} does not read` : null;
     const owner = facts.owner ? `of ${plain(facts.owner, 40)}` : null;

@@ -87,6 +87,8 @@ interface FeedSession {
   heldUpBy?: Side;
   restarts?: { count: number; last: number };
   restarting?: boolean;
+  /** An agent does not list all of its background work. */
+  hidesWork?: boolean;
 }
 
 interface FeedConnected {

@@ -43,6 +43,8 @@ pub(super) struct ChangeTracker {
     children: BTreeMap<ChildKey, Request>,
     /// How many children had no room, as last reported.
     unkept: u64,
+    /// Whether there may be work that cannot be seen, as last reported.
+    hides_work: bool,
     /// The two sides as last reported.
     implementations: Sides<Implementation>,
     /// Who was connected, as last reported.
@@ -95,11 +97,13 @@ impl ChangeTracker {
             || is_signing_in != self.is_signing_in
             || refused != self.refused
             || restarts != self.restarts
-            || relay.unkept_children() != self.unkept;
+            || relay.unkept_children() != self.unkept
+            || relay.may_hide_work() != self.hides_work;
         let session = is_other.then(|| facts.session(relay));
         self.restarts = restarts;
         (self.implementations, self.connected) = (implementations, connected);
         (self.is_signing_in, self.refused, self.unkept) = (is_signing_in, refused, relay.unkept_children());
+        self.hides_work = relay.may_hide_work();
         if requests.is_empty() && brief == 0 && session.is_none() {
             return;
         }

@@ -1,14 +1,9 @@
 //! The link as the socket's clients see it.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc};
 
 use rescind_feed as feed;
-use rescind_proto::{
-    cause::CauseCode,
-    link::{ChildKey, RequestKey},
-    relay::Relay,
-    time::Instant,
-};
+use rescind_proto::{cause::CauseCode, link::RequestKey, relay::Relay, time::Instant};
 
 use super::{
     change_tracker::{ChangeTracker, child_record, first},
@@ -95,8 +90,7 @@ impl LinkView<'_> {
 
     pub(super) fn cancel(&mut self, order: &feed::CancelOrder) -> feed::CancelReply {
         let mut requests: Vec<_> = order.requests.iter().map(|key| self.cancel_one(key, order)).collect();
-        for child in self.cancelled_with(order) {
-            let key = EntryKey::Child(child);
+        for key in self.cancelled_with(order) {
             requests.push(feed::OrderOutcome { key: key.to_string(), accepted: true, request: self.record(key) });
         }
         feed::CancelReply { requests }
@@ -106,28 +100,40 @@ impl LinkView<'_> {
         let (known, reason) = (key.parse::<EntryKey>().ok(), order.reason.as_deref());
         let accepted = match known {
             Some(EntryKey::Request(key)) if order.turn_only => self.relay.stop_alone(self.now, key, reason),
-            Some(EntryKey::Request(key)) => self.relay.stop(self.now, key, reason),
             // The order of its turn may have had it cancelled just now.
-            Some(EntryKey::Child(key)) => self.relay.stop_child(self.now, key, reason) || self.is_cancelled_now(key),
+            Some(EntryKey::Request(key)) => {
+                self.relay.stop(self.now, key, reason) || self.is_cancelled_now(EntryKey::Request(key))
+            }
+            Some(EntryKey::Child(key)) => {
+                self.relay.stop_child(self.now, key, reason) || self.is_cancelled_now(EntryKey::Child(key))
+            }
             None => false,
         };
         feed::OrderOutcome { key: key.to_owned(), accepted, request: known.and_then(|key| self.record(key)) }
     }
 
-    fn is_cancelled_now(&self, child: ChildKey) -> bool {
-        let cancel = self.relay.child(child).and_then(|child| child.cancel);
+    fn is_cancelled_now(&self, key: EntryKey) -> bool {
+        let cancel = match key {
+            EntryKey::Request(key) => self.relay.view(key).and_then(|request| request.cancel),
+            EntryKey::Child(key) => self.relay.child(key).and_then(|child| child.cancel),
+        };
         cancel.is_some_and(|cancel| cancel.asked == self.now && cancel.cause.code == CauseCode::Operator)
     }
 
-    /// The children that were cancelled with turns of this order, or could not be, and that the order does not name.
-    fn cancelled_with(&self, order: &feed::CancelOrder) -> Vec<ChildKey> {
+    /// The children and the background work that were cancelled with turns of this order, or could not be, and that the
+    /// order does not name.
+    fn cancelled_with(&self, order: &feed::CancelOrder) -> Vec<EntryKey> {
         let keys = order.requests.iter().filter(|_| !order.turn_only);
         let turns = keys.filter_map(|key| key.parse::<RequestKey>().ok());
-        let mut children: Vec<_> = turns.flat_map(|turn| self.relay.children_of(turn)).collect();
-        children.retain(|child| self.is_cancelled_now(*child) && !order.requests.contains(&child.to_string()));
-        let mut seen = HashSet::new();
-        children.retain(|child| seen.insert(*child));
-        children
+        let of = |turn| {
+            let children = self.relay.children_of(turn).into_iter().map(EntryKey::Child);
+            children.chain(self.relay.background_of(turn).into_iter().map(EntryKey::Request))
+        };
+        let mut parts: Vec<_> = turns.flat_map(of).collect();
+        parts.retain(|part| self.is_cancelled_now(*part) && !order.requests.contains(&part.to_string()));
+        let mut seen = BTreeSet::new();
+        parts.retain(|part| seen.insert(*part));
+        parts
     }
 
     /// Notes an order to end the server, for the drive; `None` if it means another session.

@@ -61,6 +61,7 @@ impl SessionFacts {
             ending_turns: self.ending_turns.clone(),
             restarts: self.restarts,
             restarting: relay.awaits_server(),
+            hides_work: relay.may_hide_work(),
         }
     }
 
