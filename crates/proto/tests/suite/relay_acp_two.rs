@@ -577,3 +577,37 @@ fn what_an_agent_floods_is_bounded_and_said_to_be_so() {
     state(&mut rig, "s", json!({"state": "idle", "background": [{"type": "terminal", "terminalId": long}]}));
     assert!(in_flight(&rig).is_empty() && rig.relay.may_hide_work());
 }
+
+#[test]
+fn a_key_against_duplicates_passes_and_no_prompt_is_sent_again_by_the_relay_acp_58() {
+    let mut rig = greeted();
+    let prompt = |id: i64| {
+        let params = json!({"sessionId": "s", "prompt": [], "idempotencyKey": "k"});
+        json!({"jsonrpc": "2.0", "id": id, "method": "session/prompt", "params": params})
+    };
+    client(&mut rig, &prompt(1));
+    client(&mut rig, &prompt(2));
+    for id in [1, 2] {
+        agent(&mut rig, &result(&id.into(), &json!({"messageId": "m"})));
+    }
+    rig.pass(Duration::from_secs(600));
+    assert_eq!((rig.at_server(), rig.at_client()), (vec![], vec![]));
+}
+
+#[test]
+fn an_id_is_not_null_and_is_free_again_after_its_answer_acp_59() {
+    let mut rig = greeted();
+    for again in [false, true] {
+        client(&mut rig, &request(&1.into(), "session/prompt", "s"));
+        if !again {
+            rig.from_client(&request(&1.into(), "session/prompt", "s").to_string());
+            assert_eq!(rig.at_client().len(), 1, "it is in flight, and the second is refused");
+        }
+        // The two directions are separate.
+        agent(&mut rig, &request(&1.into(), "session/request_permission", "s"));
+        client(&mut rig, &result(&1.into(), &json!({"outcome": {"outcome": "cancelled"}})));
+        agent(&mut rig, &result(&1.into(), &json!({"messageId": "m"})));
+    }
+    rig.from_client(&request(&Value::Null, "session/prompt", "s").to_string());
+    assert_eq!((rig.at_client().len(), rig.at_server()), (1, vec![]));
+}
