@@ -45,6 +45,10 @@ pub enum SeededBug {
     WorkStoppedUnheard,
     /// An item of background work is cancelled that does not grant it (ACP-55, D55).
     ItemCancelledWithoutGrant,
+    /// A prompt leaves while the cancelled turn before it is not answered (D60).
+    NextTurnTooSoon,
+    /// A prompt that waits for the turn before it is forgotten when that is answered (D60).
+    NextTurnForgotten,
     /// A server that is started again gets what waited for its predecessor.
     LinesToSuccessor,
 }

@@ -15,6 +15,7 @@ use rescind_testkit::sim::{
     scenes,
     session_world::SessionWorld,
     solo_world::SoloWorld,
+    turn_world::TurnWorld,
     walk::walk,
     world::World,
 };
@@ -54,6 +55,8 @@ const WITH_CHILDREN: [(SeededBug, usize); 2] =
 /// After how many events each bug shows with work that its session reports.
 const WITH_SESSIONS: [(SeededBug, usize); 2] =
     [(SeededBug::WorkStoppedUnheard, 2), (SeededBug::ItemCancelledWithoutGrant, 2)];
+/// After how many events each bug shows with turns that wait.
+const WITH_TURNS: [(SeededBug, usize); 2] = [(SeededBug::NextTurnTooSoon, 3), (SeededBug::NextTurnForgotten, 5)];
 
 /// In which meeting at a bridge each bug shows, and after how many events.
 const AT_A_BRIDGE: [(SeededBug, &str, usize); 1] = [(SeededBug::LinesToSuccessor, "modern, legacy", 2)];
@@ -97,6 +100,13 @@ fn every_bug_seeded_in_the_cancels_of_reported_work_is_found_where_it_first_show
 }
 
 #[test]
+fn every_bug_seeded_in_turns_that_wait_is_found_where_it_first_shows() {
+    for (bug, depth) in WITH_TURNS {
+        find(bug, depth, TurnWorld::new);
+    }
+}
+
+#[test]
 fn every_bug_seeded_in_an_endpoint_is_found_where_it_first_shows() {
     for (bug, name, depth) in IN_AN_ENDPOINT {
         for scene in both_ways(&endpoint_scene(name)) {
@@ -118,6 +128,10 @@ fn without_a_bug_the_same_scenes_are_clean() {
     }
     for (_, depth) in WITH_SESSIONS {
         explore(&SessionWorld::new(), depth).expect("no rule is broken");
+    }
+
+    for (_, depth) in WITH_TURNS {
+        explore(&TurnWorld::new(), depth).expect("no rule is broken");
     }
     for (_, name, depth) in AT_A_BRIDGE {
         explore(&BridgeWorld::new(meeting(name)), depth).expect("no rule is broken");

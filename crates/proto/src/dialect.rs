@@ -313,6 +313,8 @@ pub struct TurnForm {
     pub close: &'static str,
     /// The agent's request that must be answered "cancelled" when the turn is (ACP-08).
     pub permission: &'static str,
+    /// Whether a prompt is answered once its turn has ended, so that the next one can wait for that (D60).
+    pub answered_at_end: bool,
     /// How long a cancelled turn may take before a relay ends it for a client that waits (D34).
     pub limit: Duration,
     /// How long a client that has cancelled the turn itself may leave the agent's questions of that session unanswered,

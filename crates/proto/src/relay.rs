@@ -33,6 +33,7 @@ mod end;
 mod event;
 mod exchange;
 mod exchanges;
+mod held_prompt;
 mod last_lines;
 mod limits;
 mod link;
@@ -57,7 +58,7 @@ use std::sync::Arc;
 
 pub use crate::early_cancels::EarlyCancelLimits;
 pub use child::{ChildParent, ChildView};
-pub use config::{ClockRule, Emit, RelayConfig, SettingNames};
+pub use config::{ClockRule, Emit, GraceRule, RelayConfig, SettingNames};
 pub use end::{End, EndedBy, EndedServer};
 pub use event::{Hop, RelayEvent, Settled, StuckSign, TaskNews};
 pub use limits::{ErrorLimit, LimitRules, RateLimit, RepeatLimit};
@@ -184,6 +185,10 @@ struct Core {
     children: Children,
     /// Sessions whose turn we answered while the agent had not (ACP-08), and which it has been given no later turn of.
     muted: Vec<(Box<[u8]>, Key)>,
+    /// Prompts that wait for the turn before them (D60).
+    held: Turns,
+    /// The bytes of those.
+    held_bytes: usize,
     /// What works in the threads of a link whose turns end with a notification (D58); absent while there is nothing.
     threads: Option<Box<Threads>>,
     /// The work of sessions that report it by themselves (D55); absent while there is nothing.
@@ -229,6 +234,8 @@ enum Followup {
     TurnCancelled(Box<[u8]>, CauseCode),
     /// The cancelled turn of this session is over: cards whose time runs end with it.
     TurnOver(Box<[u8]>),
+    /// A turn of this session will not be answered any more: the next one may have waited for that (D60).
+    TurnEnded(Box<[u8]>),
     /// The turn of this session, this request, was cancelled.
     TurnStopped(Box<[u8]>, Key),
     /// The agent has closed this session.
@@ -260,6 +267,8 @@ enum Timer {
     Grace(RequestKey),
     /// The time of a card whose turn the client has stopped (D37).
     Card(RequestKey),
+    /// A prompt waits no longer for the turn before it (D60).
+    Held(RequestKey),
     /// What came late of a cancelled request's work may have been the last of it.
     Quiet(RequestKey),
     /// The oldest early cancel (D9).
@@ -297,6 +306,8 @@ impl Relay {
                 cards: Turns::new(seed),
                 children: Children::new(seed),
                 muted: Vec::new(),
+                held: Turns::new(seed),
+                held_bytes: 0,
                 threads: None,
                 sessions: None,
                 implementations: Sides::default(),
@@ -463,9 +474,10 @@ impl Relay {
         for followup in followups.drain(..) {
             match followup {
                 Followup::QuestionOver(side) => self.question_over(now, side),
-                Followup::TurnBegun(session, key) => self.turn_begun(&session, key),
+                Followup::TurnBegun(session, key) => self.turn_begun(now, &session, key),
                 Followup::TurnCancelled(session, root) => self.close_cards(now, &session, root, |_| true),
                 Followup::TurnOver(session) => self.close_cards(now, &session, CauseCode::Caller, Exchange::is_closing),
+                Followup::TurnEnded(session) => self.turn_ended(now, &session),
                 Followup::TurnStopped(session, key) => self.note_stopped_turn(now, &session, key),
                 Followup::SessionClosed(session) => {
                     self.drop_children(now, &session);

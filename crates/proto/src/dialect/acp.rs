@@ -48,7 +48,13 @@ pub const V2_DRAFT: Dialect = Dialect {
     // ACP-01: a prompt that was not inserted is answered with the error.
     cancel_results: &[PERMISSION, mcp::ELICITATION],
     // Children are part of its base.
-    turn: Some(&TurnForm { cards: None, child: ChildForm { declared: &[], ..CHILD }, work: Some(&WORK), ..TURN }),
+    turn: Some(&TurnForm {
+        cards: None,
+        answered_at_end: false,
+        child: ChildForm { declared: &[], ..CHILD },
+        work: Some(&WORK),
+        ..TURN
+    }),
     ..V1
 };
 
@@ -101,6 +107,7 @@ const TURN: TurnForm = TurnForm {
     loads: &["session/load", "session/resume"],
     close: "session/close",
     permission: "session/request_permission",
+    answered_at_end: true,
     limit: Duration::from_secs(30),      // D34
     cards: Some(Duration::from_secs(1)), // D37
     work: None,

@@ -95,6 +95,7 @@ impl Step<'_> {
         if is_cancelled {
             self.learn_from_answer(body);
             self.stop_grace();
+            self.note_turn_ended();
         }
         self.stop_clocks();
         self.note_prompt_answered(body);

@@ -141,7 +141,7 @@ impl Relay {
     /// [`children_of`](Self::children_of) names them. So is the background work of its session (D55):
     /// [`background_of`](Self::background_of) names it.
     pub fn stop(&mut self, now: Instant, request: RequestKey, reason: Option<&str>) -> bool {
-        let is_waiting = self.exchange(request).is_some_and(Exchange::is_waiting);
+        let is_waiting = self.exchange(request).is_some_and(|exchange| exchange.is_waiting() && !exchange.is_held());
         let is_stopped = self.stop_alone(now, request, reason);
         if is_waiting && !self.core.children.is_empty() {
             for child in self.children_of(request) {
@@ -175,6 +175,25 @@ impl Relay {
         }
         self.finish(now);
         was_cancelled.is_some()
+    }
+
+    /// Ends the waiting of a client whose turn was cancelled and that its agent has not ended, once an operator orders its
+    /// cancel again (D61): the client gets the method's own cancellation result now, and the turn is shown as released, or as
+    /// stuck after its limit. `false` if no client waits for such a turn, or this is the operator's first order, since the
+    /// turn was cancelled by another: then the next one does it.
+    pub fn release(&mut self, now: Instant, request: RequestKey) -> bool {
+        let is_released = self.with(now, request, |step| {
+            let is_ending = step.exchange.is_waiting() && step.is_turn() && step.awaits_answer();
+            let Some(cancel) = step.cancel().filter(|_| is_ending) else { return false };
+            let is_ordered = core::mem::replace(&mut cancel.is_ordered, true);
+            if is_ordered {
+                step.mute_turn();
+                step.answer_cancelled();
+            }
+            is_ordered
+        });
+        self.finish(now);
+        is_released == Some(true)
     }
 
     /// Records that `side` has gone away: each of its requests in flight is cancelled at the other side, cause
@@ -256,6 +275,7 @@ impl Step<'_> {
         let to = self.request.from.other();
         let is_withdrawn = match self.exchange.up {
             Up::Assembling => true,
+            Up::Held => self.unhold().is_some(),
             Up::Queued(Some(ticket)) => self.core.links[to].outbox.withdraw(ticket).is_some(),
             Up::Queued(None) | Up::Handed | Up::Sent | Up::Answered | Up::Never | Up::Lost => false,
         };
@@ -266,11 +286,9 @@ impl Step<'_> {
             Up::Never => Outcome::NeverSent,
             Up::Answered => Outcome::CompletedFirst,
             Up::Lost => Outcome::Unknown,
-            Up::Assembling | Up::Queued(_) | Up::Handed | Up::Sent if self.core.links[to].write_closed => {
-                Outcome::Unknown
-            }
-            Up::Assembling | Up::Queued(_) | Up::Handed | Up::Sent if self.is_unsendable() => Outcome::NotSendable,
-            Up::Assembling | Up::Queued(_) | Up::Handed | Up::Sent => Outcome::Asked,
+            _ if self.core.links[to].write_closed => Outcome::Unknown,
+            _ if self.is_unsendable() => Outcome::NotSendable,
+            Up::Assembling | Up::Held | Up::Queued(_) | Up::Handed | Up::Sent => Outcome::Asked,
         };
         let frame = if outcome == Outcome::Asked { self.send_cancel_of(&cause) } else { None };
         self.begin_cancel(cause, outcome, frame);
@@ -307,7 +325,8 @@ impl Step<'_> {
     pub(super) fn begin_cancel(&mut self, cause: Cause, outcome: Outcome, frame: Option<Ticket>) {
         let receipt = Receipt { cause, asked: self.now, written: None, outcome };
         self.core.reports.tally.begun(&receipt);
-        let cancel = Cancelling { receipt, frame, grace: TimerKey::NOT, stuck: false, works_on: false };
+        let is_ordered = receipt.cause.code == CauseCode::Operator;
+        let cancel = Cancelling { receipt, frame, grace: TimerKey::NOT, stuck: false, works_on: false, is_ordered };
         self.exchange.cancel = Some(Box::new(cancel));
         if !self.core.children.is_empty() {
             self.note_children();

@@ -2,6 +2,7 @@
 
 use super::{
     Followup, Relay, Step,
+    exchange::Up,
     link::{FrameState, Passed, Tag},
 };
 use crate::{
@@ -337,6 +338,13 @@ impl Relay {
     /// The turn of a session was cancelled: its receipt names the children that are at work now, and that of an earlier turn
     /// does not any more.
     pub(super) fn note_stopped_turn(&mut self, now: Instant, session: &[u8], turn: Key) {
+        let of = |key| self.tables.client.get(key).filter(|turn| self.core.is_turn(turn)).map(|turn| turn.up);
+        let is_at_work = |key| of(key).is_some_and(Up::may_be_answered);
+        let has_other = || self.muted(session).is_some() || self.core.turns.of(session).any(is_at_work);
+        if of(turn) == Some(Up::Never) && has_other() {
+            // They are those of the turn that this one has waited for (D60).
+            return;
+        }
         for key in self.core.children.below(session) {
             if self.core.children.get(key).is_some_and(|child| child.state.is_open()) {
                 self.mark_turn_of(now, key);

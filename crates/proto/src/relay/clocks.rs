@@ -25,6 +25,7 @@ impl Relay {
                 Timer::Clocks(request) => self.clocks_due(now, request),
                 Timer::Grace(request) => self.step(now, request, |step| step.grace_due()),
                 Timer::Card(request) => self.step(now, request, |step| step.card_due()),
+                Timer::Held(request) => self.held_due(now, request),
                 Timer::Quiet(request) => self.step(now, request, |step| step.quiet_due()),
                 Timer::EarlyCancels(side) => self.early_cancels_due(now, side),
                 Timer::Tombstones => {
@@ -171,12 +172,15 @@ impl Step<'_> {
         self.report_decided();
     }
 
-    /// How long the other side may leave the cancelled request unanswered: a turn has a limit of its own (D34).
+    /// How long the other side may leave the cancelled request unanswered: a turn has a limit of its own (D34), and a setting
+    /// for the method may shorten it (D61).
     pub(super) fn grace(&self) -> Duration {
         let grace = self.core.config.grace;
         let threads = self.exchange.upstream_dialect.threads.filter(|_| self.exchange.is_work());
         let limit = self.upstream_turn().map(|turn| turn.limit).or_else(|| threads.map(|threads| threads.limit));
-        limit.map_or(grace, |limit| limit.max(grace))
+        let grace = limit.map_or(grace, |limit| limit.max(grace));
+        let own = self.core.config.graces.iter().find(|own| *own.method == *self.method());
+        own.map_or(grace, |own| own.grace.min(grace))
     }
 
     /// Begins the grace of the cancel, after which its requester is answered all the same (D34).

@@ -32,6 +32,12 @@ pub struct RelayConfig {
     pub framing: Option<Framing>,
     /// Time to wait for the other side's answer to a cancel before answering on its behalf (D34).
     pub grace: Duration,
+    /// Shorter graces for some methods; none by default (D61).
+    pub graces: Vec<GraceRule>,
+    /// Whether a prompt waits for the turn before it in its session, if that was cancelled and its agent has not answered:
+    /// for the grace, and 5 s at most (D60). On by default. Prompts that wait hold `max_backlog` bytes and one message at
+    /// most; beyond that none waits.
+    pub next_turn_waits: bool,
     /// Clocks for requests, the most specific first match wins; none by default (D16).
     pub clocks: Vec<ClockRule>,
     /// Limits on what is asked; none by default (D65).
@@ -97,7 +103,9 @@ impl RelayConfig {
             None => 0,
         };
         let limits = self.limits.most_held() + if self.restart { restart::MOST_HELD } else { 0 };
-        2 * (queue + decoder + tables) + early * REQUEST + EVENTS * read + bridge + limits + children::MAX_HELD
+        // Prompts that wait, and then all of them at once in the queue, which may have grown to twice that.
+        let held = 3 * self.max_backlog + 2 * self.max_message;
+        2 * (queue + decoder + tables) + held + early * REQUEST + EVENTS * read + bridge + limits + children::MAX_HELD
     }
 }
 
@@ -129,6 +137,8 @@ impl Default for RelayConfig {
             unknown: true,
             framing: None,
             grace: Duration::from_secs(5),
+            graces: Vec::new(),
+            next_turn_waits: true,
             clocks: Vec::new(),
             limits: LimitRules::default(),
             max_message: 64 << 20,
@@ -172,6 +182,15 @@ impl Default for SettingNames {
             max_in_flight: "the relay's max_in_flight",
         }
     }
+}
+
+/// How long the other side may leave cancelled requests of one method unanswered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GraceRule {
+    /// The method.
+    pub method: Box<str>,
+    /// How long; no longer than without this rule.
+    pub grace: Duration,
 }
 
 /// One clock for the requests that it matches.

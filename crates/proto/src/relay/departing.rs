@@ -86,9 +86,10 @@ impl Step<'_> {
             Up::Handed => (Up::Never, Outcome::NeverSent),
             // What it was given of the request it has answered.
             Up::Sent => (Up::Answered, Outcome::CompletedFirst),
-            Up::Assembling | Up::Queued(_) | Up::Answered | Up::Never | Up::Lost => return,
+            Up::Assembling | Up::Held | Up::Queued(_) | Up::Answered | Up::Never | Up::Lost => return,
         };
         self.exchange.up = up;
+        self.note_turn_ended();
         self.stop_grace();
         self.learn(outcome);
         if !self.exchange.dialect.is_silent() {

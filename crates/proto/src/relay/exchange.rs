@@ -1,6 +1,6 @@
 //! One request on its way through the relay: what each side knows of it.
 
-use core::time::Duration;
+use core::{ops::Range, time::Duration};
 use std::collections::VecDeque;
 
 use super::event::Settled;
@@ -54,6 +54,8 @@ pub(super) struct Exchange {
 pub(super) enum Up {
     /// Its batch is still being read.
     Assembling,
+    /// It waits for the turn before it to end (D60).
+    Held,
     /// It waits to be written: alone in its frame, under a ticket, or in an array, and so cannot be withdrawn.
     Queued(Option<Ticket>),
     /// It was handed to what stands before the other side, which reports later what became of it (D51).
@@ -123,6 +125,8 @@ pub(super) struct Rare {
     pub(super) session: Option<Box<[u8]>>,
     /// A turn of which the agent has been given a later one of the session: nothing tells their updates apart (D34).
     pub(super) is_followed: bool,
+    /// What is sent once the turn before it has ended (D60).
+    pub(super) held: Option<Box<HeldPrompt>>,
     /// When the card is closed, once the client has stopped its turn (D37). No clock of the request: it runs on when
     /// those have stopped.
     pub(super) card: TimerKey,
@@ -143,6 +147,16 @@ pub(super) struct Rare {
     pub(super) task: Option<TaskPart>,
     /// What it has to do with the turns of a thread (D58).
     pub(super) thread: Option<Box<ThreadPart>>,
+}
+
+/// A prompt that waits for the turn before it.
+#[derive(Clone, Debug)]
+pub(super) struct HeldPrompt {
+    pub(super) body: Box<[u8]>,
+    /// The id that it gets on the other side, and where that stands.
+    pub(super) splice: Option<(Range<usize>, RequestId)>,
+    /// When it waits no longer.
+    pub(super) due: TimerKey,
 }
 
 /// Room for notices that is kept when none waits.
@@ -277,6 +291,8 @@ pub(super) struct Cancelling {
     pub(super) stuck: bool,
     /// Something late came of the work, no longer than a grace ago: its timer is armed.
     pub(super) works_on: bool,
+    /// The operator has ordered it: the next order ends the waiting of the requester (D61).
+    pub(super) is_ordered: bool,
 }
 
 /// A million of them are in flight at once: what few have stands in a box.
@@ -366,7 +382,8 @@ impl Exchange {
         let rare = self.rare.as_deref().map_or(0, |rare| {
             let notices = rare.notices.capacity() * size_of::<Ticket>();
             let thread = rare.thread.as_ref().map_or(0, |_| size_of::<ThreadPart>());
-            size_of::<Rare>() + notices + rare.progress.params.capacity() + thread
+            let held = rare.held.as_deref().map_or(0, |held| size_of::<HeldPrompt>() + held.body.len());
+            size_of::<Rare>() + notices + rare.progress.params.capacity() + thread + held
         });
         let cancel = self
             .cancel
@@ -388,6 +405,11 @@ impl Exchange {
     /// Whether it is a turn and the agent has been given a later one of the session.
     pub(super) fn is_followed(&self) -> bool {
         self.rare.as_deref().is_some_and(|rare| rare.is_followed)
+    }
+
+    /// Whether it is a prompt that waits for the turn before it (D60).
+    pub(super) fn is_held(&self) -> bool {
+        self.up == Up::Held
     }
 
     /// Whether it opens the session.
@@ -417,7 +439,7 @@ impl Exchange {
 
     /// Whether the other side still owes something that could come late.
     pub(super) const fn is_open_upstream(&self) -> bool {
-        matches!(self.up, Up::Assembling | Up::Queued(_) | Up::Handed | Up::Sent)
+        matches!(self.up, Up::Assembling | Up::Held | Up::Queued(_) | Up::Handed | Up::Sent)
     }
 
     /// Whether its id on the other side must not be that of another request there: it may still be answered, or its cancel
@@ -458,7 +480,8 @@ mod tests {
         assert_eq!(exchange.boxed(), clocks);
         let cause = Cause::by(CauseCode::Caller, Some("too late"));
         let receipt = Receipt { cause, asked: Instant::ORIGIN, written: None, outcome: Outcome::Asked };
-        let cancel = Cancelling { receipt, frame: None, grace: TimerKey::NOT, stuck: false, works_on: false };
+        let cancel =
+            Cancelling { receipt, frame: None, grace: TimerKey::NOT, stuck: false, works_on: false, is_ordered: false };
         exchange.cancel = Some(Box::new(cancel));
         let cancel = size_of::<Cancelling>() + "too late".len();
         assert_eq!(exchange.boxed(), cancel + clocks);

@@ -271,6 +271,7 @@ impl Relay {
             self.frame_gone(now, side, tag, 0, FrameState::Lost);
         }
         if side == Side::Server {
+            self.let_all_go(now);
             self.lose_taken_cancels(now);
             self.bridge.iter_mut().for_each(|bridge| bridge.handle_write_closed());
         }

@@ -42,7 +42,7 @@ impl Relay {
         let passed = match message {
             Ok(Frame::Request(request)) => {
                 let mapped = self.map_named_request(from, body, request);
-                let passed = self.handle_request(now, from, request);
+                let passed = self.handle_request(now, from, body, request);
                 match mapped {
                     Some(_) if passed.as_ref().is_none_or(|passed| passed.splice.is_none()) => {
                         Some(Passed { splice: mapped, ..passed.unwrap_or(Passed::PLAIN) })

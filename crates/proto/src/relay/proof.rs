@@ -25,7 +25,7 @@ impl Relay {
                     );
                     assert!(
                         cancel.receipt.written.is_none()
-                            || !matches!(exchange.up, Up::Assembling | Up::Queued(_) | Up::Handed),
+                            || !matches!(exchange.up, Up::Assembling | Up::Held | Up::Queued(_) | Up::Handed),
                         "invariant 1: the cancel of {request:?} left before the request"
                     );
                 }
@@ -54,6 +54,15 @@ impl Relay {
                 let known = of_session.of(session).any(|part| part == key);
                 let due = is_part && exchange.is_live();
                 assert_eq!(known, due, "invariant 6: a turn, load or card is known while it is in flight");
+            }
+            for (key, exchange) in table.iter() {
+                let is_known =
+                    exchange.session().is_some_and(|session| self.core.held.of(session).any(|held| held == key));
+                let is_kept = exchange.rare.as_deref().is_some_and(|rare| rare.held.is_some());
+                assert!(
+                    exchange.is_held() == is_kept && is_kept == (is_known && side == Side::Client),
+                    "invariant 6: a prompt waits and is not known to, or is lost: {key:?}"
+                );
             }
             let questions = table.iter().filter(|(_, ex)| ex.is_question() && ex.is_live()).count();
             assert_eq!(
@@ -154,6 +163,7 @@ impl Relay {
                     of_session.of(session).position(|part| part == key).hash(state);
                 }
                 ex.rare.as_deref().and_then(|rare| left(rare.card)).hash(state);
+                ex.rare.as_deref().and_then(|rare| left(rare.held.as_deref()?.due)).hash(state);
                 match ex.task() {
                     Some(TaskPart::Became(task)) => (1_u8, task).hash(state),
                     Some(TaskPart::Cancels(of, task)) => (2_u8, of.from, of.key.index(), task).hash(state),
@@ -170,7 +180,14 @@ impl Relay {
                 }
                 match ex.up {
                     Up::Queued(Some(ticket)) => self.core.links[side.other()].outbox.place(ticket).hash(state),
-                    Up::Assembling | Up::Queued(None) | Up::Handed | Up::Sent | Up::Answered | Up::Never | Up::Lost => {
+                    Up::Assembling
+                    | Up::Held
+                    | Up::Queued(None)
+                    | Up::Handed
+                    | Up::Sent
+                    | Up::Answered
+                    | Up::Never
+                    | Up::Lost => {
                         core::mem::discriminant(&ex.up).hash(state);
                     }
                 }
@@ -179,6 +196,7 @@ impl Relay {
                     (receipt.cause.code, core::mem::discriminant(&receipt.outcome)).hash(state);
                     // Whether we have written it tells what becomes of a card, too.
                     (receipt.written.is_some(), cancel.frame.is_some(), cancel.stuck, cancel.works_on).hash(state);
+                    cancel.is_ordered.hash(state);
                     left(cancel.grace).hash(state);
                     let late = ex.rare.as_deref().filter(|_| cancel.works_on).map(|rare| now.since(rare.late.at));
                     late.hash(state);
@@ -217,7 +235,8 @@ impl Relay {
             Side::BOTH.into_iter().map(|side| self.tables[side].residue() + self.early_cancels[side].len()).sum();
         let bridge = self.bridge.as_ref().map_or(0, |bridge| bridge.residue());
         let work = self.core.followed_work().count();
-        let sessions = self.core.turns.len() + self.core.cards.len() + self.core.muted.len() + work;
+        let turns = self.core.turns.len() + self.core.held.len() + self.core.cards.len();
+        let sessions = turns + self.core.muted.len() + work;
         tables + bridge + sessions + self.core.timers.len() + self.bundles.len()
     }
 }

@@ -52,6 +52,7 @@ impl Relay {
             return;
         }
         self.receive_leftover(now, side);
+        self.let_all_go(now);
         if side == Side::Server {
             self.core.server_end = Some(how.clone());
             self.handle_write_closed(now, Side::Server);
@@ -140,7 +141,7 @@ impl Relay {
         message: &mut Frame<'_>,
     ) -> Option<Passed> {
         match message {
-            Frame::Request(request) => self.handle_request(now, from, request),
+            Frame::Request(request) => self.handle_request(now, from, body, request),
             Frame::Notification(notification) => self.handle_notification(now, from, body, notification),
             Frame::Response(response) => self.handle_response(now, from, response),
             // The caller has taken batches apart; a nested one is malformed.

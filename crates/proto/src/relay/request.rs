@@ -31,7 +31,14 @@ const DUPLICATE_ID: &str =
     "another request with this id is already in flight; if clients share this server, start one server for each client";
 
 impl Relay {
-    pub(super) fn handle_request(&mut self, now: Instant, from: Side, request: &mut Request<'_>) -> Option<Passed> {
+    /// Takes a request in; `body` is its text, in which spans count.
+    pub(super) fn handle_request(
+        &mut self,
+        now: Instant,
+        from: Side,
+        body: &[u8],
+        request: &mut Request<'_>,
+    ) -> Option<Passed> {
         let id = replace(&mut request.id, RequestId::NULL);
         let (method, params) = (&*request.method, &request.params);
         let (framing, negotiation) = (self.core.framing, &mut self.core.negotiation);
@@ -107,6 +114,12 @@ impl Relay {
             self.note_for_restart(request_key.key, is_handshake, method, params);
         }
         let splice = renamed.map(|id| (request.id_span.clone(), id));
+        if in_turns && session.is_some() {
+            return self.unless_held(now, request_key, body, splice);
+        }
+        if is_close && let Some(session) = session {
+            self.take_back_prompts(now, session);
+        }
         Some(Passed { splice, tag: Tag::Of(request_key, Part::Request), urgent: false })
     }
 
@@ -156,8 +169,9 @@ impl Relay {
         let turn_is = |wanted: fn(&Exchange) -> bool| {
             move |key| table.get(key).is_some_and(|exchange| wanted(exchange) && self.core.is_turn(exchange))
         };
+        let is_at_work = |exchange: &Exchange| exchange.is_waiting() && !exchange.is_held();
         let has_session = turn_is(|exchange| exchange.session().is_some());
-        let parent = self.core.turns.parent(session, turn_is(Exchange::is_waiting), table.only_live(), has_session);
+        let parent = self.core.turns.parent(session, turn_is(is_at_work), table.only_live(), has_session);
         // Nothing is part of what the other side has not seen, or has answered.
         parent.filter(|key| is(|exchange| exchange.up == Up::Sent)(*key))
     }

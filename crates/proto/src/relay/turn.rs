@@ -25,6 +25,7 @@ impl Relay {
     /// The client cancels a session's turn: it passes, and counts as a cancel of the prompt.
     pub(super) fn handle_turn_cancel(&mut self, now: Instant, session: Option<&[u8]>) -> Passed {
         let Some(session) = session else { return Passed::PLAIN };
+        self.take_back_prompts(now, session);
         self.let_close_cards(now, session);
         let waiting = || self.core.spoken(Side::Client).turn?.work.and_then(|_| self.waiting_prompt(session));
         let passed = match self.open_prompt(session).or_else(waiting) {
@@ -62,7 +63,7 @@ impl Relay {
         while let Some(key) = self.core.turns.nth(session, place) {
             place += 1;
             self.step(now, RequestKey { from: Side::Client, key }, |step| {
-                if step.exchange.is_waiting() {
+                if step.exchange.is_waiting() && !step.exchange.is_held() {
                     step.exchange.rare().progress.note(now, None);
                     step.reset_response_clock();
                     step.mark_changed();
@@ -74,7 +75,7 @@ impl Relay {
 
     /// The agent has been given a prompt: what the earlier turns of the session still report can be this one's, and so
     /// none of them is muted any more (D34).
-    pub(super) fn turn_begun(&mut self, session: &[u8], begun: Key) {
+    pub(super) fn turn_begun(&mut self, now: Instant, session: &[u8], begun: Key) {
         let client = &mut self.tables.client;
         for key in self.core.turns.of(session).filter(|key| *key != begun) {
             if let Some(earlier) = client.get_mut(key).filter(|exchange| exchange.up.may_be_answered()) {
@@ -83,6 +84,7 @@ impl Relay {
         }
         let session = &*one_spelling(session);
         self.core.muted.retain(|(muted, key)| **muted != *session || *key == begun);
+        self.turn_ended(now, session);
     }
 
     /// The turn that this update belongs to, if we have answered that for the agent, which has not.
@@ -146,17 +148,18 @@ impl Relay {
     }
 
     /// The turn of this session that we have answered for the agent, and that it has not ended.
-    fn muted(&self, session: &[u8]) -> Option<RequestKey> {
+    pub(super) fn muted(&self, session: &[u8]) -> Option<RequestKey> {
         let session = &*one_spelling(session);
         let is_open = |key| self.tables.client.get(key).is_some_and(Exchange::is_open_upstream);
         let mut muted = self.core.muted.iter().filter(|(muted, _)| **muted == *session).map(|(_, key)| *key);
         muted.find(|key| is_open(*key)).map(|key| RequestKey { from: Side::Client, key })
     }
 
-    /// The prompt of this session that waits for its answer.
+    /// The prompt of this session that waits for its answer, and not for the turn before it.
     pub(super) fn open_prompt(&self, session: &[u8]) -> Option<RequestKey> {
         let of = |key: &Key| self.tables.client.get(*key);
-        let is_open = |key: &Key| of(key).is_some_and(|request| request.is_waiting() && self.core.is_turn(request));
+        let is_turn = |request: &Exchange| request.is_waiting() && !request.is_held() && self.core.is_turn(request);
+        let is_open = |key: &Key| of(key).is_some_and(is_turn);
         let key = self.core.turns.of(session).rev().find(is_open)?;
         Some(RequestKey { from: Side::Client, key })
     }

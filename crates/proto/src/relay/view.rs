@@ -49,6 +49,8 @@ pub struct RequestView<'a> {
     pub task: Option<Cow<'a, str>>,
     /// Who cancelled it, and what is known of that.
     pub cancel: Option<&'a Receipt>,
+    /// It is a prompt that waits for the turn before it to end (D60).
+    pub is_held: bool,
     /// It was cancelled, and something of its work came late, no longer than a grace ago.
     pub works_on: bool,
     /// Children that were at work in the course of it, a cancelled turn, and may still be (D54).
@@ -206,6 +208,7 @@ impl Relay {
                 Some(TaskPart::Cancels(..)) | None => None,
             },
             cancel: cancel.map(|cancel| &cancel.receipt),
+            is_held: exchange.is_held(),
             works_on: cancel.is_some_and(|cancel| cancel.works_on) && exchange.is_open_upstream(),
             children: match (key.from, cancel) {
                 (Side::Client, Some(_)) => self.core.children.of_turn(key.key),
@@ -260,7 +263,9 @@ const fn state(exchange: &Exchange) -> RequestState {
         (Down::Answering(..), _) => RequestState::Answering,
         (Down::Waiting, _) if exchange.cancel.is_some() => RequestState::Cancelling,
         // Lost while its requester waits: the other side could no longer be written to.
-        (Down::Waiting, Up::Assembling | Up::Queued(_) | Up::Handed | Up::Never | Up::Lost) => RequestState::Queued,
+        (Down::Waiting, Up::Assembling | Up::Held | Up::Queued(_) | Up::Handed | Up::Never | Up::Lost) => {
+            RequestState::Queued
+        }
         (Down::Waiting, Up::Sent | Up::Answered) => RequestState::Sent,
     }
 }

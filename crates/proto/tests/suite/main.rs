@@ -47,6 +47,7 @@ mod relay_clocks;
 mod relay_codex;
 mod relay_departing;
 mod relay_gone;
+mod relay_held;
 mod relay_ids;
 mod relay_limits;
 mod relay_opaque;

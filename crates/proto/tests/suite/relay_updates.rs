@@ -24,7 +24,8 @@ fn rule(clock: Clock, method: Option<&str>) -> ClockRule {
 }
 
 fn acp(clocks: Vec<ClockRule>) -> RelayRig {
-    let mut rig = RelayRig::new(RelayConfig { clocks, ..RelayConfig::default() });
+    // A new prompt goes on at once: that is where the turns of a session mix.
+    let mut rig = RelayRig::new(RelayConfig { clocks, next_turn_waits: false, ..RelayConfig::default() });
     rig.from_client(r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}"#);
     rig.at_server();
     rig.from_server(r#"{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1}}"#);

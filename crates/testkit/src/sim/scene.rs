@@ -114,7 +114,8 @@ impl Scene {
             watched: false,
             filtered: false,
             wire_only: false,
-            config: RelayConfig::default(),
+            // A world of its own has prompts that wait.
+            config: RelayConfig { next_turn_waits: false, ..RelayConfig::default() },
         }
     }
 

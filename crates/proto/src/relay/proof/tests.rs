@@ -14,7 +14,7 @@ use crate::{
     receipt::Receipt,
     relay::{
         ClockRule, End, Link, RelayConfig, Settled, Tag,
-        exchange::{Cancelling, Exchange, Rare, RequestClocks, Running},
+        exchange::{Cancelling, Exchange, HeldPrompt, Rare, RequestClocks, Running},
     },
     side::Sides,
     slab::{Key, Slab},
@@ -110,7 +110,7 @@ fn retire(relay: &mut Relay, key: Key, at: Instant) {
 fn asked() -> Cancelling {
     let cause = Cause::new(CauseCode::Caller);
     let receipt = Receipt { cause, asked: now(), written: None, outcome: Outcome::Asked };
-    Cancelling { receipt, frame: None, grace: TimerKey::NOT, stuck: false, works_on: false }
+    Cancelling { receipt, frame: None, grace: TimerKey::NOT, stuck: false, works_on: false, is_ordered: false }
 }
 
 /// The key of a timer that is due then.
@@ -164,6 +164,11 @@ fn every_check_of_the_relay_can_fail() {
                 question(relay).rare().card = due(now() + SECOND);
                 question(relay).down = Down::Answering(None, Settled::Answered);
             }),
+            ("a prompt waits and is not known to, or is lost", |relay| request(relay, 1).up = Up::Held),
+            ("a prompt waits and is not known to, or is lost", |relay| {
+                let key = key(relay, 1);
+                relay.core.held.insert(b"\"s\"", key);
+            }),
             ("a cancel waits for the child", |relay| {
                 let running = Some(ChildState::Running);
                 let news = ChildNews { session: b"\"c\"", title: None, can_cancel: None, state: running };
@@ -212,6 +217,7 @@ fn with_everything(settled: [(i64, Instant); 2]) -> Relay {
         let rare = exchange.rare.get_or_insert_default();
         rare.partial = Some(RequestId::integer(2));
         rare.card = due(now() + 2 * SECOND);
+        rare.held = Some(Box::new(HeldPrompt { body: Box::new([]), splice: None, due: due(now() + SECOND) }));
         rare.task = Some(TaskPart::Became(b"\"t\"".as_slice().into()));
         let cancel = exchange.cancel.get_or_insert_with(|| Box::new(asked()));
         (cancel.grace, cancel.works_on) = (due(now() + 5 * SECOND), true);
@@ -334,6 +340,10 @@ fn every_change_of_the_relay_shows_in_its_hash() {
             }),
             ("when its card is closed", |relay| rare(relay, |rare| rare.card = due(now() + SECOND))),
             ("that its card is closed some time", |relay| rare(relay, |rare| rare.card = TimerKey::NOT)),
+            ("how long a prompt waits for the turn before it", |relay| {
+                rare(relay, |rare| rare.held.as_mut().expect("each has it").due = due(now() + 2 * SECOND));
+            }),
+            ("that it waits", |relay| rare(relay, |rare| rare.held = None)),
             ("the task that it became", |relay| {
                 question(relay).rare.get_or_insert_default().task = Some(TaskPart::Became(b"\"v\"".as_slice().into()));
             }),
@@ -388,6 +398,7 @@ fn every_change_of_the_relay_shows_in_its_hash() {
                 cancels(relay, |cancel| cancel.frame = cancel.frame.xor(Some(ticket)));
             }),
             ("that it is stuck", |relay| cancels(relay, |cancel| cancel.stuck ^= true)),
+            ("that the operator has ordered it", |relay| cancels(relay, |cancel| cancel.is_ordered ^= true)),
             ("that its work goes on", |relay| {
                 request(relay, 3).cancel.as_mut().expect("each was cancelled").works_on = false;
             }),
