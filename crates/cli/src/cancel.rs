@@ -5,7 +5,7 @@ pub(crate) mod receipt;
 mod target;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io::{self, Write},
     time::Duration,
 };
@@ -41,6 +41,10 @@ const NEWS: usize = 64;
 /// for a cancelled request; MCP prescribes none, so there it gets error -31003. Then each change of the outcome is
 /// printed, until nothing more can be learnt or the time of --wait is over. The outcome claims only what was observed:
 /// `sent` does not mean that the work stopped.
+///
+/// The client of an ACP prompt waits until its agent has ended the turn, 30 s at most. Cancel the prompt again, and the
+/// client is answered at once (`released; not confirmed`), while the agent may work on. If the first cancel was the
+/// client's own, that takes two of yours: the first one leaves the agent its time.
 ///
 /// Exit code: 0 if every cancel was accepted, which does not mean that the work stopped; 1 if one was not: its request is
 /// not in flight, its session does not exist, its protocol does not allow it to be cancelled, its ID matches several
@@ -126,14 +130,27 @@ async fn cancel(chosen: Vec<Chosen>, plan: Plan) -> Completion {
     }
     drop(sender);
     let (mut completion, mut cancelled) = (Completion::Whole, Cancelled::default());
+    let mut waiting = BTreeSet::new();
     while let Some(News { session, learnt }) = news.recv().await {
         if let (Learnt::Receipt(request), Some(shim)) = (&learnt, shims.get(&session)) {
             cancelled.note(shim, request);
+        }
+        if let Learnt::Receipt(request) | Learnt::NotCancelled(request) = &learnt {
+            let name = format!("{session}/{}", clean(&request.label()));
+            if request.may_be_released() {
+                waiting.insert(name)
+            } else {
+                waiting.remove(&name)
+            };
         }
         completion = completion.max(print(&session, learnt));
     }
     if plan.until.is_some() {
         turns::left_by(cancelled).await.iter().flat_map(LeftByRequest::lines).for_each(|line| report(&line));
+    }
+    if let Some(name) = waiting.first() {
+        let hint = format!("hint: its agent has not ended {name}, and its client waits; `rescind cancel {name}` again");
+        report(&format!("{hint} answers the client now"));
     }
     completion
 }

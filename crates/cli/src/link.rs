@@ -1,5 +1,6 @@
 //! The settings of a link: flags that `run` and `serve` have in common.
 
+mod grace;
 mod limit_flags;
 mod limits;
 mod log_file;
@@ -22,11 +23,11 @@ use rescind_proto::{
 };
 
 use crate::{
-    duration,
     failure::Failure,
     named::{Named, value_of},
     number,
 };
+use grace::GraceArg;
 pub(crate) use limit_flags::LimitArguments;
 pub(crate) use limits::FinishArg;
 use limits::LimitArg;
@@ -49,9 +50,10 @@ pub(crate) struct LinkArguments {
     total_timeout: Vec<LimitArg>,
 
     /// Time to wait for the server's answer to a cancelled request before answering on its behalf, where the protocol
-    /// requires an answer; for an ACP prompt at least 30s. --on-stuck acts after the same time
-    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse, allow_hyphen_values = true)]
-    grace: Duration,
+    /// requires an answer; for an ACP prompt at least 30s. METHOD=DURATION, such as session/prompt=10s, shortens it for that
+    /// method. May be repeated; the last value counts. --on-stuck acts after the same time
+    #[arg(long, value_name = "[METHOD=]DURATION", default_value = "5s", value_parser = GraceArg::parse, allow_hyphen_values = true)]
+    grace: Vec<GraceArg>,
 
     /// What to do if, after the grace, a cancelled request still reports progress, or the answer that its protocol
     /// requires (ACP, LSP) is still missing. By default nothing is done. An MCP server that silently ignores a cancel
@@ -128,6 +130,7 @@ impl LinkArguments {
     /// Refuses flags that exclude each other, before anything is opened.
     pub(crate) fn check(&self, record: Option<&Path>) -> Result<(), Failure> {
         self.limits.check()?;
+        GraceArg::check(&self.grace)?;
         match (record, &self.log_file) {
             (Some(record), Some(log)) if path::is_same_file(record, log) => {
                 Err(Failure::new(record.display(), "named by --record and by --log-file", "name two files"))
@@ -141,7 +144,8 @@ impl LinkArguments {
         let response = LimitArg::rules(&self.timeout, Clock::Response);
         let total = LimitArg::rules(&self.total_timeout, Clock::Total);
         RelayConfig {
-            grace: self.grace,
+            grace: GraceArg::general(&self.grace),
+            graces: GraceArg::rules(&self.grace),
             clocks: response.chain(total).collect(),
             limits: self.limits.rules(),
             max_message: self.max_message,

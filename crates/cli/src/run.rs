@@ -97,6 +97,12 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
 
+    /// Pass on an ACP prompt at once, even if the turn before it in its session was cancelled and its agent has not answered
+    /// yet. By default it waits for that answer, for as long as the --grace, and 5s at most (`queued` in `rescind ps`):
+    /// nothing tells the updates of two turns apart
+    #[arg(long)]
+    no_hold: bool,
+
     #[command(flatten)]
     link: LinkArguments,
 
@@ -191,14 +197,15 @@ fn run(arguments: Arguments) -> Result<LinkEnd, Unrun> {
     let remote = remote.map(|remote| remote.signed_in(&arguments.profile));
     let (input, output) = detach_streams()
         .map_err(|error| Failure::new("standard streams", error, "check the limit on open files (ulimit -n)"))?;
-    let Arguments { protocol, server_protocol, finish, restart, record, link, command, .. } = arguments;
+    let Arguments { protocol, server_protocol, finish, restart, record, no_hold, link, command, .. } = arguments;
     let client = protocol.dialect();
     let dialects = Sides { client, server: server_protocol.map_or(client, Protocol::dialect) };
     // Over HTTP it is MCP, and a user who names a protocol, or wants its eras joined, knows which it is.
     let is_auto = protocol.is_auto() && server_protocol.is_none_or(Protocol::is_auto);
     let unknown = remote.is_none() && is_auto && !link.bridge;
     let restart = restart && remote.is_none();
-    let mut config = RelayConfig { dialects, unknown, restart, ..link.config(SETTING_NAMES) };
+    let next_turn_waits = !no_hold;
+    let mut config = RelayConfig { dialects, unknown, restart, next_turn_waits, ..link.config(SETTING_NAMES) };
     config.early_cancels.client = EarlyCancelLimits::OWN_CLIENT;
     if dialects.client.is_some() || dialects.server.is_some() {
         // Whoever names the revisions wants these.

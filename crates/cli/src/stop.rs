@@ -65,6 +65,9 @@ const NEWS: usize = 64;
 /// `unknown` (MCP does not confirm a cancel, and nothing was heard since). What a server asked of its client is `withdrawn`
 /// or `with its client` (the card may still be shown): no server is ended for it.
 ///
+/// The client of an ACP prompt that was stopped before, and that its agent has not ended, is answered by the second stop: it
+/// waits no longer.
+///
 /// Then it offers to end the servers of what would not stop (`still working`, `no answer` and `not delivered`), and those
 /// of what is `unknown`. --kill ends the former without a question, and --kill=unknown both. All work of such a server ends
 /// with it. If something is left, the last line says what to do next.

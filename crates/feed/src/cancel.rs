@@ -98,6 +98,15 @@ impl Cancel {
         self
     }
 
+    /// Words for a client that has its answer, although the server has not given one (D61).
+    #[must_use]
+    pub fn released(mut self) -> Self {
+        if self.outcome == Outcome::Sent && self.confirms && !self.works_on {
+            self.words = "released; not confirmed".into();
+        }
+        self
+    }
+
     fn describe(&self, work: Option<&Late>) -> String {
         let after = self.after.map(duration).unwrap_or_default();
         match self.outcome {
@@ -174,6 +183,9 @@ mod tests {
         assert_eq!(words(Outcome::Asked, false, None, None), "cancelling…");
         assert_eq!(words(Outcome::Sent, false, None, None), "sent; MCP does not confirm");
         assert_eq!(words(Outcome::Sent, true, None, None), "sent; not confirmed yet");
+        assert_eq!(cancel(Outcome::Sent, true, None).in_words(None).released().words, "released; not confirmed");
+        let silent = cancel(Outcome::Sent, false, None).in_words(None).released();
+        assert_eq!(silent.words, "sent; MCP does not confirm", "nothing was due");
         assert_eq!(words(Outcome::Confirmed, true, Some(12_400), None), "confirmed after 12 ms");
         assert_eq!(words(Outcome::AnsweredAfter, false, Some(3_200_000), None), "answered after 3.2 s");
         assert_eq!(words(Outcome::Unknown, true, None, None), "connection ended");

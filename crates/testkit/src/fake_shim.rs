@@ -275,6 +275,7 @@ pub fn request(id: u64, method: &str, name: Option<&str>, since: u64) -> Request
         parent: None,
         since,
         state: State::Running,
+        waits_for_turn: false,
         deadline: None,
         progress: None,
         task: None,

@@ -244,7 +244,9 @@ impl<T: From<Learnt> + Send> SessionCancel<'_, T> {
         let mut keys = Vec::new();
         for one in self.followed.values_mut().filter(|one| !one.is_ordered) {
             one.is_ordered = true;
-            if !follows_others || (one.request.cancel.is_none() && one.request.is_open()) {
+            // What was cancelled before this stop, and whose client waits all the same, is ordered again (D61).
+            let needs_order = one.request.cancel.is_none() && one.request.is_open();
+            if !follows_others || needs_order || one.request.may_be_released() {
                 keys.push((one.request.since, one.request.key.clone()));
             }
         }

@@ -41,6 +41,9 @@ struct InFlightRequest {
     age_seconds: f64,
     /// queued, running, cancelling, stuck or answering
     state: String,
+    /// It is queued until the turn before it in its session has ended
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    waits_for_turn: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     progress: Option<InFlightProgress>,
     /// What is known of its cancel, in words
@@ -106,6 +109,7 @@ impl InFlightRequest {
             tool: request.name.as_deref().map(clean),
             age_seconds: seconds(now.saturating_sub(request.since)),
             state: request.state.as_str().to_owned(),
+            waits_for_turn: request.waits_for_turn,
             progress,
             cancel: request.cancel.as_ref().map(|cancel| clean(&cancel.words)),
         }

@@ -52,7 +52,10 @@ impl Row {
                 method(request),
                 duration(end.saturating_sub(request.begun())),
                 state(request),
-                request.progress.as_ref().map(progress).unwrap_or_default(),
+                match request.waits_for_turn {
+                    true => "waits for the turn before".into(),
+                    false => request.progress.as_ref().map(progress).unwrap_or_default(),
+                },
                 request.deadline.filter(|_| waits).map(|at| deadline(at, now)).unwrap_or_default(),
                 request.cancel.as_ref().map_or_else(|| uncancellable(request), |cancel| clean(&cancel.words)),
             ],

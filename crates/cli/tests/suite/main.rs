@@ -35,6 +35,7 @@ mod run_record;
 mod run_restart;
 mod run_stderr;
 mod run_terminal;
+mod run_turns;
 mod run_unknown;
 mod run_unstarted;
 mod serve;

@@ -5,7 +5,7 @@ import { Messages } from "./messages.js";
 import { post } from "./orders.js";
 import { pageNow } from "./store.js";
 import {
-  age, byId, cause, command, duration, far, label, moment, outcomeWords, over, party, plain, setText, several, shownState,
+  age, byId, cause, command, duration, far, label, mayRelease, moment, outcomeWords, over, party, plain, setText, several, shownState,
   stateWords,
 } from "./words.js";
 
@@ -104,7 +104,7 @@ export class Details {
     document.body.classList.add("has-pane");
     this.render();
     this.changed();
-    if (toCancel && !this.form.hidden) this.reason.focus();
+    if (toCancel && !this.form.hidden) (this.reason.hidden ? this.submit : this.reason).focus();
     else byId("pane-title").focus();
   }
 
@@ -138,12 +138,17 @@ export class Details {
       : shown === "unknown" ? `unknown: its session is over (${over(session)})`
       : shown === "stuck" ? `stuck: ${request.cancel?.worksOn ? "still being worked on" : request.settled ? "not known to have stopped" : "still unanswered"} ${age(clock - (request.cancel?.asked ?? request.since))} after its cancel`
       : shown === "released" ? `released: not known to have stopped ${age(clock - (request.cancel?.asked ?? request.since))} after its cancel`
+      : request.waitsForTurn ? `${state.text} for ${took}: waits for the turn before`
       : open ? `${state.text} for ${took}` : `${state.text} after ${took}`;
     fill(line, `${state.glyph}${text}${state.tone}`, () => [element("span", state.glyph, "glyph"), document.createTextNode(text)]);
     line.className = `pane-state is-${state.tone}`;
 
     const typing = this.form.contains(document.activeElement);
-    this.form.hidden = !live || Boolean(request.cancel) || !open || session.isOver;
+    const again = mayRelease(request);
+    this.form.hidden = !live || (Boolean(request.cancel) && !again) || !open || session.isOver;
+    setText(this.submit, again ? "Answer its client now" : "Cancel request");
+    byId("reason-label").hidden = again;
+    this.reason.hidden = again;
     // A hidden element would lose the focus.
     if (typing && this.form.hidden) byId("pane-title").focus();
     this.#receipt(request, session);
@@ -261,6 +266,7 @@ async function order(session, key, reason) {
   if (done?.accepted) return ["", false];
   const known = done?.request;
   if (!known) return ["Not cancelled: the session no longer remembers this request.", true];
+  if (mayRelease(known)) return ["Its client had cancelled it, and waits for the agent. Press again to answer the client now.", false];
   if (known.cancel && known.state !== "ended") return [`Already cancelled: ${plain(known.cancel.words)}.`, true];
   return [`Not cancelled: the request is no longer in flight (${stateWords({ ...known, of: { isOver: false } }).text}).`, true];
 }

@@ -214,7 +214,7 @@ export class Table {
     cells.progress[0].hidden = fraction === null;
     if (fraction !== null) row.meter.style.width = `${(fraction * 100).toFixed(1)}%`;
     setText(cells.progress[1], progress ? far(progress) : "");
-    setText(cells.progress[2], progress?.message ? plain(progress.message, 160) : "");
+    setText(cells.progress[2], request.waitsForTurn ? "waits for the turn before" : progress?.message ? plain(progress.message, 160) : "");
 
     const outcome = cancel && outcomeWords(cancel, request.state);
     setText(cells.cancel[0], outcome ? outcome.glyph : "");

@@ -43,6 +43,7 @@ interface FeedRequest {
   parent?: string;
   since: number;
   state: State;
+  waitsForTurn?: true;
   deadline?: number;
   progress?: FeedProgress;
   task?: string;

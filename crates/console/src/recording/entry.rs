@@ -158,6 +158,7 @@ impl RequestEntry {
             name: self.name,
             parent: self.parent,
             since: self.since,
+            waits_for_turn: false,
             deadline: None,
             progress: self.progress,
             task: self.task,

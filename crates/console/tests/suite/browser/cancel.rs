@@ -59,6 +59,38 @@ fn an_agent_that_answers_confirms() {
 }
 
 #[test]
+fn a_turn_that_does_not_end_is_cancelled_again_and_its_client_has_its_answer() {
+    on_stage(|stage, browser| {
+        let shim = stage.agent("4713");
+        shim.set_now(9 * SECOND);
+        shim.on_cancel(|request, reason| match request.cancel.take() {
+            None => {
+                let mut cancel = asked(9 * SECOND, reason);
+                (cancel.confirms, cancel.protocol) = (true, "ACP".into());
+                (cancel.written, cancel.outcome) = (Some(9 * SECOND), Outcome::Sent);
+                request.cancel = Some(cancel.in_words(None));
+                request.state = State::Cancelling;
+            }
+            Some(cancel) => {
+                request.cancel = Some(cancel.released());
+                request.state = State::Released;
+            }
+        });
+        shim.put([request(1, "session/prompt", None, SECOND)]);
+        cancel(browser, "4713", "c1", "");
+        receipt(browser, "sent; not confirmed yet");
+        browser.until("document.getElementById('cancel-send').textContent === 'Answer its client now'");
+        browser.until("document.getElementById('reason').hidden");
+        browser.picture("cancel-9-again");
+        browser.click("#cancel-send");
+        receipt(browser, "released; not confirmed");
+        row(browser, "4713", "c1", "released");
+        browser.until("document.getElementById('cancel').hidden");
+        assert_eq!(shim.wait_for(|seen| (seen.orders.len() == 2).then_some(seen.orders.len())), 2);
+    });
+}
+
+#[test]
 fn a_silent_protocol_is_sent_and_nothing_more() {
     on_stage(|stage, browser| {
         let shim = stage.shim("4711", &["npx", "polite-server"]);

@@ -99,10 +99,13 @@ impl LinkView<'_> {
     fn cancel_one(&mut self, key: &str, order: &feed::CancelOrder) -> feed::OrderOutcome {
         let (known, reason) = (key.parse::<EntryKey>().ok(), order.reason.as_deref());
         let accepted = match known {
-            Some(EntryKey::Request(key)) if order.turn_only => self.relay.stop_alone(self.now, key, reason),
-            // The order of its turn may have had it cancelled just now.
             Some(EntryKey::Request(key)) => {
-                self.relay.stop(self.now, key, reason) || self.is_cancelled_now(EntryKey::Request(key))
+                let is_stopped = match order.turn_only {
+                    true => self.relay.stop_alone(self.now, key, reason),
+                    false => self.relay.stop(self.now, key, reason),
+                };
+                // The order of its turn may have had it cancelled just now.
+                is_stopped || self.is_cancelled_now(EntryKey::Request(key)) || self.relay.release(self.now, key)
             }
             Some(EntryKey::Child(key)) => {
                 self.relay.stop_child(self.now, key, reason) || self.is_cancelled_now(EntryKey::Child(key))

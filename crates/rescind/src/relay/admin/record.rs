@@ -30,12 +30,14 @@ pub(super) fn request(view: &RequestView<'_>) -> feed::Request {
         parent: view.parent.map(|parent| parent.to_string()),
         since: micros(view.since),
         state: state(view),
+        waits_for_turn: view.is_held,
         deadline: view.deadline.map(micros),
         progress: view.progress.as_ref().map(progress),
         task,
         cancel: view
             .cancel
             .map(|receipt| cancel(receipt, view.upstream_dialect).with_words(late.as_ref(), view.works_on))
+            .map(|cancel| if is_let_go(view) { cancel.released() } else { cancel })
             .map(|cancel| cancel.with_children(view.children.open, view.children.unseen)),
         settled: view.ended.map(settled),
         late,
@@ -78,6 +80,7 @@ pub(super) fn child(view: &ChildView<'_>, dialect: &Dialect) -> feed::Request {
             None if is_cancelled => feed::State::Cancelling,
             None => feed::State::Running,
         },
+        waits_for_turn: false,
         deadline: None,
         progress: (view.updates > 0).then_some(progress),
         task: None,
@@ -110,6 +113,12 @@ const fn child_state(state: ChildState) -> feed::ChildState {
 /// Whether its last report is still to come: its requester waits for it, or nothing shows that its work has ended.
 pub(super) const fn is_to_be_followed(view: &RequestView<'_>) -> bool {
     view.ended.is_none() || outlives_its_end(view)
+}
+
+/// Whether its client was answered here, and does not wait any more for its server to end it.
+fn is_let_go(view: &RequestView<'_>) -> bool {
+    let is_over = matches!(view.state, RequestState::Answering | RequestState::Ended);
+    view.key.from == Side::Client && is_over && !view.is_stuck
 }
 
 /// Whether it is shown after its end for its requester: as stuck, or as released.
