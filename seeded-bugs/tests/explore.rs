@@ -56,7 +56,7 @@ const WITH_CHILDREN: [(SeededBug, usize); 2] =
 const WITH_SESSIONS: [(SeededBug, usize); 2] =
     [(SeededBug::WorkStoppedUnheard, 2), (SeededBug::ItemCancelledWithoutGrant, 2)];
 /// After how many events each bug shows with turns that wait.
-const WITH_TURNS: [(SeededBug, usize); 2] = [(SeededBug::NextTurnTooSoon, 3), (SeededBug::NextTurnForgotten, 5)];
+const WITH_TURNS: [(SeededBug, usize); 2] = [(SeededBug::NextTurnTooSoon, 4), (SeededBug::NextTurnForgotten, 5)];
 
 /// In which meeting at a bridge each bug shows, and after how many events.
 const AT_A_BRIDGE: [(SeededBug, &str, usize); 1] = [(SeededBug::LinesToSuccessor, "modern, legacy", 2)];

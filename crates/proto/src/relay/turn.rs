@@ -83,7 +83,9 @@ impl Relay {
             }
         }
         let session = &*one_spelling(session);
-        self.core.muted.retain(|(muted, key)| **muted != *session || *key == begun);
+        // One that has not left itself is not an earlier one.
+        let is_earlier = |key| key != begun && client.get(key).is_some_and(|turn| turn.up.may_be_answered());
+        self.core.muted.retain(|(muted, key)| **muted != *session || !is_earlier(*key));
         self.turn_ended(now, session);
     }
 

@@ -268,7 +268,9 @@ impl World for TurnWorld {
         }
         let [cancels, orders, updates] = self.said;
         if !self.has_closed {
-            if self.prompts.len() < PROMPTS {
+            // An agent that leaves two prompts unread is another matter: its turns have not begun.
+            let is_known = |prompt: &Prompt| prompt.read > 0 || prompt.waits || prompt.is_unsent;
+            if self.prompts.len() < PROMPTS && self.prompts.iter().all(is_known) {
                 out.push(Action::Prompts);
             }
             if cancels < MOST {
