@@ -202,7 +202,9 @@ impl TurnWorld {
             Action::Orders(at) => self.order(at)?,
             Action::Updates(at) => {
                 self.said[2] += 1;
-                let is_last = self.prompts.iter().rposition(|prompt| prompt.read > 0) == Some(at);
+                // The silence of a turn is forgotten with it (D8).
+                let last = self.prompts.iter().rposition(|prompt| prompt.read > 0);
+                let is_last = last == Some(at) && self.view(at).is_some();
                 let of = format!("turn {at}, {}", if is_last { "the last" } else { "an earlier one" });
                 let update = format!(r#"{{"sessionUpdate":"agent_message_chunk","content":"{of}"}}"#);
                 let params = format!(r#"{{"sessionId":"s","update":{update}}}"#);
