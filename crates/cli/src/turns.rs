@@ -25,6 +25,9 @@ const ROUND: Duration = Duration::from_millis(50);
 /// How long it may take: the grace of a cancel, and the time from SIGTERM to the last look after SIGKILL.
 const PATIENCE: Duration = Duration::from_secs(15);
 
+/// How long processes may take to end after the cancel of their request was confirmed, before they count as left.
+const DYING: Duration = Duration::from_millis(500);
+
 /// The most processes that a line names.
 const NAMED: usize = 5;
 
@@ -167,15 +170,21 @@ pub(crate) async fn left_by(Cancelled(cancelled): Cancelled) -> Vec<LeftByReques
     if sessions.is_empty() {
         return Vec::new();
     }
-    let snapshot = Snapshot::take();
-    let families = directories.families(&snapshot);
-    let mut all = Vec::new();
-    for (turns, keys) in &sessions {
-        let Some(family) = families.iter().find(|family| turns.is_of(family)) else { continue };
-        let requests = turns.requests.iter().filter(|request| keys.contains(&request.key));
-        all.extend(requests.filter_map(|request| LeftByRequest::of(&snapshot, family, turns, request)));
+    let until = Instant::now() + DYING;
+    loop {
+        let snapshot = Snapshot::take();
+        let families = directories.families(&snapshot);
+        let mut all = Vec::new();
+        for (turns, keys) in &sessions {
+            let Some(family) = families.iter().find(|family| turns.is_of(family)) else { continue };
+            let requests = turns.requests.iter().filter(|request| keys.contains(&request.key));
+            all.extend(requests.filter_map(|request| LeftByRequest::of(&snapshot, family, turns, request)));
+        }
+        if all.iter().all(|one| one.own.is_empty()) || until < Instant::now() {
+            return all;
+        }
+        sleep(ROUND).await;
     }
-    all
 }
 
 /// What a session knows once it has ended what it ends of these requests.
