@@ -335,7 +335,7 @@ impl HttpServer {
     /// it has not answered is answered with an error (D35).
     pub fn handle_link_closed(&mut self, now: Instant, key: LinkKey) {
         if self.programs.era == Era::Asked(key) {
-            self.learn_era(now, &Learned::Nothing);
+            self.learn_era(now, &Learned::Nothing(None));
         }
         self.fail_waiting(now, key, error_code::UPSTREAM_GONE, "the server is gone");
         match self.programs.links.get(&key).filter(|link| !link.is_closed).map(|link| link.serves) {

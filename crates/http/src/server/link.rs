@@ -179,12 +179,13 @@ impl Link {
         self.asked.as_ref().is_some_and(|question| matches!(question.about, About::Handshake(_)))
     }
 
-    /// Refuses a request that would wait for long until its program is started.
-    pub(crate) fn check_start(&self, now: Instant) -> Result<(), Refusal> {
+    /// Refuses a request that would wait for long until its program is started. `last_end` says how the one before ended.
+    pub(crate) fn check_start(&self, now: Instant, last_end: Option<&str>) -> Result<(), Refusal> {
         let wait = self.rests_until.map(|at| at.since(now)).filter(|wait| *wait > HELD_FOR);
         let Some(wait) = wait else { return Ok(()) };
         let seconds = wait.as_secs() + 1;
-        let text = format!("the server has ended again and again; it is started in {seconds} s");
+        let last_end = last_end.map_or_else(String::new, |how| format!("; last time: {how}"));
+        let text = format!("the server has ended again and again; it is started in {seconds} s{last_end}");
         Err(Refusal::unavailable(seconds, text))
     }
 

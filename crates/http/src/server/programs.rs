@@ -87,6 +87,8 @@ pub(crate) struct Programs {
     pub(crate) modern_only: Option<ModernOnly>,
     /// That of the program of several clients.
     pub(crate) back_off: BackOff,
+    /// How one of those last ended before it answered a question of ours, in words.
+    pub(crate) last_end: Option<Box<str>>,
     /// What is due for links that are open.
     pub(crate) due: BTreeSet<(Instant, LinkKey, Due)>,
     /// What the driver has to do.
@@ -122,6 +124,7 @@ impl Programs {
             },
             modern_only: None,
             back_off: BackOff::default(),
+            last_end: None,
             due: BTreeSet::new(),
             events: VecDeque::new(),
             rules: Rules {
@@ -355,7 +358,7 @@ impl Programs {
         requests: usize,
     ) -> Result<(&mut Link, &mut VecDeque<HttpServerEvent>), Refusal> {
         let link = self.links.get_mut(&key).ok_or_else(|| Refusal::overloaded("the server takes in nothing now"))?;
-        link.check_start(now)?;
+        link.check_start(now, self.last_end.as_deref())?;
         link.check_room(config, requests)?;
         Ok((link, &mut self.events))
     }

@@ -33,8 +33,8 @@ pub(crate) enum Learned {
     Legacy,
     /// It has not answered in time, as servers do that know only sessions.
     Silence,
-    /// It could not be asked. The next request asks it again.
-    Nothing,
+    /// It could not be asked, and why if that is known. The next request asks it again.
+    Nothing(Option<Box<str>>),
     /// It did not accept the credentials under which it was asked. Requests under others ask it again.
     Withheld(Unauthorized),
 }
@@ -45,7 +45,7 @@ impl Learned {
         match unauthorized {
             Some(unauthorized) => Self::Withheld(unauthorized),
             // Ours, of a server at a URL.
-            None if answer.error_code() == Some(i64::from(error_code::UPSTREAM_GONE)) => Self::Nothing,
+            None if is_gone(answer) => Self::Nothing(end_of(answer)),
             None if matches!(Discovered::of_answer(answer), Discovered::Stateless(_)) => Self::Modern,
             None => Self::Legacy,
         }
@@ -178,7 +178,7 @@ impl HttpServer {
         if let Era::Asked(link) = self.programs.era
             && let Some(link) = self.programs.links.get(&link)
         {
-            link.check_start(now)?;
+            link.check_start(now, self.programs.last_end.as_deref())?;
         }
         let Some(held) = self.programs.waiting() else { return Ok(()) };
         let bytes: usize = held.iter().map(Held::bytes).sum();
@@ -198,6 +198,9 @@ impl HttpServer {
         response: &Response<'_>,
         unauthorized: Option<Unauthorized>,
     ) {
+        if is_gone(&response.body) {
+            self.programs.last_end = end_of(&response.body);
+        }
         if self.programs.era == Era::Asked(link) {
             self.learn_era(now, &Learned::of(&response.body, unauthorized));
         } else {
@@ -222,7 +225,7 @@ impl HttpServer {
         self.programs.era = match learned {
             Learned::Modern => Era::Modern,
             Learned::Legacy | Learned::Silence => Era::Legacy,
-            Learned::Nothing | Learned::Withheld(_) => Era::Unknown,
+            Learned::Nothing(_) | Learned::Withheld(_) => Era::Unknown,
         };
         let Some(About::Era(held)) = self.programs.take_question(link) else { return };
         if matches!(learned, Learned::Legacy) && self.config.sessions == Sessions::SharedLink && !self.is_draining {
@@ -244,7 +247,7 @@ impl HttpServer {
             Learned::Modern if !self.config.access.has_owners() => Vec::new(),
             // It was opened to ask, and has no owner.
             Learned::Modern => self.programs.links_of(|asker| *asker == Asker::default()),
-            Learned::Legacy | Learned::Silence | Learned::Nothing => self.programs.links_of(|_| true),
+            Learned::Legacy | Learned::Silence | Learned::Nothing(_) => self.programs.links_of(|_| true),
             Learned::Withheld(_) => Vec::new(),
         };
         ended.into_iter().for_each(|link| self.end_link(now, link));
@@ -273,9 +276,25 @@ impl HttpServer {
                     Ok(Frame::Notification(_) | Frame::Response(_) | Frame::Batch(_)) | Err(_) => refusal,
                 })
             }
-            Learned::Legacy | Learned::Silence | Learned::Nothing => Err(no_stateless()),
+            // Some servers end when they are asked, and serve sessions all the same.
+            Learned::Nothing(Some(why)) => {
+                let text = format!("no session, and the server could not be asked which revision it speaks: {why}");
+                Err(Refusal::invalid(text))
+            }
+            Learned::Legacy | Learned::Silence | Learned::Nothing(None) => Err(no_stateless()),
         }
     }
+}
+
+/// Whether an answer says that the program is gone.
+fn is_gone(answer: &ResponseBody<'_>) -> bool {
+    answer.error_code() == Some(i64::from(error_code::UPSTREAM_GONE))
+}
+
+/// How the program ended, in the words of the error about that.
+fn end_of(answer: &ResponseBody<'_>) -> Option<Box<str>> {
+    let ResponseBody::Error(error) = answer else { return None };
+    json::member(error, "message").and_then(json::text).map(Into::into)
 }
 
 /// What is said to a request when no further one is taken.
