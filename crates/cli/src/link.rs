@@ -176,6 +176,7 @@ impl LinkArguments {
             log: self.log.map(|level| Ok((log_file::open(self.log_file.clone())?, level.into()))).transpose()?,
             on_stuck: self.on_stuck,
             on_stop: self.on_stop,
+            stderr_in_errors: true,
             admin: if self.unlisted { Vec::new() } else { sockets::directories() },
         })
     }

@@ -38,6 +38,9 @@ use crate::{
 /// With --shared all clients, of either era, have one server process, and with --pool a few.
 ///
 /// Each server process is a session of `rescind ps`, and its requests can be cancelled with `rescind cancel`.
+/// What it writes to stderr is passed on to that of the service, byte for byte and in whole lines. On loopback, without a
+/// flag that says that others are its clients (--token-file, --owners, --issuer, --host, --behind-proxy), errors about its
+/// end have the last lines of that; otherwise they have only its exit code or signal.
 ///
 /// The first SIGTERM or SIGINT ends the service in order: no connection and no session is accepted, and what is in flight
 /// has the time of --drain. A second one ends it at once. Either way every server process is ended.
@@ -138,6 +141,11 @@ impl Arguments {
     /// Whether sessions share a server process.
     const fn is_shared(&self) -> bool {
         self.shared || self.pool.is_some()
+    }
+
+    /// Whether its clients are taken to be this machine's own: nothing says that others are meant.
+    fn is_of_this_machine(&self) -> bool {
+        self.listen.ip().is_loopback() && self.host.is_empty() && !self.behind_proxy && self.access.is_open()
     }
 }
 
@@ -329,7 +337,8 @@ async fn run_link(arguments: Rc<Arguments>, upstream: Option<Remote>, opened: Op
             Some(remote) => remote.open(opened.credentials)?,
             None => link::command(command.clone())?,
         };
-        let link = link.link(client, server, config, None, recording.transpose()?)?;
+        let mut link = link.link(client, server, config, None, recording.transpose()?)?;
+        link.stderr_in_errors = arguments.is_of_this_machine();
         let hint = "check the limits on processes and open files (ulimit -a)";
         relay::drive(link).await.map_err(|error| Failure::new("rescind serve", error, hint))
     };

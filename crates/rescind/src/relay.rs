@@ -92,6 +92,9 @@ pub struct Link {
     /// not confirm it has been silent for a grace (D59). `None`: nothing.
     #[cfg(feature = "admin")]
     pub on_stop: Option<OnStop>,
+    /// Errors about the server's end have the last lines that it wrote to stderr, which can hold secrets. So only where the
+    /// client may read that stderr anyway (D63).
+    pub stderr_in_errors: bool,
     /// Directories for the admin socket. It is opened in the first that can be used, which is created if missing. Without
     /// directories there is no socket. Failure in all of them is logged and is not an error.
     #[cfg(feature = "admin")]
@@ -136,9 +139,10 @@ pub enum LinkError {
 /// and go nowhere: a program that goes on must listen for them itself.
 ///
 /// What the server writes to stderr is read and passed on to that of this process, which never stops the server: what is
-/// not read is dropped, and a line reports how much. Its last lines stand in the errors about its end (D63). A stderr that is a
-/// terminal is the server's own. A server that ends before its client can know of it has up to two seconds for the client's
-/// next request, which is answered with what became of it; so has one that could not be started.
+/// not read is dropped, and a line reports how much. With [`Link::stderr_in_errors`] its last lines stand in the errors about
+/// its end (D63). A stderr that is a terminal is the server's own. A server that ends before its client can know of it has
+/// up to two seconds for the client's next request, which is answered with what became of it; so has one that could not be
+/// started.
 ///
 /// # Errors
 ///
@@ -152,7 +156,8 @@ pub fn run(link: Link) -> Result<LinkEnd, LinkError> {
 }
 
 /// Like [`run`], as a future: for a program that has several links. Await it on a runtime of one thread that is the main
-/// thread, or lives as long as the process.
+/// thread, or lives as long as the process. What the servers of all links write to stderr waits within one bound, 8 MiB, and
+/// each of them has its own, 2 MiB; lines of two are not mixed.
 ///
 /// Dropping it kills the server.
 ///
@@ -170,7 +175,7 @@ fn boxed(link: Link) -> Pin<Box<dyn Future<Output = Result<LinkEnd, LinkError>>>
 
 async fn drive_here(link: Link) -> Result<LinkEnd, LinkError> {
     let origin = std::time::Instant::now();
-    let Link { client, server, mut config, finish, recording, log, on_stuck, .. } = link;
+    let Link { client, server, mut config, finish, recording, log, on_stuck, stderr_in_errors, .. } = link;
     // Before the server starts and before anything is written: no signal may be missed or end the link.
     let signals = match &client {
         LinkClient::Descriptors { .. } => Signals::listen(),
@@ -219,14 +224,15 @@ async fn drive_here(link: Link) -> Result<LinkEnd, LinkError> {
     let mut asked = ShutdownLimits::default().asked;
     let mut unstarted = None;
     // Of a program on a terminal a person reads stderr, and the program may ask whether it writes to one (D63).
-    let pipes_stderr = matches!(client, LinkClient::Descriptors { .. }) && !io::stderr().is_terminal();
+    let pipes_stderr = !io::stderr().is_terminal();
+    let is_alone = matches!(client, LinkClient::Descriptors { .. });
     let (process, server) = match server {
         LinkServer::Command { launcher, .. } => {
             let program = command.first().map(|program| program.to_string_lossy().into_owned());
             let container = Container::of(&command, &environment);
             let words = container.as_ref().map_or(&command, Container::words);
-            match (Group::start(&launcher, words, &environment, pipes_stderr), &client) {
-                (Ok((group, pipes)), _) => {
+            match Group::start(&launcher, words, &environment, pipes_stderr) {
+                Ok((group, pipes)) => {
                     let mut starter = None;
                     if container.is_some() {
                         asked = container::ASKED;
@@ -237,12 +243,12 @@ async fn drive_here(link: Link) -> Result<LinkEnd, LinkError> {
                         // What is in a container is ended by the mark that the next one would have, too.
                         starter = Some(Starter::new(launcher, command.clone(), environment.clone(), pipes_stderr));
                     }
-                    let (server, stderr) = Port::to_server(pipes);
-                    (Process { group: Some(group), container, starter, stderr, turns, program }, server)
+                    let (server, stderr) = Port::to_server(pipes, stderr_in_errors);
+                    let group = Some(group);
+                    (Process { group, container, starter, stderr, stderr_in_errors, turns, program }, server)
                 }
-                (Err(error), LinkClient::Messages(_)) => return Err(LinkError::Start(error)),
                 // Its client gets an answer that says so.
-                (Err(error), LinkClient::Descriptors { .. }) => {
+                Err(error) => {
                     unstarted = Some(error);
                     (Process { program, ..Process::default() }, Port::default())
                 }
@@ -282,7 +288,7 @@ async fn drive_here(link: Link) -> Result<LinkEnd, LinkError> {
         drive.handle_unstarted(error);
     }
     let ending = poll_fn(|cx| drive.poll(cx)).await;
-    drive.finish(&ending.server).await;
+    drive.finish(&ending.server, is_alone).await;
     unstarted.map_or(Ok(ending), |error| Err(LinkError::Start(error)))
 }
 

@@ -57,6 +57,7 @@ fn link(folder: &Path) -> (thread::JoinHandle<End>, [Flooder; 2]) {
         log: None,
         on_stuck: None,
         on_stop: None,
+        stderr_in_errors: true,
         admin: vec![folder.join("sockets")],
     };
     let running = thread::spawn(move || relay::run(link).unwrap().server);

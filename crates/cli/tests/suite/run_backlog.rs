@@ -40,6 +40,7 @@ fn link_with(
         log: log.map(|log| (log, LogLevel::Error)),
         on_stuck: None,
         on_stop: None,
+        stderr_in_errors: true,
         admin: Vec::new(),
     };
     let running = thread::spawn(move || run(link));

@@ -132,6 +132,18 @@ fn a_stderr_that_the_client_has_closed_stops_no_server_and_ends_none() {
     assert_eq!(session.end(), Some(0));
 }
 
+/// While the shim waits for it to be read.
+#[test]
+fn a_stderr_that_is_closed_in_the_middle_of_a_flood_stops_no_server() {
+    let (mut reader, stderr) = pipe();
+    let server = format!("seq 1 {LINES} >&2; read -r call; seq 1 {LINES} >&2; echo '{ANSWER}'; exec cat >&2");
+    let mut session = Session::start(&server, stderr);
+    reader.read_exact(&mut vec![0; 200_000]).unwrap();
+    drop(reader);
+    assert_eq!(session.receive(), ANSWER);
+    assert_eq!(session.end(), Some(0));
+}
+
 /// Also where something else has it open, which is not waited for.
 #[test]
 fn what_a_server_writes_before_its_end_is_passed_on_and_stands_in_the_error() {

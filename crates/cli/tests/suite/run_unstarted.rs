@@ -195,6 +195,7 @@ fn a_process_that_the_system_refuses_is_told_to_the_client() {
         log: None,
         on_stuck: None,
         on_stop: None,
+        stderr_in_errors: true,
         admin: Vec::new(),
     };
     assert!(matches!(relay::run(link), Err(LinkError::Start(_))));

@@ -16,6 +16,7 @@ mod shared;
 mod sign_in;
 mod silence;
 mod sockets;
+mod stderr;
 mod upstream;
 
 use rescind_testkit::puppet::{Connection, Server, Service, Session};

@@ -73,6 +73,8 @@ pub(crate) struct Drive {
     stderr: Option<ServerStderr>,
     /// What ends the processes that cancelled requests have left, if that is wanted.
     turns: Option<TurnProcesses>,
+    /// Its last lines are for the client, too.
+    stderr_in_errors: bool,
     /// The server's program, as its user named it, until its end is told.
     program: Option<String>,
     /// Why it could not be started, if it was not.
@@ -114,6 +116,7 @@ pub(crate) struct Process {
     pub(crate) starter: Option<Starter>,
     pub(crate) stderr: Option<ServerStderr>,
     pub(crate) turns: Option<TurnProcesses>,
+    pub(crate) stderr_in_errors: bool,
     /// The program, as its user named it.
     pub(crate) program: Option<String>,
 }
@@ -132,8 +135,9 @@ pub(crate) struct Port {
 
 impl Port {
     /// The server's pipes, and its stderr, which is read from now on.
-    pub(crate) fn to_server(pipes: Pipes) -> (Self, Option<ServerStderr>) {
-        (Self::new(pipes.stdout, pipes.stdin), pipes.stderr.map(ServerStderr::read))
+    pub(crate) fn to_server(pipes: Pipes, stderr_in_errors: bool) -> (Self, Option<ServerStderr>) {
+        let stderr = pipes.stderr.map(|stderr| ServerStderr::read(stderr, stderr_in_errors));
+        (Self::new(pipes.stdout, pipes.stdin), stderr)
     }
 
     /// The client's streams, whatever they are.
@@ -158,7 +162,7 @@ impl Drive {
         origin: std::time::Instant,
         (config, limits): (RelayConfig, ShutdownLimits),
         ports: Sides<Port>,
-        Process { group, container, starter, stderr, turns, program }: Process,
+        Process { group, container, starter, stderr, stderr_in_errors, turns, program }: Process,
         signals: Signals,
         observer: Observer,
         mut admin: Admin,
@@ -179,6 +183,7 @@ impl Drive {
             restarts,
             stderr,
             turns,
+            stderr_in_errors,
             program,
             unstarted: None,
             untold: None,
@@ -284,8 +289,9 @@ impl Drive {
         }
     }
 
-    /// Closes the admin socket and the observers. Called once, at the end.
-    pub(crate) async fn finish(self, how: &End) {
+    /// Closes the admin socket and the observers. Called once, at the end. Where this link `is_alone` on its thread, it waits
+    /// until our stderr was read.
+    pub(crate) async fn finish(self, how: &End, is_alone: bool) {
         let Self { mut relay, group, container, ports, stderr, turns, mut observer, mut admin, origin, .. } = self;
         admin.handle_eof(Instant::after_origin(origin.elapsed()), &mut relay, how);
         // Closed before the wait for a container.
@@ -298,7 +304,7 @@ impl Drive {
         if let Some(turns) = turns {
             turns.finish().await;
         }
-        if let Some(stderr) = stderr {
+        if let Some(stderr) = stderr.filter(|_| is_alone) {
             stderr.finish();
         }
         let dialects = Sides::from_fn(|side| relay.dialect(side));
@@ -848,7 +854,7 @@ impl Drive {
     fn adopt(&mut self, group: Group, pipes: Pipes) {
         self.admin.handle_replaced(&group);
         self.group = Some(group);
-        (self.ports.server, self.stderr) = Port::to_server(pipes);
+        (self.ports.server, self.stderr) = Port::to_server(pipes, self.stderr_in_errors);
         self.shutdown = Shutdown::new(self.limits);
         self.untold = None;
     }

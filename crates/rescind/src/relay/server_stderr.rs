@@ -15,7 +15,7 @@ use std::{
 
 use tokio::{sync::Notify, task::JoinHandle, time::timeout};
 
-use super::stderr::Stderr;
+use super::stderr::ServerWriter;
 use crate::stdio::Input;
 
 /// How much of its end is kept.
@@ -36,23 +36,37 @@ pub(super) struct ServerStderr {
     has_ended: bool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Shared {
-    kept: Mutex<VecDeque<u8>>,
+    state: Mutex<State>,
+    /// How many bytes of its end are kept.
+    kept: usize,
     /// The server has ended: nothing is waited for any more.
     is_over: AtomicBool,
     /// Wakes who waits.
     over: Notify,
 }
 
+#[derive(Debug)]
+struct State {
+    /// The last bytes.
+    kept: VecDeque<u8>,
+    writer: ServerWriter,
+}
+
 impl ServerStderr {
-    /// Reads it from now on.
+    /// Reads it from now on. Its last bytes are kept only if it `is_kept`.
     ///
     /// # Panics
     ///
     /// Outside a tokio runtime.
-    pub(super) fn read(input: Input) -> Self {
-        let shared = Arc::new(Shared::default());
+    pub(super) fn read(input: Input, is_kept: bool) -> Self {
+        let shared = Arc::new(Shared {
+            state: Mutex::new(State { kept: VecDeque::new(), writer: ServerWriter::new() }),
+            kept: if is_kept { KEPT } else { 0 },
+            is_over: AtomicBool::new(false),
+            over: Notify::new(),
+        });
         let reading = tokio::spawn(Arc::clone(&shared).pass_on(input));
         Self { shared, reading, has_ended: false }
     }
@@ -68,44 +82,42 @@ impl ServerStderr {
         if self.has_ended { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// The last bytes of it, at most 16 KiB.
+    /// The last bytes of it, at most 16 KiB; none if they are not kept.
     pub(super) fn last(&self) -> Vec<u8> {
-        self.shared.kept().iter().copied().collect()
+        self.shared.state().kept.iter().copied().collect()
     }
 
-    /// Waits until what was read of it is with whoever reads our stderr, as [`Stderr::finish`].
+    /// Waits until what was read of it is with whoever reads our stderr, as [`Stderr::finish`](super::Stderr::finish).
     pub(super) fn finish(self) {
-        let mut stderr = Stderr::new();
-        stderr.pass_on(&[], false);
-        stderr.finish();
+        self.shared.state().writer.finish();
     }
 }
 
 impl Drop for ServerStderr {
     fn drop(&mut self) {
         self.reading.abort();
-        Stderr::new().pass_on(&[], false);
+        self.shared.state().writer.pass_on(&[], false);
     }
 }
 
 impl Shared {
-    fn kept(&self) -> MutexGuard<'_, VecDeque<u8>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn pass_on(self: Arc<Self>, mut input: Input) {
         // How many pieces were written when the reader of our stderr was last given up.
         let mut given_up = None;
         loop {
-            let must_wait = given_up != Some(Stderr::pieces()) && !self.is_over.load(Ordering::Relaxed);
+            let must_wait = given_up != Some(ServerWriter::pieces()) && !self.is_over.load(Ordering::Relaxed);
             if must_wait {
                 let mut over = pin!(self.over.notified());
                 let room = poll_fn(|cx| match over.as_mut().poll(cx) {
                     Poll::Ready(()) => Poll::Ready(()),
-                    Poll::Pending => Stderr::poll_room(cx),
+                    Poll::Pending => self.state().writer.poll_room(cx),
                 });
                 let has_room = timeout(PATIENCE, room).await.is_ok();
-                given_up = (!has_room).then(Stderr::pieces);
+                given_up = (!has_room).then(ServerWriter::pieces);
             }
             if poll_fn(|cx| self.poll_pass(cx, &mut input)).await.is_break() {
                 return;
@@ -121,17 +133,17 @@ impl Shared {
             Poll::Pending => 0,
             Poll::Ready(Ok(read @ 1..)) => read,
             Poll::Ready(Ok(_) | Err(_)) => {
-                Stderr::new().pass_on(&[], false);
+                self.state().writer.pass_on(&[], false);
                 return Poll::Ready(ControlFlow::Break(()));
             }
         };
         let bytes = &buffer[..read];
-        let mut kept = self.kept();
-        kept.extend(bytes);
-        let excess = kept.len().saturating_sub(KEPT);
-        kept.drain(..excess);
-        drop(kept);
-        Stderr::new().pass_on(bytes, read == PIECE);
+        let mut state = self.state();
+        let excess = (state.kept.len() + read).saturating_sub(self.kept).min(state.kept.len());
+        state.kept.drain(..excess);
+        state.kept.extend(&bytes[read.saturating_sub(self.kept)..]);
+        state.writer.pass_on(bytes, read == PIECE);
+        drop(state);
         if read == 0 { Poll::Pending } else { Poll::Ready(ControlFlow::Continue(())) }
     }
 }

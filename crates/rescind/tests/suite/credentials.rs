@@ -120,6 +120,7 @@ async fn relayed(people: &[&str], refusals: u32) -> Vec<(String, Credentials)> {
         recording: None,
         log: None,
         on_stuck: None,
+        stderr_in_errors: true,
         #[cfg(feature = "admin")]
         on_stop: None,
         #[cfg(feature = "admin")]
