@@ -6,6 +6,7 @@ pub(crate) mod departures;
 mod hundred;
 mod issuer;
 mod lifecycle;
+mod limits;
 mod network;
 mod owners;
 mod places;
