@@ -24,15 +24,20 @@ const ANSWER: &str = r#"{"id":0,"result":{"userAgent":"codex_vscode/0.171.0","co
 /// Begins as Codex and its editor do.
 fn codex(capabilities: &str) -> Rig {
     let mut rig = Rig::start(PROGRAM);
-    let info = r#"{"name":"codex_vscode","title":"Codex","version":"0.171.0"}"#;
-    let params = format!(r#"{{"clientInfo":{info},"capabilities":{capabilities}}}"#);
-    pass_to_server(&mut rig, &format!(r#"{{"method":"initialize","id":0,"params":{params}}}"#));
-    pass_to_client(&mut rig, ANSWER);
-    pass_to_server(&mut rig, r#"{"method":"initialized"}"#);
+    greet(&mut rig, capabilities);
     rig
 }
 
-fn begin_turn(rig: &mut Rig, id: u32, thread: &str, turn: &str) {
+/// The handshake.
+pub(crate) fn greet(rig: &mut Rig, capabilities: &str) {
+    let info = r#"{"name":"codex_vscode","title":"Codex","version":"0.171.0"}"#;
+    let params = format!(r#"{{"clientInfo":{info},"capabilities":{capabilities}}}"#);
+    pass_to_server(rig, &format!(r#"{{"method":"initialize","id":0,"params":{params}}}"#));
+    pass_to_client(rig, ANSWER);
+    pass_to_server(rig, r#"{"method":"initialized"}"#);
+}
+
+pub(crate) fn begin_turn(rig: &mut Rig, id: u32, thread: &str, turn: &str) {
     pass_to_server(
         rig,
         &json!({"method": "turn/start", "id": id, "params": {"threadId": thread, "input": []}}).to_string(),
@@ -42,13 +47,13 @@ fn begin_turn(rig: &mut Rig, id: u32, thread: &str, turn: &str) {
     pass_to_client(rig, &json!({"method": "turn/started", "params": {"threadId": thread, "turn": turn}}).to_string());
 }
 
-fn complete(rig: &mut Rig, thread: &str, turn: &str, status: &str) {
+pub(crate) fn complete(rig: &mut Rig, thread: &str, turn: &str, status: &str) {
     let turn = json!({"id": turn, "status": status});
     pass_to_client(rig, &json!({"method": "turn/completed", "params": {"threadId": thread, "turn": turn}}).to_string());
 }
 
 /// The shim's own request to the server: its method, its id and its params.
-fn own_request(rig: &mut Rig) -> (String, Value, Value) {
+pub(crate) fn own_request(rig: &mut Rig) -> (String, Value, Value) {
     let message: Value = serde_json::from_str(&rig.server.receive()).unwrap();
     assert_eq!(message.get("jsonrpc"), None, "{message}");
     (message["method"].as_str().unwrap().to_owned(), message["id"].clone(), message["params"].clone())

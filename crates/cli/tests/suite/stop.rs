@@ -1,5 +1,6 @@
 //! `rescind stop`.
 
+mod everything;
 mod questions;
 mod released;
 mod scripted;

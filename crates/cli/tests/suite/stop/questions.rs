@@ -28,7 +28,7 @@ enum First {
 
 impl Dialect {
     /// A question that a person answers.
-    fn card(self) -> String {
+    pub(super) fn card(self) -> String {
         match self {
             Self::Mcp => request_with(
                 "7",
@@ -43,7 +43,7 @@ impl Dialect {
     }
 
     /// The server's last word about its own work, after its cancel.
-    fn over(self) -> String {
+    pub(super) fn over(self) -> String {
         match self {
             // Its protocol does not confirm a cancel: it has finished.
             Self::Mcp => result("1", "{}"),
@@ -65,7 +65,7 @@ impl Dialect {
 }
 
 /// Waits until the side has received the cancel that it is to receive.
-fn heard(side: &mut Ends, dialect: Dialect, is_client: bool) {
+pub(super) fn heard(side: &mut Ends, dialect: Dialect, is_client: bool) {
     loop {
         let message: Value = serde_json::from_str(&side.receive()).unwrap();
         let method = message["method"].as_str().unwrap_or_default();
@@ -77,7 +77,7 @@ fn heard(side: &mut Ends, dialect: Dialect, is_client: bool) {
 }
 
 /// The server's process lives on: a request and its answer pass, behind whatever else has been said.
-fn expect_alive(rig: &mut Rig) {
+pub(super) fn expect_alive(rig: &mut Rig) {
     let (asks, answers) = (request("\"alive?\"", "ping"), result("\"alive?\"", "{}"));
     rig.client.send(&asks);
     while rig.server.receive() != asks {}

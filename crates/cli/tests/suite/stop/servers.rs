@@ -32,7 +32,7 @@ pub(super) enum Dialect {
 
 /// What a server does about a cancel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Temper {
+pub(super) enum Temper {
     /// It stops, and answers where its protocol has an answer.
     Polite,
     /// It works on, and reports so.
@@ -60,10 +60,10 @@ struct Marks {
     over: bool,
 }
 
-struct Session {
-    rig: Rig,
-    dialect: Dialect,
-    temper: Temper,
+pub(super) struct Session {
+    pub(super) rig: Rig,
+    pub(super) dialect: Dialect,
+    pub(super) temper: Temper,
     marks: Arc<Mutex<Marks>>,
 }
 
@@ -79,22 +79,27 @@ impl Dialect {
     /// A session with request 1 in flight.
     pub(super) fn open(self, sockets: &Path) -> Rig {
         let mut rig = Rig::builder(PROGRAM).sockets(sockets).start();
+        self.begin(&mut rig);
+        rig
+    }
+
+    /// Shakes hands and sends request 1.
+    pub(super) fn begin(self, rig: &mut Rig) {
         let call = match self {
             Self::Mcp => {
-                greet_mcp(&mut rig, "2025-11-25");
+                greet_mcp(rig, "2025-11-25");
                 request_with("1", "tools/call", r#"{"name":"tool","_meta":{"progressToken":1}}"#)
             }
             Self::Acp => {
-                greet_acp(&mut rig, "", "");
+                greet_acp(rig, "", "");
                 request_with("1", "session/prompt", r#"{"sessionId":"s","prompt":[]}"#)
             }
             Self::Lsp => {
-                greet_lsp(&mut rig);
+                greet_lsp(rig);
                 request_with("1", "textDocument/references", "{}")
             }
         };
-        pass_to_server(&mut rig, &call);
-        rig
+        pass_to_server(rig, &call);
     }
 
     pub(super) const fn cancel(self) -> &'static str {
@@ -127,11 +132,11 @@ impl Dialect {
 }
 
 impl Session {
-    fn open(sockets: &Path, dialect: Dialect, temper: Temper) -> Self {
+    pub(super) fn open(sockets: &Path, dialect: Dialect, temper: Temper) -> Self {
         Self { rig: dialect.open(sockets), dialect, temper, marks: Arc::default() }
     }
 
-    fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         self.rig.shim.id.to_string()
     }
 
@@ -140,7 +145,7 @@ impl Session {
     }
 
     /// Does what this server does, until it has nothing more to do.
-    fn serve(mut self) -> Self {
+    pub(super) fn serve(mut self) -> Self {
         let answer = self.dialect.framed(&self.dialect.answer());
         let (begun, rest) = answer.split_at(answer.len() / 2);
         match self.temper {
@@ -226,13 +231,11 @@ pub(super) fn stop(sockets: &Path, arguments: &[&str]) -> Told {
     }
 }
 
-#[test]
-fn every_receipt_is_true_of_the_work_and_comes_in_time() {
+/// Servers of each protocol and temper, and what `stop` says of the work of each.
+pub(super) const KINDS: [(Dialect, Temper, &str); 19] = {
     use Dialect::{Acp, Lsp, Mcp};
     use Temper::{Crossing, Deaf, Exits, Mute, Polite, ShimSuspended, Suspended, Working};
-    let sockets = tempfile::tempdir().unwrap();
-    let path = sockets.path().join("sockets");
-    let kinds = [
+    [
         (Mcp, Polite, "unknown"),
         (Mcp, Deaf, "still working"),
         (Mcp, Working, "finished"),
@@ -252,8 +255,16 @@ fn every_receipt_is_true_of_the_work_and_comes_in_time() {
         (Lsp, Crossing, "finished"),
         (Lsp, Mute, "no answer"),
         (Lsp, Suspended, "no answer"),
-    ];
-    let sessions: Vec<_> = kinds.iter().map(|&(dialect, temper, _)| Session::open(&path, dialect, temper)).collect();
+    ]
+};
+
+#[test]
+fn every_receipt_is_true_of_the_work_and_comes_in_time() {
+    use Dialect::Mcp;
+    use Temper::{Exits, Mute, Polite, ShimSuspended, Suspended};
+    let sockets = tempfile::tempdir().unwrap();
+    let path = sockets.path().join("sockets");
+    let sessions: Vec<_> = KINDS.iter().map(|&(dialect, temper, _)| Session::open(&path, dialect, temper)).collect();
     let names: Vec<String> = sessions.iter().map(Session::name).collect();
     let marks: Vec<_> = sessions.iter().map(|session| Arc::clone(&session.marks)).collect();
     let (asleep, awake): (Vec<_>, Vec<_>) =
@@ -264,7 +275,7 @@ fn every_receipt_is_true_of_the_work_and_comes_in_time() {
     let told = stop(&path, &["--within", &within, "--kill"]);
     let mut served: Vec<Session> = served.into_iter().map(|one| one.join().unwrap()).chain(asleep).collect();
 
-    for ((name, (dialect, temper, expected)), marks) in names.iter().zip(kinds).zip(marks) {
+    for ((name, (dialect, temper, expected)), marks) in names.iter().zip(KINDS).zip(marks) {
         let what = format!("{dialect:?} {temper:?}: {:?}", told.states.get(name));
         let marks = *marks.lock().unwrap();
         let Some(states) = told.states.get(name) else {
