@@ -58,8 +58,8 @@ const NEWS: usize = 64;
 /// Cancels every request in flight of all your running `rescind run` commands, from either side. What a server asks in
 /// the course of a cancelled request is cancelled, too; other requests that begin meanwhile are not, and are counted. On a
 /// terminal a table shows what becomes of each. Elsewhere a line is printed as each settles. What was cancelled before and
-/// is not known to have ended (`released` in `rescind ps`) is shown again. On a terminal Enter ends the wait. Many requests
-/// that stand alike are shown together. Both end with a summary:
+/// is not known to have ended (`released` in `rescind ps`) is shown again. On a terminal Enter ends the wait (not on
+/// Windows). Many requests that stand alike are shown together. Both end with a summary:
 /// `stopped`, `finished` (it was answered), `ended` (with its server), `still working` (progress goes on), `no answer`
 /// (the protocol requires one), `not delivered` (the server does not read the cancel, or its protocol allows none) and
 /// `unknown` (MCP does not confirm a cancel, and nothing was heard since). What a server asked of its client is `withdrawn`
