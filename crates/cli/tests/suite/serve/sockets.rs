@@ -4,7 +4,11 @@
 use std::{
     io::{ErrorKind, Read, Write},
     net::TcpStream,
-    sync::mpsc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
     thread,
     time::Duration,
 };
@@ -107,17 +111,28 @@ fn behind_a_proxy_clients_are_not_told_apart_by_address() {
         // What is no message at its first byte: a slow build would else read it for a minute.
         let body = vec![b'x'; LONG - 1];
         let (answered, answers) = mpsc::channel();
+        // While this grows the service reads: however slow that is, an answer is not late.
+        let written = Arc::new(AtomicUsize::new(0));
         let mut streams = [(); 2].map(|()| {
             let mut stream = TcpStream::connect(service.address).unwrap();
             stream.set_read_timeout(Some(PATIENCE)).unwrap();
             write!(stream, "{HEAD}Content-Length: {LONG}\r\n\r\n").unwrap();
-            stream.write_all(&body).unwrap();
-            let (mut reader, answered) = (stream.try_clone().unwrap(), answered.clone());
+            let (mut reader, answered, known) = (stream.try_clone().unwrap(), answered.clone(), Arc::clone(&written));
             thread::spawn(move || {
                 let mut status = [0; 12];
+                let mut before = 0;
+                while let Err(error) = reader.peek(&mut status) {
+                    let now = known.load(Ordering::Relaxed);
+                    assert!(error.kind() == ErrorKind::WouldBlock && now > before, "{error}");
+                    before = now;
+                }
                 reader.read_exact(&mut status).unwrap();
                 answered.send(String::from_utf8_lossy(&status[9..]).into_owned()).unwrap();
             });
+            for piece in body.chunks(64 << 10) {
+                stream.write_all(piece).unwrap();
+                written.fetch_add(piece.len(), Ordering::Relaxed);
+            }
             stream
         });
         if refused {
