@@ -41,13 +41,10 @@ const MAX_WAITING_OF_ALL: usize = 2 * ROOM_OF_ALL;
 const PIECE: usize = 16 * 1024;
 
 /// What a stretch takes beside its bytes, about: many writers of short lines must not take more memory than is counted.
-const OVERHEAD: usize = 64;
+const OVERHEAD: usize = 96;
 
 /// The longest part of a line that waits for its rest.
 const LONGEST_LINE: usize = 4 * 1024;
-
-/// Places for stretches that are kept when there are none.
-const SPARE_STRETCHES: usize = 8;
 
 /// Time for whoever reads stderr to read a piece, at the end of a link.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
@@ -168,8 +165,8 @@ struct WayOut {
 }
 
 struct State {
-    /// What the thread is to write, in its order.
-    queue: VecDeque<Stretch>,
+    /// What the thread is to write, by number, in its order.
+    queue: BTreeMap<u64, Stretch>,
     /// Of each writer that has something there, or waits for room.
     shares: BTreeMap<Writer, Share>,
     /// What the queue takes.
@@ -203,7 +200,9 @@ impl Stretch {
 /// What a writer has in the queue.
 #[derive(Debug, Default)]
 struct Share {
-    /// What it takes.
+    /// The numbers of its stretches, in order.
+    stretches: VecDeque<u64>,
+    /// What they take.
     waiting: usize,
     /// Wakes the writer once there may be room.
     waker: Option<Waker>,
@@ -243,7 +242,7 @@ impl WayOut {
             state.pieces += 1;
             if written.is_err() {
                 state.is_broken = true;
-                state.queue = VecDeque::new();
+                state.queue = BTreeMap::new();
                 state.waiting = 0;
             }
             state.wake();
@@ -259,7 +258,7 @@ impl WayOut {
 impl State {
     const fn new() -> Self {
         Self {
-            queue: VecDeque::new(),
+            queue: BTreeMap::new(),
             shares: BTreeMap::new(),
             waiting: 0,
             is_writing: false,
@@ -303,19 +302,26 @@ impl State {
     }
 
     fn append(&mut self, of: Writer, mut bytes: &[u8]) {
-        if let Some(last) = self.queue.back_mut().filter(|last| last.of == of) {
+        let share = self.shares.entry(of).or_default();
+        let mut last = self.queue.last_entry();
+        let number = last.as_ref().map_or(0, |last| last.key() + 1);
+        if let Some(last) = last.as_mut().map(|last| last.get_mut()).filter(|last| last.of == of) {
             let (now, later) = bytes.split_at(fitting(bytes, PIECE - last.bytes.len()).unwrap_or(0));
             last.bytes.extend_from_slice(now);
             self.waiting += now.len();
-            self.shares.entry(of).or_default().waiting += now.len();
+            share.waiting += now.len();
             bytes = later;
         }
-        while !bytes.is_empty() {
+        for number in number.. {
+            if bytes.is_empty() {
+                return;
+            }
             let (now, later) = bytes.split_at(fitting(bytes, PIECE).unwrap_or(PIECE));
             let stretch = Stretch { of, bytes: now.to_vec() };
             self.waiting += stretch.size();
-            self.shares.entry(of).or_default().waiting += stretch.size();
-            self.queue.push_back(stretch);
+            share.waiting += stretch.size();
+            share.stretches.push_back(number);
+            self.queue.insert(number, stretch);
             bytes = later;
         }
     }
@@ -325,24 +331,25 @@ impl State {
         if self.shares.get(&of).is_some_and(|share| share.waiting > MAX_WAITING) {
             return Some(of);
         }
-        let largest = self.shares.iter().max_by_key(|(_, share)| share.waiting);
-        largest.map(|(of, _)| *of).filter(|_| self.waiting > MAX_WAITING_OF_ALL)
+        let largest = || self.shares.iter().max_by_key(|(_, share)| share.waiting).map(|(of, _)| *of);
+        (self.waiting > MAX_WAITING_OF_ALL).then(largest).flatten()
     }
 
     /// Drops the oldest bytes of a writer: whole lines, where there are such.
     fn drop_oldest(&mut self, of: Writer) {
-        let oldest = self.queue.iter().position(|stretch| stretch.of == of);
-        if let Some(stretch) = oldest.and_then(|oldest| self.queue.remove(oldest)) {
+        let oldest = self.shares.get(&of).and_then(|share| share.stretches.front().copied());
+        if let Some(stretch) = oldest.and_then(|oldest| self.queue.remove(&oldest)) {
             self.dropped += stretch.bytes.len() as u64;
             self.leave(&stretch);
         }
     }
 
-    /// Notes that a stretch has left the queue.
+    /// Notes that a stretch has left the queue: the oldest of its writer.
     fn leave(&mut self, stretch: &Stretch) {
         self.waiting -= stretch.size();
         if let Some(share) = self.shares.get_mut(&stretch.of) {
             share.waiting -= stretch.size();
+            share.stretches.pop_front();
             if share.waiting == 0 && share.waker.is_none() {
                 self.shares.remove(&stretch.of);
             }
@@ -351,12 +358,9 @@ impl State {
 
     /// Takes what is to be written next.
     fn take_piece(&mut self, is_line_start: bool) -> Vec<u8> {
-        let Some(mut stretch) = self.queue.pop_front() else { return Vec::new() };
+        let Some((_, mut stretch)) = self.queue.pop_first() else { return Vec::new() };
         self.leave(&stretch);
         self.is_writing = true;
-        if self.queue.is_empty() && self.queue.capacity() > SPARE_STRETCHES {
-            self.queue = VecDeque::new();
-        }
         let dropped = take(&mut self.dropped);
         if dropped > 0 {
             let line_break = if is_line_start { "" } else { "\n" };
@@ -483,7 +487,7 @@ mod tests {
         while !state.queue.is_empty() {
             state.take_piece(true);
         }
-        assert!(state.queue.capacity() <= SPARE_STRETCHES);
+        assert!(state.waiting == 0 && state.shares.is_empty());
     }
 
     #[test]
@@ -520,11 +524,11 @@ mod tests {
         let mut state = unwritten();
         state.push(Writer(1000), b"the cause\n");
         // Short lines in turn, which are memory, too.
-        for round in 0..4000 {
+        for round in 0..2500 {
             (1..=50).for_each(|writer| state.push(Writer(writer), format!("{round}\n").as_bytes()));
             assert!(state.waiting <= MAX_WAITING_OF_ALL);
         }
-        let memory: usize = state.queue.iter().map(|one| one.bytes.capacity() + size_of::<Stretch>()).sum();
+        let memory: usize = state.queue.values().map(|one| one.bytes.capacity() + size_of::<Stretch>()).sum();
         assert!(memory <= MAX_WAITING_OF_ALL, "{memory}");
         (1..=50).for_each(|writer| state.push(Writer(writer), &[b'x'; PIECE * 20]));
         assert!(state.waiting <= MAX_WAITING_OF_ALL && !state.has_room(Writer(1000)));
