@@ -164,15 +164,16 @@ fn the_last_lines_of_a_server_are_for_clients_of_this_machine_and_its_end_is_for
     let how = "the server (sh) exited with code 3 before it answered";
     let bearer = [("authorization", "Bearer open")];
     let local = ["--listen", "127.0.0.1:0"];
-    let cases: [(&[&str], &[(&str, &str)], bool); 6] = [
-        (&local, &[], true),
-        (&[&local[..], &["--token-file", &token]].concat(), &bearer, false),
-        (&[&local[..], &["--owners", &owners]].concat(), &bearer, false),
-        (&[&local[..], &["--host", "mcp.example.com"]].concat(), &[], false),
-        (&[&local[..], &["--behind-proxy"]].concat(), &[], false),
-        (&["--listen", "0.0.0.0:0"], &[], false),
+    let cases: [(&[&str], bool, bool); 6] = [
+        (&local, false, true),
+        (&[&local[..], &["--token-file", &token]].concat(), true, false),
+        (&[&local[..], &["--owners", &owners]].concat(), true, false),
+        (&[&local[..], &["--host", "mcp.example.com"]].concat(), false, false),
+        (&[&local[..], &["--behind-proxy"]].concat(), false, false),
+        (&["--listen", "0.0.0.0:0"], false, false),
     ];
-    for (flags, headers, has_lines) in cases {
+    for (flags, has_token, has_lines) in cases {
+        let headers = if has_token { &bearer[..] } else { &[] };
         let mut stage = Stage::start(flags, &["sh", "-c", server]);
         let lines = if has_lines { "; the end of its stderr:\nno key: SECRET" } else { "" };
         assert_eq!(stage.refused(headers), format!("{how}{lines}"), "{flags:?}");
