@@ -71,8 +71,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 
-    /// Cancel only the turn of a prompt, and leave the subagents of its session alone. Otherwise those are cancelled, too, as
-    /// far as their agent allows that
+    /// Cancel only the turn of a prompt, and leave the subagents of its session alone; of Codex only the turn, and not the
+    /// agents and terminals that outlive it. Otherwise those are cancelled, too, as far as their agent allows that
     #[arg(long)]
     turn_only: bool,
 

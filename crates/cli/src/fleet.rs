@@ -177,12 +177,18 @@ pub(crate) fn unseen(session: &str, facts: &Session) -> String {
     )
 }
 
-/// The message for a session with more children than its shim keeps (D54).
-pub(crate) fn unkept_children(session: &str) -> String {
-    format!(
-        "note: {session}: its agent has announced more subagents than rescind keeps: not all of those that work are listed, \
-         and those that are not cannot be stopped one by one"
-    )
+/// The message for a session with more work than its shim follows (D54, D58), if there is such.
+pub(crate) fn unkept(session: &str, facts: &Session) -> Option<String> {
+    let announced = match facts.server.protocol.starts_with("codex") {
+        true => "its server has begun more turns and commands than rescind follows",
+        false => "its agent has announced more subagents than rescind keeps",
+    };
+    (facts.unkept_children > 0).then(|| {
+        format!(
+            "note: {session}: {announced}: not all of those that work are listed, and those that are not cannot be stopped \
+             one by one"
+        )
+    })
 }
 
 pub(crate) fn no_such_session(session: &str) -> Failure {

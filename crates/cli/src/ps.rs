@@ -145,9 +145,7 @@ async fn once(arguments: &Arguments) -> Result<Completion, Failure> {
                 report(&fleet::unseen(shim.name(), session));
             }
             fleet::limited(shim.name(), session).iter().for_each(|words| report(words));
-            if session.unkept_children > 0 {
-                report(&fleet::unkept_children(shim.name()));
-            }
+            fleet::unkept(shim.name(), session).iter().for_each(|words| report(words));
             if session.signing_in {
                 let server = session.command.first().map(|url| clean(url)).unwrap_or_default();
                 report(&fleet::signing_in(shim.name(), &server));
@@ -217,7 +215,8 @@ impl Arguments {
         let listings = answers.iter().filter_map(|answer| answer.answer.as_ref().ok());
         // Requests that were not listed may match too.
         let (answered, empty) = listings.fold((0, true), |(n, empty), listing| {
-            (n + 1, empty && listing.requests.is_empty() && listing.cut.is_none())
+            let is_whole = listing.cut.is_none() && listing.session.unkept_children == 0;
+            (n + 1, empty && listing.requests.is_empty() && is_whole)
         });
         let is_unseen = |one: &ShimAnswer| one.answer.as_ref().is_ok_and(|listing| listing.session.is_unseen());
         let nothing = empty.then(|| self.nothing_in(answers.len(), answered)).flatten()?;

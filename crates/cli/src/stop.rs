@@ -165,10 +165,12 @@ async fn run(arguments: &Arguments) -> Result<Completion, Failure> {
     if stopping.board.is_empty() {
         if is_none {
             report(&no_sessions());
+        } else if !stopping.board.is_over() {
+            report("nothing else is known to be in flight");
         } else if !has_silent {
             report(if stopping.has_unseen { "nothing is seen in flight" } else { "nothing is in flight" });
         }
-        return Ok(stopping.completion);
+        return Ok(stopping.completion.max(Completion::whole_if(stopping.board.is_over())));
     }
     if arguments.dry_run {
         return Ok(stopping.completion);
@@ -416,9 +418,7 @@ impl<'a> Stopping<'a> {
                     self.has_unseen = true;
                     self.notices.push(fleet::unseen(name, &listed.session));
                 }
-                if listed.session.unkept_children > 0 {
-                    self.notices.push(fleet::unkept_children(name));
-                }
+                self.notices.extend(fleet::unkept(name, &listed.session));
                 return self.board.insert(*listed);
             }
             Step::Silent(error) => {

@@ -184,6 +184,13 @@ pub struct Late {
 }
 
 impl Request {
+    /// Whether it is a part of the work of its parent, and shown below that: a child, or one from the same side (D58).
+    #[must_use]
+    pub fn is_part(&self) -> bool {
+        let is_of_side = |parent: &str| parent.as_bytes().first() == self.key.as_bytes().first();
+        self.child.is_some() || self.parent.as_deref().is_some_and(is_of_side)
+    }
+
     /// Its name for people: its id, with `server:` in front if the server sent it, or `child:` if it is a child. A string id
     /// that could be mistaken for something else is in quotes.
     #[must_use]

@@ -47,7 +47,8 @@ pub struct Session {
     /// The side that leaves so much unread that what the other one writes is not read any more: that one may stand still.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_up_by: Option<Side>,
-    /// How often a child was announced that the shim had no room for: those are neither listed nor cancelled.
+    /// How often work was announced that the shim had no room for: a child, or a thread, turn or command of Codex (D58).
+    /// Those are neither listed nor cancelled.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unkept_children: u64,
     /// How the starts of its processes are read on its clock.

@@ -25,7 +25,9 @@ pub use discovered::{DISCOVER, Discovered};
 pub use plain::{JSON_RPC, UNKNOWN};
 pub use progress::{ProgressForm, Reading, Report, ReportForm};
 pub use session_work::{ItemKind, SessionWorkForm};
-pub use thread_form::{CommandForm, Greeting, GreetingForm, InterruptForm, ItemForm, TerminalForm, ThreadForm};
+pub use thread_form::{
+    CommandForm, Greeting, GreetingForm, InterruptForm, ItemForm, ProcessForm, TerminalForm, ThreadForm,
+};
 
 use crate::{
     child::{ChildEnd, ChildState},
@@ -329,6 +331,11 @@ impl TurnForm {
     #[must_use]
     pub fn is_in_updates(&self, method: &str) -> bool {
         method == self.prompt || self.loads.contains(&method)
+    }
+
+    /// Whether a client's request with this method works on a session as a whole: it is a turn, loads it or closes it.
+    pub(crate) fn names_session(&self, method: &str) -> bool {
+        self.is_in_updates(method) || method == self.close
     }
 
     /// The kind of an update with these params, if it has one.

@@ -51,6 +51,7 @@ pub mod side;
 
 mod children;
 mod early_cancels;
+mod family;
 mod standstill;
 mod tombstones;
 mod turns;

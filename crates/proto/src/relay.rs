@@ -421,6 +421,12 @@ impl Relay {
 }
 
 impl Core {
+    /// What is known of threads, which is there from now on (D58).
+    fn threads(&mut self) -> &mut Threads {
+        let seed = Seed::new(self.config.seed);
+        self.threads.get_or_insert_with(|| Box::new(Threads::new(seed)))
+    }
+
     /// What `side` speaks, as far as it is known.
     fn spoken(&self, side: Side) -> &'static Dialect {
         self.negotiation.of(side, self.framing)

@@ -79,6 +79,13 @@ impl Turns {
         turn.or_else(|| only_live.filter(|only| session.is_none() || !has_session(*only)))
     }
 
+    /// Bytes of memory held, capacities included.
+    #[expect(clippy::disallowed_methods, reason = "a sum is the same in any order")]
+    pub(crate) fn held(&self) -> usize {
+        let own = |session: &Session| session.name.len() + session.turns.capacity() * size_of::<Key>();
+        self.sessions.allocation_size() + self.sessions.iter().map(own).sum::<usize>()
+    }
+
     /// Sessions with a turn in flight.
     pub(crate) fn len(&self) -> usize {
         self.sessions.len()

@@ -1,19 +1,18 @@
-//! The order of requests in which children stand below their parents.
+//! The order of requests in which children, and other parts of a request's work, stand below their parents.
 
 use std::collections::{BTreeMap, HashMap};
 
 use rescind_feed::Request;
 
-/// The requests, each child below its parent and the other children of that, with how deep it stands. A child whose parent
-/// is not among them stands where it is listed, and so does every other request.
+/// The requests, each part of another below that and its other parts, with how deep it stands. A part whose parent is not
+/// among them stands where it is listed, and so does every other request.
 pub(super) fn in_order<'a>(requests: impl Iterator<Item = &'a Request>) -> Vec<(usize, &'a Request)> {
     let requests: Vec<&Request> = requests.collect();
-    if requests.iter().all(|request| request.child.is_none()) {
+    if !requests.iter().any(|request| request.is_part()) {
         return requests.into_iter().map(|request| (0, request)).collect();
     }
     let places: HashMap<&str, usize> = requests.iter().enumerate().map(|(at, one)| (&*one.key, at)).collect();
-    let parent =
-        |one: &Request| one.child.as_ref().and(one.parent.as_deref()).and_then(|parent| places.get(parent)).copied();
+    let parent = |one: &Request| places.get(one.parent.as_deref().filter(|_| one.is_part())?).copied();
     let mut below = BTreeMap::<usize, Vec<usize>>::new();
     let mut open = Vec::new();
     for (at, one) in requests.iter().enumerate().rev() {
@@ -56,7 +55,9 @@ mod tests {
             plain(2, None),
             child("k1", Some("c1")),
             child("k2", Some("k1")),
-            plain(3, Some("c1")),
+            plain(3, Some("s1")),
+            // A turn of an agent that a turn of Codex has opened.
+            plain(4, Some("c2")),
             child("k3", Some("gone")),
             child("k4", Some("c1")),
             child("k5", Some("k6")),
@@ -67,7 +68,7 @@ mod tests {
             in_order(requests.iter()).into_iter().map(|(depth, one)| format!("{depth} {}", one.key)).collect();
         assert_eq!(
             shown,
-            ["0 c1", "1 k1", "2 k2", "1 k4", "0 c2", "0 c3", "0 k3", "0 k7", "0 k6", "0 k5"],
+            ["0 c1", "1 k1", "2 k2", "1 k4", "0 c2", "1 c4", "0 c3", "0 k3", "0 k7", "0 k6", "0 k5"],
             "{shown:?}"
         );
     }

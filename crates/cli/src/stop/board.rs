@@ -303,9 +303,10 @@ impl Board {
         self.sessions.values().all(is_ordered)
     }
 
-    /// Whether all of it is known to be over.
+    /// Whether all of it is known to be over, and all of it is known.
     pub(crate) fn is_over(&self) -> bool {
-        self.sessions.values().all(|one| one.count(true, |work| !work.is_over()) == 0)
+        let is_known = |one: &SessionBoard| one.has_ended || one.session.unkept_children == 0;
+        self.sessions.values().all(|one| is_known(one) && one.count(true, |work| !work.is_over()) == 0)
     }
 
     /// The requests of sessions that have not ended, with their shims.

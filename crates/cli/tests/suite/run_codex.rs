@@ -165,6 +165,76 @@ fn a_terminal_that_cannot_be_ended_is_named() {
     rig.expect_server_hears_nothing();
 }
 
+/// `--turn-only` of a turn of Codex, whose agent and terminal stand below it in `ps`.
+#[test]
+fn cancel_of_the_turn_only_leaves_its_agent_and_terminal_at_work() {
+    let mut rig = codex(r#"{"experimentalApi":true}"#);
+    begin_turn(&mut rig, 3, "t", "u");
+    let items = [
+        json!({"type": "collabAgentToolCall", "id": "i", "tool": "spawnAgent", "receiverThreadIds": ["c"]}),
+        json!({"type": "commandExecution", "id": "long", "command": "sleep 1000", "processId": "71"}),
+    ];
+    for item in items {
+        let params = json!({"threadId": "t", "turnId": "u", "item": item});
+        pass_to_client(&mut rig, &json!({"method": "item/started", "params": params}).to_string());
+    }
+    let child = json!({"threadId": "c", "turn": {"id": "a", "status": "inProgress"}});
+    pass_to_client(&mut rig, &json!({"method": "turn/started", "params": child}).to_string());
+    let said = say(&rig.sockets, &["ps"]);
+    let (turn, agent) = (said.stdout.find("  turn/start"), said.stdout.find("  └ turn"));
+    assert!(turn.is_some() && turn < agent, "{said:?}");
+
+    let said = beside(&mut rig, &["cancel", "--all", "--turn-only"], |rig| {
+        let (method, id, params) = own_request(rig);
+        assert_eq!((&*method, params), ("turn/interrupt", json!({"threadId": "t", "turnId": "u"})));
+        rig.server.send(&json!({"id": id, "result": {}}).to_string());
+        complete(rig, "t", "u", "interrupted");
+    });
+    assert!(said.code == 0 && said.stdout.contains("/3: ") && !said.stdout.contains("/a: "), "{said:?}");
+    rig.expect_server_hears_nothing();
+    let said = say(&rig.sockets, &["ps"]);
+    assert!(said.stdout.contains("/a ") && said.stdout.contains("/long "), "{said:?}");
+}
+
+/// CDX-13.
+#[test]
+fn stop_kills_a_process_of_the_client() {
+    let mut rig = codex(r#"{"experimentalApi":true}"#);
+    pass_to_server(&mut rig, r#"{"method":"process/spawn","id":3,"params":{"command":["x"],"processHandle":"p"}}"#);
+    pass_to_client(&mut rig, r#"{"id":3,"result":{}}"#);
+    assert!(say(&rig.sockets, &["ps"]).stdout.contains("process/spawn"));
+    let said = beside(&mut rig, &["stop"], |rig| {
+        let (method, id, params) = own_request(rig);
+        assert_eq!((&*method, params), ("process/kill", json!({"processHandle": "p"})));
+        rig.server.send(&json!({"id": id, "result": {}}).to_string());
+        pass_to_client(rig, r#"{"method":"process/exited","params":{"processHandle":"p","exitCode":137}}"#);
+    });
+    assert!(said.code == 0 && said.stdout.contains("/3: stopped: confirmed"), "{said:?}");
+}
+
+/// More work than is followed: `ps` and `stop` say so, and neither says that nothing is left.
+#[test]
+fn work_that_finds_no_room_is_told_and_stop_does_not_say_that_all_is_over() {
+    let mut rig = codex("null");
+    let long = "x".repeat(300);
+    let params = json!({"threadId": "t", "turn": {"id": long, "status": "inProgress"}});
+    pass_to_client(&mut rig, &json!({"method": "turn/started", "params": params}).to_string());
+    let note = "its server has begun more turns and commands than rescind follows";
+    let said = say(&rig.sockets, &["ps"]);
+    assert!(said.stderr.contains(note) && !said.stderr.contains("nothing is in flight"), "{said:?}");
+    let said = say(&rig.sockets, &["stop"]);
+    assert!(said.stderr.contains(note) && said.stderr.contains("nothing else is known to be in flight"), "{said:?}");
+    assert!(said.code == 1 && !said.stderr.contains("nothing is in flight"), "{said:?}");
+    // Also beside work that is seen to stop.
+    begin_turn(&mut rig, 3, "t", "u");
+    let said = beside(&mut rig, &["stop"], |rig| {
+        let (_, id, _) = own_request(rig);
+        rig.server.send(&json!({"id": id, "result": {}}).to_string());
+        complete(rig, "t", "u", "interrupted");
+    });
+    assert!(said.code == 1 && said.stdout.contains("/3: stopped") && said.stderr.contains(note), "{said:?}");
+}
+
 /// CDX-18.
 #[test]
 fn where_the_end_of_a_turn_is_hidden_ps_and_stop_say_so() {

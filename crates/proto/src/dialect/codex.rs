@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use super::{
     CancelReply, CancelResult, CommandForm, DefaultClocks, Dialect, Disconnect, ErrorText, Family, GreetingForm,
-    InterruptForm, ItemForm, JSON_RPC, TerminalForm, ThreadForm,
+    InterruptForm, ItemForm, JSON_RPC, ProcessForm, TerminalForm, ThreadForm,
 };
 use crate::error_code;
 
@@ -92,8 +92,19 @@ const THREADS: ThreadForm = ThreadForm {
         terminate: "thread/backgroundTerminals/terminate",
         process: "processId",
         done: "terminated",
+        list: "thread/backgroundTerminals/list",
+        pages: ("cursor", "nextCursor"),
+        listed: "data",
+        item: "itemId",
     },
     commands: CommandForm { run: "command/exec", terminate: "command/exec/terminate", process: "processId" },
+    processes: ProcessForm {
+        spawn: "process/spawn",
+        kill: "process/kill",
+        exited: "process/exited",
+        handle: "processHandle",
+        killed: ("exitCode", "137"),
+    },
     limit: Duration::from_secs(30), // D34
 };
 

@@ -51,6 +51,8 @@ pub struct ThreadForm {
     pub terminals: TerminalForm,
     /// Commands that the client runs itself.
     pub commands: CommandForm,
+    /// Processes that the client starts, which work on after the answer.
+    pub processes: ProcessForm,
     /// How long a cancelled turn may take before it counts as one that does not stop.
     pub limit: Duration,
 }
@@ -105,6 +107,14 @@ pub struct TerminalForm {
     pub process: &'static str,
     /// The member of its result that shows whether there was such a process.
     pub done: &'static str,
+    /// The client's request for those of a thread; it may be answered in pages.
+    pub list: &'static str,
+    /// The params member that asks for a later page, and the member of a result that names the next one.
+    pub pages: (&'static str, &'static str),
+    /// The member of its result with the terminals.
+    pub listed: &'static str,
+    /// The member of one of them that names its item.
+    pub item: &'static str,
 }
 
 /// The client's request that runs a command (CDX-12).
@@ -118,6 +128,21 @@ pub struct CommandForm {
     pub process: &'static str,
 }
 
+/// The client's request that starts a process (CDX-13).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ProcessForm {
+    /// The request; it is answered once the process works.
+    pub spawn: &'static str,
+    /// The request that ends it.
+    pub kill: &'static str,
+    /// The notification that it is over.
+    pub exited: &'static str,
+    /// The params member that names it in all three.
+    pub handle: &'static str,
+    /// The member of the notification that shows how it ended, and its value where it was killed.
+    pub killed: (&'static str, &'static str),
+}
+
 /// What a client declared in its handshake.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Greeting {
@@ -127,6 +152,10 @@ pub struct Greeting {
     pub hides_completed: bool,
     /// It wants no message about a thread's status.
     pub hides_status: bool,
+    /// It wants no message about the end of an item.
+    pub hides_items: bool,
+    /// It wants no message about the end of a process.
+    pub hides_exits: bool,
 }
 
 impl Greeting {
@@ -153,6 +182,8 @@ impl ThreadForm {
         for method in silenced.into_iter().flatten().map_while(Result::ok).filter_map(json::text) {
             greeting.hides_completed |= method == self.completed;
             greeting.hides_status |= method == self.status_changed;
+            greeting.hides_items |= method == self.items.completed;
+            greeting.hides_exits |= method == self.processes.exited;
         }
         greeting
     }
@@ -174,7 +205,10 @@ mod tests {
             Greeting::default()
         );
         let silenced = r#"{"capabilities":{"experimentalApi":true,"optOutNotificationMethods":[1,"turn\/completed","turn/start"]}}"#;
-        assert_eq!(read(silenced), Greeting { experimental: true, hides_completed: true, hides_status: false });
+        let expected = Greeting { experimental: true, hides_completed: true, ..Greeting::default() };
+        assert_eq!(read(silenced), expected);
+        let ends = r#"{"capabilities":{"optOutNotificationMethods":["item/completed","process/exited","item/*"]}}"#;
+        assert_eq!(read(ends), Greeting { hides_items: true, hides_exits: true, ..Greeting::default() });
         let both = r#"{"capabilities":{"optOutNotificationMethods":["thread/status/changed","turn/completed"]}}"#;
         assert!(read(both).hides_ends() && !read(silenced).hides_ends());
     }

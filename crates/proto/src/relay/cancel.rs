@@ -142,7 +142,8 @@ impl Relay {
     /// [`background_of`](Self::background_of) names it.
     pub fn stop(&mut self, now: Instant, request: RequestKey, reason: Option<&str>) -> bool {
         let is_waiting = self.exchange(request).is_some_and(|exchange| exchange.is_waiting() && !exchange.is_held());
-        let is_stopped = self.stop_alone(now, request, reason);
+        self.note_alone(now, request, false);
+        let is_stopped = self.stop_one(now, request, reason);
         if is_waiting && !self.core.children.is_empty() {
             for child in self.children_of(request) {
                 self.stop_child(now, child, reason);
@@ -156,8 +157,17 @@ impl Relay {
         is_stopped
     }
 
-    /// Does what [`stop`](Self::stop) does, and leaves the children of a turn's session alone.
+    /// Does what [`stop`](Self::stop) does, and leaves the children of a turn's session alone; with a turn of a thread the
+    /// agents that it has opened, and the commands that outlive it (D58).
     pub fn stop_alone(&mut self, now: Instant, request: RequestKey, reason: Option<&str>) -> bool {
+        let is_cancelled = self.exchange(request).is_some_and(|exchange| exchange.cancel.is_some());
+        if !is_cancelled {
+            self.note_alone(now, request, true);
+        }
+        self.stop_one(now, request, reason)
+    }
+
+    fn stop_one(&mut self, now: Instant, request: RequestKey, reason: Option<&str>) -> bool {
         let was_cancelled = self.with(now, request, |step| {
             if !step.exchange.is_waiting() || (step.is_ended_by_its_agent() && step.awaits_answer()) {
                 return None;

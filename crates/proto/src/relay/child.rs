@@ -4,6 +4,7 @@ use super::{
     Followup, Relay, Step,
     exchange::Up,
     link::{FrameState, Passed, Tag},
+    threads::Threads,
 };
 use crate::{
     cause::{Cause, CauseCode},
@@ -160,7 +161,8 @@ impl Relay {
         if !child.state.is_open() || !is_new {
             return false;
         }
-        let (session, can_cancel) = (child.session.clone(), child.can_cancel);
+        let can_cancel = child.can_cancel;
+        let session = self.core.children.member(key).map(|member| member.name.clone()).unwrap_or_default();
         let turn = self.core.spoken(Side::Server).turn.filter(|_| can_cancel);
         let write_closed = self.core.links[Side::Server].write_closed;
         let outcome = match turn {
@@ -327,7 +329,7 @@ impl Relay {
 
     /// The cancelled turn in the course of which a child is announced.
     fn cancelled_turn(&self, child: Key) -> Option<Key> {
-        let child = self.core.children.get(child)?;
+        let child = self.core.children.member(child)?;
         let of_parent = child.parent_key.and_then(|parent| self.core.children.get(parent)?.turn);
         let prompt = || {
             self.open_prompt(&child.parent).filter(|turn| self.exchange(*turn).is_some_and(|of| of.cancel.is_some()))
@@ -355,13 +357,29 @@ impl Relay {
 
     /// Every child that is kept, in no particular order: those that may be at work, and those that may be given work again.
     pub fn children(&self) -> impl Iterator<Item = ChildView<'_>> {
-        self.core.children.iter().map(|(key, child)| self.child_view(key, child))
+        self.core.children.iter().filter_map(|(key, _)| self.child(ChildKey(key)))
     }
 
     /// One child, if it is kept.
     #[must_use]
     pub fn child(&self, child: ChildKey) -> Option<ChildView<'_>> {
-        self.core.children.get(child.0).map(|one| self.child_view(child.0, one))
+        let ChildKey(key) = child;
+        let (member, child) = self.core.children.member(key).zip(self.core.children.get(key))?;
+        let parent = member.parent_key.map(|parent| ChildParent::Child(ChildKey(parent)));
+        Some(ChildView {
+            key: ChildKey(key),
+            session: &member.name,
+            parent_session: &member.parent,
+            parent: parent.or_else(|| self.open_prompt(&member.parent).map(ChildParent::Turn)),
+            title: child.title.as_deref(),
+            state: child.state,
+            can_cancel: child.can_cancel,
+            since: child.since,
+            reported: child.reported,
+            updates: child.updates,
+            updated: child.updated,
+            cancel: child.cancel.as_deref().map(|cancel| &cancel.receipt),
+        })
     }
 
     /// The children below the session of a request, each after its parent; none unless it is a turn.
@@ -373,28 +391,11 @@ impl Relay {
         below.into_iter().map(ChildKey).collect()
     }
 
-    /// How often a child was announced that had no room: nothing is known of those, and none is cancelled.
+    /// How often work was announced that had no room: a child, or a thread, turn or command of Codex (D58). Nothing is known
+    /// of those, and none is cancelled.
     #[must_use]
-    pub const fn unkept_children(&self) -> u64 {
-        self.core.children.unkept()
-    }
-
-    fn child_view<'a>(&'a self, key: Key, child: &'a Child) -> ChildView<'a> {
-        let parent = child.parent_key.map(|parent| ChildParent::Child(ChildKey(parent)));
-        ChildView {
-            key: ChildKey(key),
-            session: &child.session,
-            parent_session: &child.parent,
-            parent: parent.or_else(|| self.open_prompt(&child.parent).map(ChildParent::Turn)),
-            title: child.title.as_deref(),
-            state: child.state,
-            can_cancel: child.can_cancel,
-            since: child.since,
-            reported: child.reported,
-            updates: child.updates,
-            updated: child.updated,
-            cancel: child.cancel.as_deref().map(|cancel| &cancel.receipt),
-        }
+    pub fn unkept_work(&self) -> u64 {
+        self.core.children.unkept() + self.core.threads.as_deref().map_or(0, Threads::unkept)
     }
 }
 

@@ -184,10 +184,13 @@ pub(super) enum TaskPart {
 /// What an exchange has to do with the turns of a thread (D58). Ids are JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum ThreadPart {
-    /// It is a turn at work, and no request: it has this parent, a turn of another thread.
-    Turn { thread: Box<[u8]>, turn: Box<[u8]>, parent: Option<Key> },
-    /// It is a command of the model that outlived this turn, and no request.
-    Terminal { thread: Box<[u8]>, process: Box<[u8]>, turn: Key },
+    /// It is a turn at work, and no request: it has this parent, a turn of another thread. `is_alone`: an operator has
+    /// cancelled it and nothing that works for it.
+    Turn { thread: Box<[u8]>, turn: Box<[u8]>, parent: Option<Key>, is_alone: bool },
+    /// It is a command of the model that outlived this turn, where that is known, and no request.
+    Terminal { thread: Box<[u8]>, process: Box<[u8]>, turn: Option<Key> },
+    /// It is a process that the client has started under this handle (CDX-13), and no request.
+    Process(Box<[u8]>),
     /// It starts a turn of this thread.
     Starts(Box<[u8]>),
     /// It cancels this turn of this thread, or the one that is being started.
@@ -196,6 +199,10 @@ pub(super) enum ThreadPart {
     Leaves(Box<[u8]>),
     /// It runs a command by this name.
     Runs(Box<[u8]>),
+    /// It starts a process under this handle.
+    Spawns(Box<[u8]>),
+    /// It asks for the terminals of this thread, from the first one on or from a later one.
+    Lists { thread: Box<[u8]>, is_first: bool },
     /// It is a request of ours: to cancel that one.
     Ours(RequestKey),
     /// It is the foreground work of its session, and no request (D55).
@@ -207,21 +214,33 @@ pub(super) enum ThreadPart {
 impl ThreadPart {
     /// Whether it is work that is followed, without a request of its own.
     pub(super) const fn is_work(&self) -> bool {
-        matches!(self, Self::Turn { .. } | Self::Terminal { .. } | Self::Foreground | Self::Background { .. })
+        match self {
+            Self::Turn { .. }
+            | Self::Terminal { .. }
+            | Self::Process(_)
+            | Self::Foreground
+            | Self::Background { .. } => true,
+            Self::Starts(_) | Self::Interrupts { .. } | Self::Leaves(_) | Self::Runs(_) | Self::Spawns(_) => false,
+            Self::Lists { .. } | Self::Ours(_) => false,
+        }
     }
 
     /// A number for the state, without what only names things.
     pub(super) fn kind(&self) -> (u8, Option<u32>) {
         match self {
-            Self::Turn { parent, .. } => (0, parent.map(Key::index)),
-            Self::Terminal { turn, .. } => (1, Some(turn.index())),
+            Self::Turn { parent, is_alone: false, .. } => (0, parent.map(Key::index)),
+            Self::Turn { parent, is_alone: true, .. } => (7, parent.map(Key::index)),
+            Self::Terminal { turn, .. } => (1, turn.map(Key::index)),
             Self::Starts(_) => (2, None),
             Self::Interrupts { turn, .. } => (3, turn.map(Key::index)),
             Self::Leaves(_) => (4, None),
             Self::Runs(_) => (5, None),
             Self::Ours(of) => (6, Some(of.key.index())),
-            Self::Foreground => (7, None),
-            Self::Background { parent, .. } => (8, parent.map(Key::index)),
+            Self::Process(_) => (8, None),
+            Self::Spawns(_) => (9, None),
+            Self::Lists { is_first, .. } => (10, Some(u32::from(*is_first))),
+            Self::Foreground => (11, None),
+            Self::Background { parent, .. } => (12, parent.map(Key::index)),
         }
     }
 
@@ -229,13 +248,9 @@ impl ThreadPart {
     pub(super) const fn parent(&self) -> Option<Key> {
         match self {
             Self::Turn { parent, .. } | Self::Background { parent, .. } => *parent,
-            Self::Terminal { turn, .. } => Some(*turn),
-            Self::Starts(_)
-            | Self::Interrupts { .. }
-            | Self::Leaves(_)
-            | Self::Runs(_)
-            | Self::Ours(_)
-            | Self::Foreground => None,
+            Self::Terminal { turn, .. } => *turn,
+            Self::Process(_) | Self::Starts(_) | Self::Interrupts { .. } | Self::Leaves(_) | Self::Runs(_) => None,
+            Self::Spawns(_) | Self::Lists { .. } | Self::Ours(_) | Self::Foreground => None,
         }
     }
 
@@ -245,11 +260,9 @@ impl ThreadPart {
             Self::Turn { thread, turn: other, .. } | Self::Terminal { thread, process: other, .. } => {
                 thread.len() + other.len()
             }
-            Self::Starts(id)
-            | Self::Interrupts { thread: id, .. }
-            | Self::Leaves(id)
-            | Self::Runs(id)
-            | Self::Background { item: id, .. } => id.len(),
+            Self::Starts(id) | Self::Interrupts { thread: id, .. } | Self::Leaves(id) | Self::Runs(id) => id.len(),
+            Self::Process(id) | Self::Spawns(id) | Self::Lists { thread: id, .. } => id.len(),
+            Self::Background { item: id, .. } => id.len(),
             Self::Ours(_) | Self::Foreground => 0,
         }
     }

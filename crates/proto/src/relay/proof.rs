@@ -92,6 +92,7 @@ impl Relay {
                 "invariant 1: a cancel waits for the child {key:?}, which may not be cancelled"
             );
         }
+        self.core.threads.iter().for_each(|threads| threads.check());
         for key in self.core.followed_work() {
             let is_at_work = self.tables.client.get(key).is_some_and(|ex| ex.is_work() && ex.is_live());
             assert!(is_at_work, "invariant 6: a turn or command is known while it is at work");

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     cause::CauseCode,
-    children::MAX_CHILDREN,
+    family::MAX_MEMBERS,
     id::RequestId,
     json,
     link::{CancelNotice, ChildKey, LateKind, Rejected, RequestKey, Verdict},
@@ -147,7 +147,7 @@ impl Changes {
     /// Notes a change of a child. Children that come and go unobserved are worth no more than too many changes.
     pub(super) fn note_child(&mut self, child: ChildKey) {
         self.children.push_back(child);
-        if self.children.len() > 2 * MAX_CHILDREN {
+        if self.children.len() > 2 * MAX_MEMBERS {
             self.children = VecDeque::new();
             self.lost = true;
         }

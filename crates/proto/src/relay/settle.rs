@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::{
     Core, Followup, Relay, RelayEvent, Settled, Step, Timer,
-    exchange::{Down, Exchange, ThreadPart, Up},
+    exchange::{Down, Exchange, Up},
     link::{Part, Tag},
     view::is_shown,
 };
@@ -70,9 +70,13 @@ impl Step<'_> {
                     core.links[request.from].outbox.withdraw(ticket);
                 }
             }
-            if rare.thread.as_deref().is_some_and(ThreadPart::is_work) {
-                core.threads.iter_mut().for_each(|threads| threads.forget(request.key));
-                core.sessions.iter_mut().for_each(|sessions| sessions.forget(request.key));
+            if let Some(part) = rare.thread.as_deref() {
+                if let Some(threads) = core.threads.as_deref_mut() {
+                    threads.note_settled(*now, request.key, &exchange.id, part);
+                }
+                if let Some(sessions) = core.sessions.as_deref_mut().filter(|_| part.is_work()) {
+                    sessions.forget(request.key);
+                }
             }
             if rare.is_question {
                 core.followups.push(Followup::QuestionOver(request.from.other()));

@@ -1,9 +1,23 @@
-//! What a turn of a thread leaves at work (D58): agents in threads of their own (CDX-10), and commands (CDX-09).
+//! What a turn of a thread leaves at work (D58): agents in threads of their own (CDX-10), and commands (CDX-09); and what a
+//! client has started itself (CDX-13).
 
-use super::{Relay, exchange::ThreadPart, thread_turn::named};
+use std::collections::BTreeSet;
+
+use super::{
+    Relay,
+    exchange::ThreadPart,
+    thread_turn::named,
+    threads::{Command, Origin},
+};
 use crate::{
-    cause::CauseCode, dialect::ThreadForm, id::RequestId, json, link::RequestKey, receipt::Answer, side::Side,
-    slab::Key, time::Instant,
+    cause::CauseCode,
+    dialect::{Dialect, TerminalForm, ThreadForm, codex},
+    json,
+    link::RequestKey,
+    receipt::Answer,
+    side::Side,
+    slab::Key,
+    time::Instant,
 };
 
 /// What the entry of a command is called that has outlived its turn.
@@ -28,7 +42,7 @@ impl Relay {
             let process = json::lookup(params, form.items.process).filter(|id| json::is_string(id));
             let turn = named(Some(params), form.turn_of);
             if let (Some(turn), Some(process)) = (turn, process) {
-                self.core.threads.get_or_insert_default().begin_command(thread, turn, item, process);
+                self.core.threads().begin_command(thread, turn, item, process);
             }
         }
         for (_, path) in form.items.children.iter().filter(|(of, _)| kind == *of) {
@@ -46,12 +60,10 @@ impl Relay {
 
     /// A thread was opened by a turn of another: a turn of it that has begun before that was known has its parent now.
     fn note_child(&mut self, now: Instant, child: &[u8], thread: &[u8]) {
-        let threads = self.core.threads.get_or_insert_default();
+        let threads = self.core.threads();
         threads.note_child(child, thread);
+        let Some(parent_turn) = threads.parent_turn(child) else { return };
         let turns: Vec<_> = threads.turns_of(child).collect();
-        let Some(parent_turn) = threads.parent(child).and_then(|parent| threads.turns_of(parent).next()) else {
-            return;
-        };
         for key in turns {
             self.step(now, RequestKey { from: Side::Client, key }, |step| {
                 if let Some(ThreadPart::Turn { parent: parent @ None, .. }) = step.exchange.rare().thread.as_deref_mut()
@@ -75,21 +87,85 @@ impl Relay {
     pub(super) fn outlive(&mut self, now: Instant, thread: &[u8], turn: &[u8], key: Key, cause: Option<CauseCode>) {
         let commands =
             self.core.threads.as_deref().map(|threads| threads.commands_of(thread, turn)).unwrap_or_default();
-        for command in commands {
-            let (table, config) = (&self.tables.client, &self.core.config);
-            let Some(id) = RequestId::from_json(&command.item) else { continue };
-            if table.live() >= config.max_in_flight || table.kept > config.max_kept {
-                return;
-            }
-            let (dialect, method) = (self.core.spoken(Side::Server), self.core.methods.intern(TERMINAL));
-            let part = ThreadPart::Terminal { thread: thread.into(), process: command.process.clone(), turn: key };
-            let entry = self.insert_work(now, id, dialect, method, None, part);
-            if let Some(threads) = self.core.threads.as_deref_mut() {
-                threads.enter_command(&command, entry);
-            }
-            if cause.is_some_and(|cause| cause != CauseCode::Caller) {
+        for (at, command) in commands {
+            let entry = self.follow_terminal(now, at, command, Some(key));
+            if let Some(entry) = entry.filter(|_| cause.is_some_and(|cause| cause != CauseCode::Caller)) {
                 self.cancel_part(now, entry, cause);
             }
+        }
+    }
+
+    /// Follows a command by itself from now on, if there is room.
+    fn follow_terminal(&mut self, now: Instant, at: Key, command: Command, turn: Option<Key>) -> Option<Key> {
+        if !self.has_room_for_work() {
+            self.core.threads().note_unkept();
+            return None;
+        }
+        // Its end is reported as that of an item, if at all (CDX-18).
+        let dialect = self.spoken_if_told(!self.core.negotiation.greeting().hides_items);
+        let method = self.core.methods.intern(TERMINAL);
+        let part = ThreadPart::Terminal { thread: command.thread, process: command.process, turn };
+        let entry = self.insert_work(now, command.item, dialect, method, None, part);
+        self.core.threads().enter_command(at, entry);
+        Some(entry)
+    }
+
+    /// What the server speaks, of work whose end it reports or does not.
+    fn spoken_if_told(&self, is_told: bool) -> &'static Dialect {
+        if is_told { self.core.spoken(Side::Server) } else { &codex::UNSEEN }
+    }
+
+    /// The server has listed terminals of a thread: those work that are listed, and no others, if these are all. Then `since`
+    /// is when the client asked: what is younger may be missing.
+    pub(super) fn terminals_listed(
+        &mut self,
+        now: Instant,
+        form: &ThreadForm,
+        thread: &[u8],
+        since: Option<Instant>,
+        result: &[u8],
+    ) {
+        let TerminalForm { pages: (_, next), listed, item, process, .. } = form.terminals;
+        let Some(all) = json::member(result, listed).and_then(json::elements) else { return };
+        let mut seen = BTreeSet::new();
+        for one in all.map_while(Result::ok) {
+            let (Some(item), Some(process)) = (named(Some(one), item), named(Some(one), process)) else { continue };
+            if let Some((at, command)) = self.core.threads().find_terminal(thread, item, process) {
+                self.follow_terminal(now, at, command, None);
+            }
+            seen.extend(self.core.threads().terminal(thread, item));
+        }
+        let has_more = json::member(result, next).is_some_and(|next| next != b"null");
+        let Some(since) = since.filter(|_| !has_more) else { return };
+        let gone: Vec<_> = self.core.threads().terminals_of(thread).filter(|key| !seen.contains(key)).collect();
+        for key in gone {
+            let request = RequestKey { from: Side::Client, key };
+            if self.exchange(request).is_some_and(|terminal| terminal.asked <= since) {
+                self.step(now, request, |step| step.work_over(Answer::Result, false));
+            }
+        }
+    }
+
+    /// The start of a process was answered.
+    pub(super) fn spawn_answered(&mut self, now: Instant, handle: Box<[u8]>, origin: Origin, has_started: bool) {
+        let has_room = self.has_room_for_work();
+        if !self.core.threads().takes_process(&handle, has_started, has_room) {
+            return;
+        }
+        let dialect = self.spoken_if_told(!self.core.negotiation.greeting().hides_exits);
+        let part = ThreadPart::Process(handle.clone());
+        let entry = self.insert_work(now, origin.id, dialect, origin.method, None, part);
+        self.core.threads().enter_process(&handle, entry);
+    }
+
+    /// A process of the client is over.
+    pub(super) fn end_process(&mut self, now: Instant, form: &ThreadForm, params: &[u8]) {
+        let Some(handle) = named(Some(params), form.processes.handle) else { return };
+        let ended = self.core.threads.as_deref_mut().and_then(|threads| threads.end_process(handle));
+        if let Some(key) = ended {
+            let (code, killed) = form.processes.killed;
+            let is_killed = json::member(params, code) == Some(killed.as_bytes());
+            self.step(now, RequestKey { from: Side::Client, key }, |step| step.work_over(Answer::Result, is_killed));
         }
     }
 }

@@ -10,7 +10,7 @@ use super::{
     Core, Relay, Settled, Step, StuckSign,
     exchange::{Exchange, Rare, ThreadPart, Up},
     link::{Part, Passed, Tag},
-    threads::Origin,
+    threads::{Origin, is_kept},
 };
 use crate::{
     cause::{Cause, CauseCode},
@@ -31,9 +31,6 @@ use crate::{
 /// What the entry of a turn is called that no request of the client's is known to have started.
 const TURN: &str = "turn";
 
-/// What has longer ids is not followed.
-const MAX_ID: usize = 256;
-
 /// The request of the client that stands in the table under this key.
 const fn of_client(key: Key) -> RequestKey {
     RequestKey { from: Side::Client, key }
@@ -41,7 +38,7 @@ const fn of_client(key: Key) -> RequestKey {
 
 /// A member that holds an id: a string, as JSON.
 pub(super) fn named<'a>(object: Option<&'a [u8]>, member: &str) -> Option<&'a [u8]> {
-    object.and_then(|object| json::member(object, member)).filter(|id| json::is_string(id) && id.len() <= MAX_ID)
+    object.and_then(|object| json::member(object, member)).filter(|id| json::is_string(id))
 }
 
 impl Core {
@@ -51,10 +48,21 @@ impl Core {
             return None;
         }
         let (method, params) = (&*request.method, request.params.raw);
+        let named = |member| named(params, member).filter(|id| is_kept(id));
         if method == form.commands.run {
-            return named(params, form.commands.process).map(|process| ThreadPart::Runs(process.into()));
+            return named(form.commands.process).map(|process| ThreadPart::Runs(process.into()));
         }
-        let thread = named(params, form.thread)?;
+        if method == form.processes.spawn {
+            return named(form.processes.handle).map(|handle| ThreadPart::Spawns(handle.into()));
+        }
+        let thread = named(form.thread)?;
+        if method == form.terminals.list {
+            let later = params.and_then(|params| json::member(params, form.terminals.pages.0));
+            return Some(ThreadPart::Lists {
+                thread: thread.into(),
+                is_first: later.is_none_or(|page| page == b"null"),
+            });
+        }
         if form.starts.contains(&method) {
             return Some(ThreadPart::Starts(thread.into()));
         }
@@ -64,7 +72,7 @@ impl Core {
         if method != form.interrupt.method {
             return None;
         }
-        let (id, threads) = (named(params, form.interrupt.turn)?, self.threads.as_deref());
+        let (id, threads) = (named(form.interrupt.turn)?, self.threads.as_deref());
         // An empty id means the active turn, or the one that is being started (CDX-07).
         let is_active = json::text(id).is_some_and(|id| id.is_empty());
         let turn = match is_active {
@@ -85,13 +93,11 @@ impl Core {
         match part {
             ThreadPart::Turn { .. } | ThreadPart::Runs(_) | ThreadPart::Foreground => true,
             // Only where the client has asked for such requests (CDX-13).
-            ThreadPart::Terminal { .. } => self.negotiation.greeting().experimental,
-            ThreadPart::Starts(_)
-            | ThreadPart::Interrupts { .. }
-            | ThreadPart::Leaves(_)
-            | ThreadPart::Ours(_)
+            ThreadPart::Terminal { .. } | ThreadPart::Process(_) => self.negotiation.greeting().experimental,
+            ThreadPart::Starts(_) | ThreadPart::Interrupts { .. } | ThreadPart::Leaves(_) => false,
+            ThreadPart::Spawns(_) | ThreadPart::Lists { .. } | ThreadPart::Ours(_) => false,
             // It depends on its session, too: `can_cancel_item`.
-            | ThreadPart::Background { .. } => false,
+            ThreadPart::Background { .. } => false,
         }
     }
 }
@@ -124,6 +130,10 @@ impl Relay {
         if method == form.withdrawn {
             return self.withdraw_card(now, json::member(params, form.withdrawn_id)?);
         }
+        if method == form.processes.exited {
+            self.end_process(now, form, params);
+            return None;
+        }
         let thread = named(Some(params), form.thread)?;
         if method == form.items.started || method == form.items.completed {
             self.handle_item(now, form, method == form.items.started, thread, params);
@@ -148,30 +158,32 @@ impl Relay {
     /// A turn of this thread has begun, unless it is known, or over. `origin`: the request whose answer named it.
     fn begin_turn(&mut self, now: Instant, thread: &[u8], turn: &[u8], origin: Option<Origin>) {
         let Some(id) = RequestId::from_json(turn).filter(RequestId::is_string) else { return };
-        let (table, config) = (&self.tables.client, &self.core.config);
-        let has_room = table.live() < config.max_in_flight && table.kept <= config.max_kept;
-        let threads = self.core.threads.get_or_insert_default();
-        if !has_room || !threads.takes_turn(thread, turn) {
+        let has_room = self.has_room_for_work();
+        let threads = self.core.threads();
+        if !threads.takes_turn(thread, turn, has_room) {
             return;
         }
         let awaited = threads.take_awaited(thread);
-        let parent = threads.parent(thread).and_then(|parent| threads.turns_of(parent).next());
-        let is_unseen = threads.has_left(thread);
-        let origin = origin.or_else(|| self.open_start(thread)).or(awaited);
+        let (parent, is_unseen) = (threads.parent_turn(thread), threads.has_left(thread));
+        let requests: Vec<_> = threads.requests_of(thread).collect();
+        let origin = origin.or_else(|| self.first_start(&requests)).or(awaited);
         let spoken = self.core.spoken(Side::Server);
         let dialect = if is_unseen { &codex::UNSEEN } else { spoken };
         let Origin { id, method } = origin.unwrap_or_else(|| Origin { id, method: self.core.methods.intern(TURN) });
-        let part = ThreadPart::Turn { thread: one_spelling(thread).into(), turn: one_spelling(turn).into(), parent };
+        let part = ThreadPart::Turn {
+            thread: one_spelling(thread).into(),
+            turn: one_spelling(turn).into(),
+            parent,
+            is_alone: false,
+        };
         let key = self.insert_work(now, id, dialect, method, None, part);
-        self.core.threads.get_or_insert_default().begin_turn(thread, turn, key);
+        self.core.threads().begin_turn(thread, turn, key);
         // A client may cancel the turn that it has only just asked for (CDX-07).
-        let thread = &*one_spelling(thread);
-        let is_early = |part: &ThreadPart| matches!(part, ThreadPart::Interrupts { thread: of, turn: None } if *one_spelling(of) == *thread);
-        for early in self.tables.client.by_age(|ex| ex.is_live() && ex.thread().is_some_and(is_early)) {
+        for early in requests {
             let has_left = self.with(now, of_client(early), |step| {
-                if let Some(ThreadPart::Interrupts { turn, .. }) = step.exchange.rare().thread.as_deref_mut() {
-                    *turn = Some(key);
-                }
+                let thread = step.exchange.rare().thread.as_deref_mut();
+                let Some(ThreadPart::Interrupts { turn: turn @ None, .. }) = thread else { return false };
+                *turn = Some(key);
                 step.exchange.up.may_be_answered()
             });
             self.note_interrupt(now, of_client(early));
@@ -210,21 +222,39 @@ impl Relay {
         key
     }
 
-    /// The client's request in flight that starts a turn of this thread.
-    fn open_start(&self, thread: &[u8]) -> Option<Origin> {
-        let thread = &*one_spelling(thread);
-        let starts = |part: &ThreadPart| matches!(part, ThreadPart::Starts(of) if *one_spelling(of) == *thread);
-        let found = self.tables.client.by_age(|ex| ex.is_waiting() && ex.thread().is_some_and(starts));
-        let exchange = self.tables.client.get(*found.first()?)?;
+    /// Whether the table of requests has room for work that is followed.
+    pub(super) fn has_room_for_work(&self) -> bool {
+        let (table, config) = (&self.tables.client, &self.core.config);
+        table.live() < config.max_in_flight && table.kept <= config.max_kept
+    }
+
+    /// The first of these requests of a thread that starts a turn and is not answered.
+    fn first_start(&self, requests: &[Key]) -> Option<Origin> {
+        let starts = |ex: &&Exchange| ex.is_waiting() && matches!(ex.thread(), Some(ThreadPart::Starts(_)));
+        let exchange = requests.iter().filter_map(|key| self.tables.client.get(*key)).find(starts)?;
         Some(Origin { id: exchange.id.clone(), method: exchange.method })
+    }
+
+    /// Takes note of a request of the client that has to do with the turns of a thread.
+    pub(super) fn note_thread_request(&mut self, now: Instant, request: RequestKey) {
+        let Some(part) = self.exchange(request).and_then(Exchange::thread) else { return };
+        match part.clone() {
+            ThreadPart::Starts(thread) | ThreadPart::Interrupts { thread, turn: None } => {
+                self.core.threads().note_request(&thread, request.key);
+            }
+            ThreadPart::Spawns(handle) => self.core.threads().await_process(&handle),
+            ThreadPart::Interrupts { turn: Some(_), .. } => self.note_interrupt(now, request),
+            ThreadPart::Turn { .. } | ThreadPart::Terminal { .. } | ThreadPart::Process(_) => {}
+            ThreadPart::Leaves(_) | ThreadPart::Runs(_) | ThreadPart::Lists { .. } | ThreadPart::Ours(_) => {}
+        }
     }
 
     /// The server has reported the end of a turn.
     fn end_turn(&mut self, now: Instant, thread: &[u8], turn: &[u8], answer: Answer, is_interrupted: bool) {
-        let threads = self.core.threads.get_or_insert_default();
+        let threads = self.core.threads();
         match threads.turn(thread, turn) {
             Some(key) => self.end_known_turn(now, key, |step| step.work_over(answer, is_interrupted)),
-            None => threads.note_over(turn),
+            None => threads.note_over(now, thread, turn),
         }
     }
 
@@ -243,11 +273,8 @@ impl Relay {
             self.exchange(of_client(key)).and_then(|exchange| Some(exchange.cancel.as_deref()?.receipt.cause.code));
         let part = self.exchange(of_client(key)).and_then(|exchange| exchange.thread().cloned());
         self.step(now, of_client(key), end);
-        if let Some(ThreadPart::Turn { thread, turn, .. }) = part {
-            if let Some(threads) = self.core.threads.as_deref_mut() {
-                threads.note_over(&turn);
-            }
-            self.outlive(now, &thread, &turn, key, cause);
+        if let Some(ThreadPart::Turn { thread, turn, is_alone, .. }) = part {
+            self.outlive(now, &thread, &turn, key, cause.filter(|_| !is_alone));
         }
     }
 
@@ -261,6 +288,14 @@ impl Relay {
                 self.start_answered(now, form, &thread, origin, result);
             }
             (ThreadPart::Leaves(thread), ResponseBody::Result(_)) => self.leave_thread(now, &thread),
+            (ThreadPart::Spawns(handle), body) => {
+                let origin = Origin { id: exchange.id.clone(), method: exchange.method };
+                self.spawn_answered(now, handle, origin, matches!(body, ResponseBody::Result(_)));
+            }
+            (ThreadPart::Lists { thread, is_first }, ResponseBody::Result(result)) => {
+                let asked = exchange.asked;
+                self.terminals_listed(now, form, &thread, is_first.then_some(asked), result);
+            }
             (ThreadPart::Interrupts { turn: Some(turn), .. }, ResponseBody::Error(error)) => {
                 self.interrupt_refused(now, form, turn, error);
             }
@@ -276,7 +311,7 @@ impl Relay {
             Some(_) if is_over => {}
             Some(turn) => self.begin_turn(now, thread, turn, Some(origin)),
             None => {
-                let threads = self.core.threads.get_or_insert_default();
+                let threads = self.core.threads();
                 // It is a part of the turn at work, if there is one (CDX-11).
                 if threads.turns_of(thread).next().is_none() {
                     threads.await_turn(thread, origin);
@@ -287,7 +322,7 @@ impl Relay {
 
     /// The client receives nothing more of a thread, and neither does the relay (CDX-16).
     fn leave_thread(&mut self, now: Instant, thread: &[u8]) {
-        let threads = self.core.threads.get_or_insert_default();
+        let threads = self.core.threads();
         threads.note_left(thread, true);
         let turns: Vec<_> = threads.turns_of(thread).collect();
         for key in turns {
@@ -300,7 +335,7 @@ impl Relay {
     }
 
     /// The client's own request to cancel a turn counts as a cancel of it, and passes.
-    pub(super) fn note_interrupt(&mut self, now: Instant, request: RequestKey) {
+    fn note_interrupt(&mut self, now: Instant, request: RequestKey) {
         let part = self.exchange(request).and_then(Exchange::thread);
         let Some(&ThreadPart::Interrupts { turn: Some(turn), .. }) = part else { return };
         self.step(now, of_client(turn), |step| {
@@ -348,12 +383,10 @@ impl Relay {
                 (form.terminals.terminate, [(form.thread, thread), (form.terminals.process, process)])
             }
             ThreadPart::Runs(process) => (form.commands.terminate, [("", b""), (form.commands.process, process)]),
-            ThreadPart::Starts(_)
-            | ThreadPart::Interrupts { .. }
-            | ThreadPart::Leaves(_)
-            | ThreadPart::Ours(_)
-            | ThreadPart::Foreground
-            | ThreadPart::Background { .. } => return,
+            ThreadPart::Process(handle) => (form.processes.kill, [("", b""), (form.processes.handle, handle)]),
+            ThreadPart::Starts(_) | ThreadPart::Interrupts { .. } | ThreadPart::Leaves(_) => return,
+            ThreadPart::Spawns(_) | ThreadPart::Lists { .. } | ThreadPart::Ours(_) => return,
+            ThreadPart::Foreground | ThreadPart::Background { .. } => return,
         };
         let id = self.tables.client.own_id(&like);
         let framing = self.core.framing;
@@ -393,10 +426,8 @@ impl Relay {
                 cancel.frame = Some(ticket);
             }
         });
-        let is_below =
-            |part: &ThreadPart| matches!(part, ThreadPart::Turn { parent, .. } if *parent == Some(request.key));
-        for child in self.tables.client.by_age(|ex| ex.is_waiting() && ex.thread().is_some_and(is_below)) {
-            self.cancel_part(now, child, cause);
+        if !matches!(part, ThreadPart::Turn { is_alone: true, .. }) {
+            self.cancel_below(now, request, cause);
         }
         // The server withdraws its cards when it has stopped (CDX-08): until then they are being cancelled.
         let is_card = |ex: &Exchange| ex.is_waiting() && ex.cancel.is_none() && ex.parent() == Some(request.key);
@@ -405,6 +436,27 @@ impl Relay {
                 step.begin_cancel(Cause::parent(cause), Outcome::Asked, None);
                 step.report_decided();
             });
+        }
+    }
+
+    /// Cancels the turns of agents that a cancelled turn has opened, and theirs.
+    fn cancel_below(&mut self, now: Instant, request: RequestKey, root: Option<CauseCode>) {
+        let is_below =
+            |part: &ThreadPart| matches!(part, ThreadPart::Turn { parent, .. } if *parent == Some(request.key));
+        for child in self.tables.client.by_age(|ex| ex.is_waiting() && ex.thread().is_some_and(is_below)) {
+            self.cancel_part(now, child, root);
+        }
+    }
+
+    /// An operator cancels a turn alone, or with what works for it: that, too, if it was cancelled alone before.
+    pub(super) fn note_alone(&mut self, now: Instant, request: RequestKey, alone: bool) {
+        let was_alone = self.with(now, request, |step| {
+            let thread = step.exchange.rare.as_deref_mut()?.thread.as_deref_mut()?;
+            let ThreadPart::Turn { is_alone, .. } = thread else { return None };
+            Some(core::mem::replace(is_alone, alone))
+        });
+        if was_alone.flatten() == Some(true) && !alone {
+            self.cancel_below(now, request, Some(CauseCode::Operator));
         }
     }
 
@@ -457,7 +509,7 @@ impl Relay {
                     false => step.work_was_over(),
                 });
             }
-            (ThreadPart::Terminal { .. } | ThreadPart::Runs(_), ResponseBody::Error(_)) => {
+            (ThreadPart::Terminal { .. } | ThreadPart::Runs(_) | ThreadPart::Process(_), ResponseBody::Error(_)) => {
                 self.step(now, of, |step| step.cancel_unheeded());
             }
             // The word that the turn is over, or the answer of the call, is what ends it.
@@ -522,11 +574,15 @@ impl Step<'_> {
         }
     }
 
-    /// A cancel that did not stop the work can be asked for again.
+    /// A cancel that did not stop the work can be asked for again. One that still waits is taken back: it would end what may
+    /// be other work by then.
     pub(super) fn forget_unheeded(&mut self) {
         let is_unheeded = self.exchange.cancel.as_deref().is_some_and(|cancel| cancel.stuck);
         if self.exchange.thread().is_some() && is_unheeded {
-            self.exchange.cancel = None;
+            let cancel = self.exchange.cancel.take();
+            if let Some(frame) = cancel.and_then(|cancel| cancel.frame) {
+                self.core.links.server.outbox.withdraw(frame);
+            }
         }
     }
 

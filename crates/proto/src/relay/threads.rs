@@ -1,51 +1,94 @@
 //! What is known of the threads of a link whose turns end with a notification (D58): the turns at work, those that were
 //! seen to end, commands that are not over, and which thread was opened by which.
 //!
-//! All of it is bounded: what finds no room is not followed, which hides work and breaks nothing.
+//! All of it is bounded, and each message costs the same however much there is. What finds no room is not followed: it is
+//! counted, and said where the rest is shown.
 
-use core::hash::{Hash, Hasher};
+use core::{
+    hash::{Hash, Hasher},
+    time::Duration,
+};
 use std::collections::VecDeque;
 
-use crate::{id::RequestId, method::Method, slab::Key, turns::one_spelling};
+use super::exchange::ThreadPart;
+use crate::{
+    family::{Family, Work},
+    hash::Seed,
+    id::RequestId,
+    method::Method,
+    slab::Key,
+    table::{Bounds, Entry, Ring, Table},
+    time::Instant,
+    turns::{Turns, one_spelling},
+};
 
 /// Turns at work, and commands that are not over, are followed up to so many.
 const MAX_AT_WORK: usize = 1024;
 
-/// So many ended turns are remembered, and so many threads by the thread that opened them.
-const MAX_REMEMBERED: usize = 256;
-
-/// Starts whose turn has not been named yet.
-const MAX_AWAITED: usize = 16;
+/// So many requests of a thread are noted that start a turn, or cancel the one that is being started.
+const MAX_REQUESTS: usize = 16;
 
 /// What has longer ids is not followed.
 const MAX_ID: usize = 256;
 
-/// An id: JSON, in its one spelling.
-type Id = Box<[u8]>;
+/// Turns that were seen to end: a late word about their beginning begins nothing.
+const OVER: Bounds = Bounds { most: 256, hard: 256, least: Duration::ZERO, longest: Duration::MAX };
 
 /// The threads of one link.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Threads {
-    /// Oldest first.
-    turns: Vec<Turn>,
-    /// Turns that were seen to end: a late word about their beginning begins nothing.
-    over: VecDeque<Id>,
-    /// Requests that were answered without a name of the turn that they start (CDX-14), by their thread.
-    awaited: VecDeque<(Id, Origin)>,
-    /// A thread, and the one in which it was opened (CDX-10).
-    parents: VecDeque<(Id, Id)>,
+    family: Family<Thread>,
+    /// Those at work, and as tombstones those that were seen to end.
+    turns: Table<Turn>,
     /// Commands of the model that were not seen to end (CDX-09).
-    commands: Vec<Command>,
-    /// Threads that the client has left: their turns end unseen (CDX-16).
-    left: VecDeque<Id>,
+    commands: Table<Command>,
+    /// The same by the id of their turn.
+    of_turn: Turns,
+    /// Processes that the client has started or is starting (CDX-13).
+    processes: Table<Process>,
+    /// How often something was not followed, beside threads that found no room in the family.
+    unkept: u64,
 }
 
-/// A turn at work.
+/// A thread; which one opened it, its family knows (CDX-10).
+#[derive(Clone, Debug, Default)]
+struct Thread {
+    /// Its turns at work in the table of requests, oldest first.
+    turns: VecDeque<Key>,
+    /// Requests in flight that start a turn of it, or cancel the one that is being started, oldest first.
+    requests: VecDeque<Key>,
+    /// The oldest request that was answered without a name of the turn that it starts (CDX-14).
+    awaited: Option<Origin>,
+    /// The client has left it: its turns end unseen (CDX-16).
+    is_left: bool,
+}
+
+impl Work for Thread {
+    fn is_idle(&self) -> bool {
+        self.turns.is_empty() && self.requests.is_empty()
+    }
+
+    fn held(&self) -> usize {
+        let awaited = self.awaited.as_ref().map_or(0, |origin| origin.id.heap_bytes());
+        (self.turns.capacity() + self.requests.capacity()) * size_of::<Key>() + awaited
+    }
+}
+
+/// A turn, at work or over.
 #[derive(Clone, Debug)]
 struct Turn {
+    id: RequestId,
     thread: Box<[u8]>,
-    id: Box<[u8]>,
-    key: Key,
+    /// In the table of requests, while it is at work.
+    key: Option<Key>,
+}
+
+impl Entry for Turn {
+    type Id = RequestId;
+
+    fn id(&self) -> &RequestId {
+        &self.id
+    }
 }
 
 /// The request that started a turn.
@@ -58,188 +101,386 @@ pub(super) struct Origin {
 /// A command of the model with a process that may outlive its turn.
 #[derive(Clone, Debug)]
 pub(super) struct Command {
+    /// That of the item, under which its end is reported.
+    pub(super) item: RequestId,
     pub(super) thread: Box<[u8]>,
     turn: Box<[u8]>,
-    /// That of the item, under which its end is reported.
-    pub(super) item: Box<[u8]>,
     pub(super) process: Box<[u8]>,
-    /// Its entry in the table, once its turn is over.
+    /// In the table of requests, once its turn is over.
     entry: Option<Key>,
 }
 
+impl Entry for Command {
+    type Id = RequestId;
+
+    fn id(&self) -> &RequestId {
+        &self.item
+    }
+}
+
+/// A process of the client.
+#[derive(Clone, Debug)]
+struct Process {
+    handle: RequestId,
+    /// In the table of requests, once its start was answered.
+    entry: Option<Key>,
+    /// It was over before that.
+    has_exited: bool,
+}
+
+impl Entry for Process {
+    type Id = RequestId;
+
+    fn id(&self) -> &RequestId {
+        &self.handle
+    }
+}
+
 impl Threads {
+    pub(super) const fn new(seed: Seed) -> Self {
+        Self {
+            family: Family::new(seed),
+            turns: Table::new(seed),
+            commands: Table::new(seed),
+            of_turn: Turns::new(seed),
+            processes: Table::new(seed),
+            unkept: 0,
+        }
+    }
+
+    /// How often something was not followed, since no room was left or its ids were too long.
+    pub(super) const fn unkept(&self) -> u64 {
+        self.unkept + self.family.unkept()
+    }
+
+    /// Something was not followed, since the table of requests is full.
+    pub(super) const fn note_unkept(&mut self) {
+        self.unkept += 1;
+    }
+
+    fn thread(&self, name: &[u8]) -> Option<&Thread> {
+        self.family.get(self.family.find(name)?)
+    }
+
+    /// Changes what is known of a thread, if it is kept.
+    fn change<R>(&mut self, name: &[u8], change: impl FnOnce(&mut Thread) -> R) -> Option<R> {
+        let key = self.family.find(name)?;
+        let changed = change(self.family.get_mut(key)?);
+        self.family.settle(key);
+        Some(changed)
+    }
+
+    /// The thread of this name, which is kept from now on if there is room.
+    fn keep(&mut self, name: &[u8]) -> Option<Key> {
+        if !is_kept(name) {
+            self.unkept += 1;
+            return None;
+        }
+        self.family.find(name).or_else(|| self.family.add(name, b"", Thread::default()).ok())
+    }
+
+    fn find_turn(&self, thread: &[u8], id: &[u8]) -> Option<Key> {
+        let (thread, id) = (&*one_spelling(thread), RequestId::from_json(id)?);
+        self.turns.find(self.turns.hash(&id), |turn| turn.id == id && *turn.thread == *thread)
+    }
+
     /// The turn at work that these ids name.
     pub(super) fn turn(&self, thread: &[u8], id: &[u8]) -> Option<Key> {
-        let (thread, id) = (&*one_spelling(thread), &*one_spelling(id));
-        self.turns.iter().find(|turn| *turn.thread == *thread && *turn.id == *id).map(|turn| turn.key)
+        self.turns.get(self.find_turn(thread, id)?)?.key
     }
 
     /// The turns at work of a thread, the newest first.
     pub(super) fn turns_of(&self, thread: &[u8]) -> impl Iterator<Item = Key> {
-        let thread = one_spelling(thread);
-        self.turns.iter().rev().filter(move |turn| *turn.thread == *thread).map(|turn| turn.key)
+        self.thread(thread).into_iter().flat_map(|thread| thread.turns.iter().rev().copied())
     }
 
-    /// Whether a turn of these ids can be followed from now on: it is new, and there is room.
-    pub(super) fn takes_turn(&self, thread: &[u8], id: &[u8]) -> bool {
-        let is_over = || {
-            let id = &*one_spelling(id);
-            self.over.iter().any(|over| **over == *id)
-        };
-        is_kept(thread)
-            && is_kept(id)
-            && self.turns.len() < MAX_AT_WORK
-            && self.turn(thread, id).is_none()
-            && !is_over()
+    /// The newest turn at work of the thread in which this one was opened.
+    pub(super) fn parent_turn(&self, thread: &[u8]) -> Option<Key> {
+        let parent = self.family.member(self.family.find(thread)?)?.parent_key?;
+        self.family.get(parent)?.turns.back().copied()
     }
 
+    /// Whether a turn of these ids is followed from now on: it is new, and there is room, in the table of requests, too.
+    pub(super) fn takes_turn(&mut self, thread: &[u8], id: &[u8], has_room: bool) -> bool {
+        if self.find_turn(thread, id).is_some() {
+            return false;
+        }
+        if !has_room || self.turns.live() >= MAX_AT_WORK || !is_kept(id) {
+            self.unkept += 1;
+            return false;
+        }
+        self.keep(thread).is_some()
+    }
+
+    /// Follows a turn that is [taken](Self::takes_turn), under its key in the table of requests.
     pub(super) fn begin_turn(&mut self, thread: &[u8], id: &[u8], key: Key) {
-        self.turns.push(Turn { thread: one_spelling(thread).into(), id: one_spelling(id).into(), key });
+        let Some(id) = RequestId::from_json(id) else { return };
+        let turn = Turn { id, thread: one_spelling(thread).into(), key: Some(key) };
+        self.turns.insert(self.turns.hash(&turn.id), turn);
+        self.change(thread, |thread| thread.turns.push_back(key));
     }
 
-    /// Notes that a turn is over, known or not.
-    pub(super) fn note_over(&mut self, id: &[u8]) {
-        if is_kept(id) {
-            remember(&mut self.over, one_spelling(id).into(), MAX_REMEMBERED);
+    /// Notes that a turn is over that is not followed.
+    pub(super) fn note_over(&mut self, now: Instant, thread: &[u8], id: &[u8]) {
+        if is_kept(thread)
+            && is_kept(id)
+            && self.find_turn(thread, id).is_none()
+            && let Some(id) = RequestId::from_json(id)
+        {
+            let turn = Turn { id, thread: one_spelling(thread).into(), key: None };
+            let at = self.turns.insert(self.turns.hash(&turn.id), turn);
+            self.remember_over(now, at);
         }
     }
 
-    /// Forgets what stands in the table under `key`.
-    pub(super) fn forget(&mut self, key: Key) {
-        self.turns.retain(|turn| turn.key != key);
-        self.commands.retain(|command| command.entry != Some(key));
+    fn remember_over(&mut self, now: Instant, at: Key) {
+        self.turns.retire(at, now, Ring::Over);
+        self.turns.prune(Ring::Over, now, &OVER, |_, _| ());
+    }
+
+    /// Notes that what stands in the table of requests under `key` and `id` has settled.
+    pub(super) fn note_settled(&mut self, now: Instant, key: Key, id: &RequestId, part: &ThreadPart) {
+        match part {
+            ThreadPart::Turn { thread, turn, .. } => {
+                if let Some(at) = self.find_turn(thread, turn)
+                    && let Some(turn) = self.turns.get_mut(at)
+                    && turn.key.take().is_some()
+                {
+                    self.remember_over(now, at);
+                }
+                self.change(thread, |thread| thread.turns.retain(|known| *known != key));
+            }
+            ThreadPart::Terminal { thread, .. } => _ = self.take_command(thread, id),
+            ThreadPart::Starts(thread) | ThreadPart::Interrupts { thread, .. } => {
+                self.change(thread, |thread| thread.requests.retain(|known| *known != key));
+            }
+            ThreadPart::Process(handle) => _ = self.take_process(handle),
+            ThreadPart::Leaves(_) | ThreadPart::Runs(_) | ThreadPart::Spawns(_) => {}
+            ThreadPart::Lists { .. } | ThreadPart::Ours(_) => {}
+            // It is of a session.
+            ThreadPart::Foreground | ThreadPart::Background { .. } => {}
+        }
+    }
+
+    /// Notes a request in flight that starts a turn of this thread, or cancels the one that is being started.
+    pub(super) fn note_request(&mut self, thread: &[u8], key: Key) {
+        if self.keep(thread).is_some() {
+            self.change(thread, |thread| {
+                if thread.requests.len() < MAX_REQUESTS {
+                    thread.requests.push_back(key);
+                }
+            });
+        }
+    }
+
+    /// Such requests, oldest first.
+    pub(super) fn requests_of(&self, thread: &[u8]) -> impl Iterator<Item = Key> {
+        self.thread(thread).into_iter().flat_map(|thread| thread.requests.iter().copied())
     }
 
     /// Notes a request that starts a turn of this thread, which its answer has not named.
     pub(super) fn await_turn(&mut self, thread: &[u8], origin: Origin) {
-        if is_kept(thread) {
-            remember(&mut self.awaited, (one_spelling(thread).into(), origin), MAX_AWAITED);
+        if self.keep(thread).is_some() {
+            self.change(thread, |thread| _ = thread.awaited.get_or_insert(origin));
         }
     }
 
     /// The oldest such request of a thread. None is left.
     pub(super) fn take_awaited(&mut self, thread: &[u8]) -> Option<Origin> {
-        let thread = &*one_spelling(thread);
-        let found = self.awaited.iter().find(|(of, _)| **of == *thread).map(|(_, origin)| origin.clone());
-        self.awaited.retain(|(of, _)| **of != *thread);
-        found
+        self.change(thread, |thread| thread.awaited.take()).flatten()
     }
 
-    /// Notes that `child` was opened in the thread `parent`.
+    /// Notes that `child` was opened in the thread `parent`, if that of neither was known.
     pub(super) fn note_child(&mut self, child: &[u8], parent: &[u8]) {
-        let (child, parent) = (one_spelling(child), one_spelling(parent));
-        let is_known = self.parents.iter().any(|(known, _)| **known == *child);
-        if is_kept(&child) && is_kept(&parent) && !is_known && child != parent {
-            remember(&mut self.parents, (child.into(), parent.into()), MAX_REMEMBERED);
+        if let Some(parent) = self.keep(parent)
+            && let Some(child) = self.keep(child)
+        {
+            self.family.set_parent(child, parent);
         }
-    }
-
-    /// The thread in which this one was opened.
-    pub(super) fn parent(&self, thread: &[u8]) -> Option<&[u8]> {
-        let thread = &*one_spelling(thread);
-        self.parents.iter().find(|(child, _)| **child == *thread).map(|(_, parent)| &**parent)
     }
 
     /// Notes that the client has left a thread, or is back.
     pub(super) fn note_left(&mut self, thread: &[u8], is_left: bool) {
-        let thread = &*one_spelling(thread);
-        self.left.retain(|left| **left != *thread);
-        if is_left && is_kept(thread) {
-            remember(&mut self.left, thread.into(), MAX_REMEMBERED);
+        if !is_left || self.keep(thread).is_some() {
+            self.change(thread, |thread| thread.is_left = is_left);
         }
     }
 
     pub(super) fn has_left(&self, thread: &[u8]) -> bool {
-        let thread = &*one_spelling(thread);
-        self.left.iter().any(|left| **left == *thread)
+        self.thread(thread).is_some_and(|thread| thread.is_left)
     }
 
     /// Notes that a command has begun.
     pub(super) fn begin_command(&mut self, thread: &[u8], turn: &[u8], item: &[u8], process: &[u8]) {
-        let all_kept = [thread, turn, item, process].into_iter().all(is_kept);
-        if all_kept && self.commands.len() < MAX_AT_WORK && self.place_of_command(thread, item).is_none() {
-            let [thread, turn, item] = [thread, turn, item].map(|id| one_spelling(id).into());
-            self.commands.push(Command { thread, turn, item, process: process.into(), entry: None });
+        let Some(id) = RequestId::from_json(item) else { return };
+        if self.find_command(thread, &id).is_some() {
+            return;
         }
+        if self.commands.live() >= MAX_AT_WORK || ![thread, turn, item, process].into_iter().all(is_kept) {
+            self.unkept += 1;
+            return;
+        }
+        let [thread, of] = [thread, turn].map(|id| one_spelling(id).into());
+        let command = Command { item: id, thread, turn: of, process: process.into(), entry: None };
+        let at = self.commands.insert(self.commands.hash(&command.item), command);
+        self.of_turn.insert(turn, at);
     }
 
-    /// Notes that a command is over; its entry in the table, if it has one.
+    /// Notes that a command is over; its entry in the table of requests, if it has one.
     pub(super) fn end_command(&mut self, thread: &[u8], item: &[u8]) -> Option<Key> {
-        let place = self.place_of_command(thread, item)?;
-        self.commands.remove(place).entry
+        self.take_command(thread, &RequestId::from_json(item)?)
     }
 
-    fn place_of_command(&self, thread: &[u8], item: &[u8]) -> Option<usize> {
-        let (thread, item) = (&*one_spelling(thread), &*one_spelling(item));
-        self.commands.iter().position(|command| *command.thread == *thread && *command.item == *item)
+    fn take_command(&mut self, thread: &[u8], item: &RequestId) -> Option<Key> {
+        let at = self.find_command(thread, item)?;
+        let command = self.commands.remove(at, None)?;
+        self.of_turn.remove(&command.turn, at);
+        command.entry
+    }
+
+    fn find_command(&self, thread: &[u8], item: &RequestId) -> Option<Key> {
+        let thread = &*one_spelling(thread);
+        self.commands.find(self.commands.hash(item), |command| command.item == *item && *command.thread == *thread)
     }
 
     /// Commands of a turn that were not seen to end and have no entry.
-    pub(super) fn commands_of(&self, thread: &[u8], turn: &[u8]) -> Vec<Command> {
-        let (thread, turn) = (&*one_spelling(thread), &*one_spelling(turn));
-        let is_of =
-            |command: &&Command| *command.thread == *thread && *command.turn == *turn && command.entry.is_none();
-        self.commands.iter().filter(is_of).cloned().collect()
+    pub(super) fn commands_of(&self, thread: &[u8], turn: &[u8]) -> Vec<(Key, Command)> {
+        let thread = &*one_spelling(thread);
+        let known = self.of_turn.of(turn).filter_map(|at| Some((at, self.commands.get(at)?)));
+        let is_of = |(_, command): &(Key, &Command)| *command.thread == *thread && command.entry.is_none();
+        known.filter(is_of).map(|(at, command)| (at, command.clone())).collect()
     }
 
-    /// Gives a command its entry in the table.
-    pub(super) fn enter_command(&mut self, command: &Command, entry: Key) {
-        if let Some(place) = self.place_of_command(&command.thread, &command.item) {
-            self.commands[place].entry = Some(entry);
+    /// Gives a command its entry in the table of requests.
+    pub(super) fn enter_command(&mut self, at: Key, entry: Key) {
+        if let Some(command) = self.commands.get_mut(at) {
+            command.entry = Some(entry);
         }
     }
 
-    /// What stands in the table: turns, and commands that have outlived theirs.
+    /// Follows a command whose beginning was not seen, if it is not known and there is room. Its entry is still to be made.
+    pub(super) fn find_terminal(&mut self, thread: &[u8], item: &[u8], process: &[u8]) -> Option<(Key, Command)> {
+        let id = RequestId::from_json(item)?;
+        if self.find_command(thread, &id).is_some() {
+            return None;
+        }
+        self.begin_command(thread, b"", item, process);
+        let at = self.find_command(thread, &id)?;
+        self.commands.get(at).map(|command| (at, command.clone()))
+    }
+
+    /// The entry of a command in the table of requests, if it has outlived its turn.
+    pub(super) fn terminal(&self, thread: &[u8], item: &[u8]) -> Option<Key> {
+        self.commands.get(self.find_command(thread, &RequestId::from_json(item)?)?)?.entry
+    }
+
+    /// The entries of such commands of a thread.
+    pub(super) fn terminals_of(&self, thread: &[u8]) -> impl Iterator<Item = Key> {
+        let thread = one_spelling(thread);
+        let of = self.commands.iter().filter(move |(_, command)| *command.thread == *thread);
+        of.filter_map(|(_, command)| command.entry)
+    }
+
+    fn find_process(&self, handle: &[u8]) -> Option<Key> {
+        self.processes.by_id(&RequestId::from_json(handle)?)
+    }
+
+    fn take_process(&mut self, handle: &[u8]) -> Option<Process> {
+        self.processes.remove(self.find_process(handle)?, None)
+    }
+
+    /// Notes that the client starts a process.
+    pub(super) fn await_process(&mut self, handle: &[u8]) {
+        let Some(handle) = RequestId::from_json(handle) else { return };
+        match self.processes.len() < MAX_AT_WORK {
+            true => {
+                _ = self
+                    .processes
+                    .insert_new(self.processes.hash(&handle), Process { handle, entry: None, has_exited: false })
+            }
+            false => self.unkept += 1,
+        }
+    }
+
+    /// The start of a process was answered: whether it works, and is to be followed.
+    pub(super) fn takes_process(&mut self, handle: &[u8], has_started: bool, has_room: bool) -> bool {
+        let known = self.find_process(handle).and_then(|at| self.processes.get(at));
+        let Some(process) = known.filter(|process| process.entry.is_none()) else { return false };
+        let is_taken = has_started && !process.has_exited && has_room;
+        self.unkept += u64::from(has_started && !process.has_exited && !has_room);
+        if !is_taken {
+            self.take_process(handle);
+        }
+        is_taken
+    }
+
+    /// Gives a process its entry in the table of requests.
+    pub(super) fn enter_process(&mut self, handle: &[u8], entry: Key) {
+        if let Some(process) = self.find_process(handle).and_then(|at| self.processes.get_mut(at)) {
+            process.entry = Some(entry);
+        }
+    }
+
+    /// A process is over; its entry in the table of requests, if it has one.
+    pub(super) fn end_process(&mut self, handle: &[u8]) -> Option<Key> {
+        let process = self.processes.get_mut(self.find_process(handle)?)?;
+        process.has_exited = true;
+        process.entry
+    }
+
+    /// What stands in the table of requests: turns, commands that have outlived theirs, and processes.
     pub(super) fn entries(&self) -> impl Iterator<Item = Key> {
-        self.turns.iter().map(|turn| turn.key).chain(self.commands.iter().filter_map(|command| command.entry))
+        let turns = self.turns.iter().filter_map(|(_, turn)| turn.key);
+        let commands = self.commands.iter().filter_map(|(_, command)| command.entry);
+        turns.chain(commands).chain(self.processes.iter().filter_map(|(_, process)| process.entry))
     }
 
     /// Bytes of memory held, capacities included; ids have at most 256 bytes each.
     pub(super) fn held(&self) -> usize {
-        let turns = self.turns.iter().map(|turn| turn.thread.len() + turn.id.len()).sum::<usize>();
-        let commands =
-            self.commands.iter().map(|one| one.thread.len() + one.turn.len() + one.item.len() + one.process.len());
-        let pairs = self.parents.iter().map(|(child, parent)| child.len() + parent.len()).sum::<usize>();
-        let names = self.over.iter().chain(&self.left).chain(self.awaited.iter().map(|(thread, _)| thread));
-        let ids = self.awaited.iter().map(|(_, origin)| origin.id.heap_bytes()).sum::<usize>();
+        let turns = self.turns.iter().map(|(_, turn)| turn.id.heap_bytes() + turn.thread.len());
+        let commands = self.commands.iter().map(|(_, command)| {
+            command.item.heap_bytes() + command.thread.len() + command.turn.len() + command.process.len()
+        });
+        let processes = self.processes.iter().map(|(_, process)| process.handle.heap_bytes());
         size_of::<Self>()
-            + self.turns.capacity() * size_of::<Turn>()
-            + self.commands.capacity() * size_of::<Command>()
-            + (self.over.capacity() + self.left.capacity()) * size_of::<Id>()
-            + self.awaited.capacity() * size_of::<(Id, Origin)>()
-            + self.parents.capacity() * size_of::<(Id, Id)>()
-            + turns
-            + commands.sum::<usize>()
-            + pairs
-            + ids
-            + names.map(|name| name.len()).sum::<usize>()
+            + self.family.held()
+            + self.turns.held()
+            + self.commands.held()
+            + self.of_turn.held()
+            + self.processes.held()
+            + turns.chain(commands).chain(processes).sum::<usize>()
+    }
+
+    /// Panics if a bound is broken, or what is known of who opened whom.
+    pub(super) fn check(&self) {
+        self.family.check();
+        let most = self.turns.live().max(self.commands.len()).max(self.processes.len());
+        assert!(most <= MAX_AT_WORK, "invariant 8: too many turns or commands are followed");
     }
 
     pub(super) fn hash_state(&self, state: &mut impl Hasher) {
-        let Self { turns, over, awaited, parents, commands, left } = self;
-        for Turn { thread, id, key } in turns {
-            (thread, id, key.index()).hash(state);
+        self.unkept().hash(state);
+        let indices = |keys: &VecDeque<Key>| keys.iter().map(|key| key.index()).collect::<Vec<_>>();
+        for (key, member) in self.family.members() {
+            let Some(Thread { turns, requests, awaited, is_left }) = self.family.get(key) else { continue };
+            (&member.name, &member.parent, indices(turns), indices(requests), is_left).hash(state);
+            awaited.as_ref().map(|Origin { id, method }| (id, method)).hash(state);
         }
-        for Command { thread, turn, item, process, entry } in commands {
-            (thread, turn, item, process, entry.map(Key::index)).hash(state);
+        for (_, Turn { id, thread, key }) in self.turns.iter() {
+            (id, thread, key.map(Key::index)).hash(state);
         }
-        for (thread, Origin { id, method }) in awaited {
-            (thread, id, method).hash(state);
+        for (_, Process { handle, entry, has_exited }) in self.processes.iter() {
+            (handle, entry.map(Key::index), has_exited).hash(state);
         }
-        (over, parents, left).hash(state);
+        for (_, Command { item, thread, turn, process, entry }) in self.commands.iter() {
+            (item, thread, turn, process, entry.map(Key::index)).hash(state);
+        }
     }
 }
 
-fn is_kept(id: &[u8]) -> bool {
+/// Whether an id is short enough to be kept.
+pub(super) fn is_kept(id: &[u8]) -> bool {
     id.len() <= MAX_ID
-}
-
-/// Keeps what is new, if need be in the place of the oldest.
-fn remember<T>(kept: &mut VecDeque<T>, new: T, most: usize) {
-    if kept.len() >= most {
-        kept.pop_front();
-    }
-    kept.push_back(new);
 }
 
 #[cfg(test)]
@@ -247,38 +488,52 @@ mod tests {
     use super::*;
     use crate::slab::Slab;
 
-    #[test]
-    fn an_ended_turn_does_not_begin_again_and_a_long_id_is_not_followed() {
-        let (mut threads, mut slab) = (Threads::default(), Slab::new());
-        let key = slab.insert(0);
-        assert!(threads.takes_turn(b"\"t\"", b"\"u\""));
-        threads.begin_turn(b"\"t\"", b"\"u\"", key);
-        assert_eq!(threads.turn(br#""\u0074""#, br#""\u0075""#), Some(key), "an id has one spelling");
-        assert!(!threads.takes_turn(b"\"t\"", b"\"u\""), "it is known");
-        threads.note_over(b"\"u\"");
-        threads.forget(key);
-        assert_eq!(threads.turn(b"\"t\"", b"\"u\""), None);
-        assert!(!threads.takes_turn(b"\"t\"", b"\"u\""), "it was over");
-        assert!(!threads.takes_turn(&[b'x'; 257], b"\"v\""));
+    const NOW: Instant = Instant::ORIGIN;
+
+    fn turn(id: &[u8]) -> ThreadPart {
+        ThreadPart::Turn { thread: id.into(), turn: id.into(), parent: None, is_alone: false }
     }
 
     #[test]
-    fn nothing_grows_without_a_bound() {
-        let (mut threads, mut slab) = (Threads::default(), Slab::new());
+    fn an_ended_turn_does_not_begin_again_and_a_long_id_is_not_followed() {
+        let (mut threads, mut slab) = (Threads::new(Seed::new(1)), Slab::new());
+        let key = slab.insert(0);
+        assert!(threads.takes_turn(b"\"u\"", b"\"u\"", true));
+        threads.begin_turn(b"\"u\"", b"\"u\"", key);
+        assert_eq!(threads.turn(br#""\u0075""#, br#""\u0075""#), Some(key), "an id has one spelling");
+        assert!(!threads.takes_turn(b"\"u\"", b"\"u\"", true), "it is known");
+        threads.note_settled(NOW, key, &RequestId::integer(1), &turn(b"\"u\""));
+        assert_eq!((threads.turn(b"\"u\"", b"\"u\""), threads.turns_of(b"\"u\"").count()), (None, 0));
+        assert!(!threads.takes_turn(b"\"u\"", b"\"u\"", true), "it was over");
+        threads.note_over(NOW, b"\"u\"", b"\"never begun\"");
+        assert!(!threads.takes_turn(b"\"u\"", b"\"never begun\"", true));
+        assert_eq!(threads.unkept(), 0);
+        let long = format!("\"{}\"", "x".repeat(255));
+        assert!(!threads.takes_turn(long.as_bytes(), b"\"v\"", true));
+        assert_eq!(threads.unkept(), 1);
+    }
+
+    #[test]
+    fn nothing_grows_without_a_bound_and_what_finds_no_room_is_counted() {
+        let (mut threads, mut slab) = (Threads::new(Seed::new(1)), Slab::new());
         for number in 0..5000 {
             let id = format!("\"{number}{}\"", "x".repeat(200));
             let id = id.as_bytes();
-            if threads.takes_turn(id, id) {
+            if threads.takes_turn(id, id, true) {
                 threads.begin_turn(id, id, slab.insert(number));
             }
-            let origin = Origin { id: RequestId::integer(1), method: Method::OTHER };
-            threads.await_turn(id, origin);
-            threads.note_child(id, b"\"root\"");
-            threads.note_over(format!("\"over {number}\"").as_bytes());
+            threads.await_turn(id, Origin { id: RequestId::integer(1), method: Method::OTHER });
+            threads.note_over(NOW, id, format!("\"over {number}\"").as_bytes());
             threads.note_left(id, true);
+            threads.note_request(b"\"0\"", slab.insert(number));
             threads.begin_command(id, id, id, id);
+            threads.await_process(id);
         }
+        threads.check();
         assert!(threads.held() < 4 << 20, "{}", threads.held());
-        assert_eq!((threads.turns.len(), threads.commands.len()), (MAX_AT_WORK, MAX_AT_WORK));
+        assert_eq!((threads.turns.live(), threads.commands.len()), (MAX_AT_WORK - 1, MAX_AT_WORK));
+        assert_eq!(threads.processes.len(), MAX_AT_WORK);
+        assert!(threads.turns.retired() <= 256 + 32, "{}", threads.turns.retired());
+        assert!(threads.unkept() >= 3 * (5000 - MAX_AT_WORK as u64), "{}", threads.unkept());
     }
 }

@@ -434,6 +434,50 @@ fn a_childs_cards_outlive_its_parents_stop_until_it_is_cancelled_itself_acp_39()
     }
 }
 
+/// The operator has cancelled the child, and its card was answered for it; a late "Allow" is one answer too many.
+#[test]
+fn a_late_answer_authorises_nothing_of_a_cancelled_child_acp_40() {
+    let mut rig = prompted();
+    say(&mut rig, "s", "a", &[GRANT, RUNNING]);
+    pass_to_client(&mut rig, &request("\"q\"", "session/request_permission", "a"));
+    stop(&mut rig);
+    let allow = result("\"q\"", r#"{"outcome":{"outcome":"selected","optionId":"allow"}}"#);
+    rig.from_client(&allow);
+    assert_eq!(rig.at_server(), [""; 0], "it was answered once");
+    say(&mut rig, "s", "a", &[CANCELLED]);
+    say(&mut rig, "s", "a", &[RUNNING]);
+    // Other work of the same child has cards of its own, which are its client's to answer.
+    rig.from_client(&allow);
+    assert_eq!(rig.at_server(), [""; 0]);
+    rig.at_client();
+    pass_to_client(&mut rig, &request("\"r\"", "session/request_permission", "a"));
+    pass_to_server(&mut rig, &result("\"r\"", r#"{"outcome":{"outcome":"selected","optionId":"allow"}}"#));
+}
+
+#[test]
+fn updates_of_a_cancelled_child_are_still_accepted_acp_41() {
+    let mut rig = prompted();
+    say(&mut rig, "s", "a", &[GRANT, RUNNING]);
+    stop(&mut rig);
+    let failed = update("a", r#"{"sessionUpdate":"tool_call_update","toolCallId":"x","status":"failed"}"#);
+    pass_to_client(&mut rig, &failed);
+    say(&mut rig, "s", "a", &[CANCELLED]);
+    pass_to_client(&mut rig, &failed);
+    assert_eq!((view(&rig, "a").updates, rig.violations()), (2, vec![]));
+}
+
+/// What a child asks passes as what its parent asks: the client judges both by the same capabilities.
+#[test]
+fn what_a_child_asks_of_its_client_passes_as_it_is_acp_45() {
+    let mut rig = prompted();
+    say(&mut rig, "s", "a", &[RUNNING]);
+    for (id, method) in [("5", "fs/read_text_file"), ("6", "terminal/create"), ("7", "session/request_permission")] {
+        pass_to_client(&mut rig, &request(id, method, "a"));
+        pass_to_server(&mut rig, &format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32601,"message":"no"}}}}"#));
+    }
+    assert_eq!(rig.violations(), []);
+}
+
 #[test]
 fn with_a_closed_parent_its_children_are_gone_and_no_message_is_due_acp_42() {
     for (answer, remain) in
@@ -537,7 +581,7 @@ fn past_the_bound_the_longest_idle_gives_way_and_what_is_not_kept_is_counted() {
     for n in 1024..1100 {
         say(&mut rig, &name(0), &name(n), &[RUNNING]);
     }
-    assert_eq!((rig.relay.children().count(), rig.relay.unkept_children()), (1024, 0));
+    assert_eq!((rig.relay.children().count(), rig.relay.unkept_work()), (1024, 0));
     let is_kept =
         |rig: &RelayRig, n| rig.relay.children().any(|view| view.session == format!("\"{}\"", name(n)).as_bytes());
     assert!(is_kept(&rig, 0) && is_kept(&rig, 2) && !is_kept(&rig, 4) && is_kept(&rig, 1099));
@@ -545,7 +589,7 @@ fn past_the_bound_the_longest_idle_gives_way_and_what_is_not_kept_is_counted() {
         say(&mut rig, "s", &name(n), &[RUNNING]);
     }
     assert_eq!(rig.relay.children().count(), 1024);
-    assert_eq!(rig.relay.unkept_children(), 3000 - 1024 - 511 + 1, "all but one of the idle ones gave way");
+    assert_eq!(rig.relay.unkept_work(), 3000 - 1024 - 511 + 1, "all but one of the idle ones gave way");
     rig.relay.check_invariants();
     // The parent of all is stopped all the same.
     assert_eq!(stop(&mut rig).len(), 1 + 513, "the turn, and every granted child that is not idle");
@@ -557,7 +601,7 @@ fn a_flood_of_children_is_bounded_in_bytes() {
     let long = "x".repeat(1 << 20);
     say(&mut rig, "s", &long, &[RUNNING]);
     say(&mut rig, &long, "a", &[RUNNING]);
-    assert_eq!((rig.relay.children().count(), rig.relay.unkept_children()), (0, 2), "their ids are too long");
+    assert_eq!((rig.relay.children().count(), rig.relay.unkept_work()), (0, 2), "their ids are too long");
     let before = rig.relay.held();
     let title = format!(r#""title":"{long}""#);
     for n in 0..3000 {

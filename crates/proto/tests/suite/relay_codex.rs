@@ -20,7 +20,12 @@ const ANSWER: &str = r#"{"id":0,"result":{"userAgent":"codex_vscode/0.171.0 (Lin
 /// A link that has greeted: `capabilities` is JSON.
 fn greeted(capabilities: &str) -> RelayRig {
     // As `rescind run` begins: it could still be a server of another era, and then what is written would leave later.
-    let mut rig = RelayRig::new(RelayConfig { bridge: Some(BridgeConfig::default()), ..RelayConfig::default() });
+    let config = RelayConfig { bridge: Some(BridgeConfig::default()), ..RelayConfig::default() };
+    greeted_by(config, capabilities)
+}
+
+fn greeted_by(config: RelayConfig, capabilities: &str) -> RelayRig {
+    let mut rig = RelayRig::new(config);
     let info = r#"{"name":"codex_vscode","title":"Codex","version":"1"}"#;
     let hello =
         format!(r#"{{"id":0,"method":"initialize","params":{{"clientInfo":{info},"capabilities":{capabilities}}}}}"#);
@@ -117,7 +122,7 @@ fn answer_own(rig: &mut RelayRig, message: &Value) {
     assert_eq!(rig.at_client(), [""; 0], "the answer goes no further");
 }
 
-/// CDX-01 to CDX-04, CDX-15: nothing is refused, renamed or added.
+/// CDX-01, CDX-02, CDX-03, CDX-04, CDX-15: nothing is refused, renamed or added.
 #[test]
 fn every_message_of_codex_passes_as_it_is() {
     let mut rig = codex();
@@ -727,6 +732,7 @@ fn a_flood_of_turns_and_commands_is_bounded() {
         rig.at_client();
     }
     assert_eq!(rig.relay.in_flight(Side::Client), 1024);
+    assert_eq!(rig.relay.unkept_work(), 2 * (1100 - 1024), "the rest is not hidden");
     assert!(rig.relay.held() < 16 << 20, "{}", rig.relay.held());
     for key in rig.relay.requests(Side::Client).map(|view| view.key).collect::<Vec<_>>() {
         rig.relay.stop(rig.now, key, None);
@@ -735,6 +741,232 @@ fn a_flood_of_turns_and_commands_is_bounded() {
     rig.at_client();
     rig.pass(Duration::from_secs(24 * 3600));
     assert_eq!(rig.relay.residue(), 0, "nothing is left");
+}
+
+/// What is not followed is counted, also where its ids are too long, or the table of requests is full.
+#[test]
+fn work_that_finds_no_room_is_counted_and_work_that_is_known_is_not() {
+    let mut rig = codex();
+    begin(&mut rig, 3, "t", "u");
+    completed(&mut rig, "t", "u", "completed");
+    started(&mut rig, "t", "u");
+    item(&mut rig, "started", "t", "u", &command("short", &Value::Null));
+    assert_eq!(rig.relay.unkept_work(), 0, "it is over, or ends with its turn");
+    let long = "x".repeat(300);
+    started(&mut rig, "t", &long);
+    started(&mut rig, &long, "v");
+    item(&mut rig, "started", "t", "u", &command("long", &json!(long)));
+    assert_eq!((at_work(&rig), rig.relay.unkept_work()), (vec![], 3));
+
+    let full = RelayConfig { max_in_flight: 1, ..RelayConfig::default() };
+    let mut rig = greeted_by(full, r#"{"experimentalApi":true}"#);
+    started(&mut rig, "t", "u");
+    started(&mut rig, "t", "v");
+    assert_eq!((at_work(&rig).len(), rig.relay.unkept_work()), (1, 1));
+}
+
+/// A server that does not read: the second word for the same turn takes the place of the first.
+#[test]
+fn a_cancel_that_waits_is_not_sent_for_what_is_over_by_then() {
+    let mut rig = codex();
+    let turn = begin(&mut rig, 3, "t", "u");
+    assert!(rig.relay.stop(rig.now, turn, None));
+    rig.pass(Duration::from_secs(31));
+    assert!(rig.relay.view(turn).unwrap().is_stuck && rig.relay.stop(rig.now, turn, None));
+    completed_unread(&mut rig);
+    assert_eq!((outcome(&rig, turn), rig.at_server()), (Outcome::CompletedFirst, vec![]));
+}
+
+/// `rescind cancel --turn-only`: an agent and a terminal work on, until the turn is stopped whole.
+#[test]
+fn a_turn_that_is_cancelled_alone_leaves_its_agents_and_terminals_at_work() {
+    let begun = || {
+        let mut rig = codex();
+        let root = begin(&mut rig, 3, "t", "u");
+        let spawn = json!({"type": "collabAgentToolCall", "id": "i", "receiverThreadIds": ["c"]});
+        item(&mut rig, "completed", "t", "u", &spawn);
+        started(&mut rig, "c", "a");
+        item(&mut rig, "started", "t", "u", &command("long", &json!("71")));
+        (rig, root)
+    };
+    let (mut rig, root) = begun();
+    assert!(rig.relay.stop_alone(rig.now, root, None));
+    let (method, id, params) = own_request(&mut rig);
+    assert_eq!((&*method, params), ("turn/interrupt", json!({"threadId": "t", "turnId": "u"})));
+    answer_own(&mut rig, &json!({"id": id, "result": {}}));
+    completed(&mut rig, "t", "u", "interrupted");
+    assert!(matches!(outcome(&rig, root), Outcome::Confirmed { .. }));
+    assert_eq!((at_work(&rig), rig.at_server()), (vec!["terminal \"long\"".into(), "turn \"a\"".into()], vec![]));
+    assert!(rig.relay.requests(Side::Client).all(|view| view.cancel.is_none() && view.parent == Some(root)));
+
+    // Stopped whole while that is under way: now the rest is cancelled, too, and the turn is not asked twice.
+    let (mut rig, root) = begun();
+    assert!(rig.relay.stop_alone(rig.now, root, None));
+    own_request(&mut rig);
+    assert!(!rig.relay.stop(rig.now, root, None));
+    assert_eq!(own_request(&mut rig).2, json!({"threadId": "c", "turnId": "a"}));
+    assert!(!rig.relay.stop_alone(rig.now, root, None));
+    completed_interrupted(&mut rig);
+    assert_eq!(own_request(&mut rig).2, json!({"threadId": "t", "processId": "71"}));
+    rig.relay.check_invariants();
+}
+
+/// CDX-11: a command of the user is a turn where none is at work, and an interrupt ends it.
+#[test]
+fn a_shell_command_of_the_user_is_stopped_as_a_turn() {
+    let mut rig = codex();
+    client(&mut rig, &json!({"id": 2, "method": "thread/shellCommand", "params": {"threadId": "t", "command": "x"}}));
+    server(&mut rig, &json!({"id": 2, "result": {}}));
+    started(&mut rig, "t", "u");
+    item(&mut rig, "started", "t", "u", &command("shell", &json!("5")));
+    let turn = turn_at_work(&rig, "2").key;
+    assert!(rig.relay.stop(rig.now, turn, None));
+    let (method, id, _) = own_request(&mut rig);
+    assert_eq!(method, "turn/interrupt");
+    answer_own(&mut rig, &json!({"id": id, "result": {}}));
+    item(&mut rig, "completed", "t", "u", &json!({"type": "commandExecution", "id": "shell", "status": "failed"}));
+    completed(&mut rig, "t", "u", "interrupted");
+    assert!(matches!(outcome(&rig, turn), Outcome::Confirmed { .. }));
+    assert_eq!((at_work(&rig), rig.at_server()), (vec![], vec![]), "nothing of it outlives the turn");
+}
+
+/// The client starts a process, which works from the answer on.
+fn spawn(rig: &mut RelayRig, id: i64, handle: &str) -> RequestKey {
+    client(rig, &json!({"id": id, "method": "process/spawn", "params": {"command": ["x"], "processHandle": handle}}));
+    server(rig, &json!({"id": id, "result": {}}));
+    turn_at_work(rig, &id.to_string()).key
+}
+
+fn exited(rig: &mut RelayRig, handle: &str, code: i64) {
+    let params = json!({"processHandle": handle, "exitCode": code, "stdout": "", "stderr": ""});
+    server(rig, &json!({"method": "process/exited", "params": params}));
+}
+
+/// CDX-13.
+#[test]
+fn a_process_of_the_client_works_until_it_has_exited_and_is_killed_by_its_handle() {
+    let mut rig = codex();
+    let process = spawn(&mut rig, 3, "p");
+    assert_eq!(at_work(&rig), ["process/spawn 3"]);
+    assert!(rig.relay.stop(rig.now, process, None));
+    let (method, id, params) = own_request(&mut rig);
+    assert_eq!((&*method, params), ("process/kill", json!({"processHandle": "p"})));
+    answer_own(&mut rig, &json!({"id": id, "result": {}}));
+    assert_eq!(outcome(&rig, process), Outcome::Sent, "the answer is not its end");
+    rig.pass(Duration::from_millis(4));
+    exited(&mut rig, "p", 137);
+    assert_eq!(outcome(&rig, process), Outcome::Confirmed { after: Duration::from_millis(4) });
+    // The handle may be used again. What ends by itself was not stopped, and a refused kill ends nothing.
+    for (answer, is_stuck) in
+        [(json!({"result": {}}), false), (json!({"error": {"code": -32600, "message": "no"}}), true)]
+    {
+        let process = spawn(&mut rig, 4, "p");
+        rig.relay.stop(rig.now, process, None);
+        let mut answer = answer;
+        answer["id"] = own_request(&mut rig).1;
+        answer_own(&mut rig, &answer);
+        assert_eq!(rig.relay.view(process).unwrap().is_stuck, is_stuck);
+        exited(&mut rig, "p", 0);
+        let ended = Outcome::AnsweredAfter { after: Duration::ZERO, answer: Answer::Result };
+        assert_eq!((outcome(&rig, process), at_work(&rig)), (ended, vec![]));
+    }
+    rig.relay.check_invariants();
+}
+
+/// CDX-13: what was refused, and what was over before the answer, is not at work; nor does an unknown end end anything.
+#[test]
+fn a_process_that_did_not_start_or_is_over_already_is_not_at_work() {
+    let mut rig = codex();
+    let spawn_of =
+        |id: u32, handle: Value| json!({"id": id, "method": "process/spawn", "params": {"processHandle": handle}});
+    client(&mut rig, &spawn_of(3, json!("p")));
+    server(&mut rig, &json!({"id": 3, "error": {"code": -32600, "message": "requires experimentalApi capability"}}));
+    client(&mut rig, &spawn_of(4, json!("q")));
+    exited(&mut rig, "q", 0);
+    server(&mut rig, &json!({"id": 4, "result": {}}));
+    exited(&mut rig, "never", 137);
+    client(&mut rig, &spawn_of(5, json!(7)));
+    server(&mut rig, &json!({"id": 5, "result": {}}));
+    assert_eq!((at_work(&rig), rig.relay.unkept_work()), (vec![], 0));
+    let works = spawn(&mut rig, 6, "q");
+    // A second one of that handle is refused, and the first works on.
+    client(&mut rig, &spawn_of(7, json!("q")));
+    server(&mut rig, &json!({"id": 7, "error": {"code": -32600, "message": "duplicate"}}));
+    assert_eq!(at_work(&rig), ["process/spawn 6"]);
+    rig.relay.handle_eof(rig.now, Side::Server, &End::Exited(0));
+    assert!(rig.relay.view(works).unwrap().ended.is_some(), "it ends with its server (CDX-17)");
+    rig.relay.check_invariants();
+}
+
+/// CDX-09, CDX-13: what the client asks for, the relay learns.
+#[test]
+fn a_list_of_terminals_shows_those_that_were_not_seen_and_ends_those_that_it_lacks() {
+    let mut rig = codex();
+    begin(&mut rig, 3, "t", "u");
+    item(&mut rig, "started", "t", "u", &command("over", &json!("70")));
+    completed(&mut rig, "t", "u", "completed");
+    let ask = |rig: &mut RelayRig, id: u32, cursor: Value, listed: &[(&str, &str)], next: Value| {
+        let params = json!({"threadId": "t", "cursor": cursor, "limit": 25});
+        client(rig, &json!({"id": id, "method": "thread/backgroundTerminals/list", "params": params}));
+        let data: Vec<_> = listed
+            .iter()
+            .map(|(item, process)| json!({"itemId": item, "processId": process, "command": "x"}))
+            .collect();
+        server(rig, &json!({"id": id, "result": {"data": data, "nextCursor": next}}));
+    };
+    // Neither a part of the list nor a later page of it says what is over.
+    ask(&mut rig, 4, Value::Null, &[("new", "71")], json!("more"));
+    ask(&mut rig, 5, json!("more"), &[("other", "72")], Value::Null);
+    assert_eq!(at_work(&rig), ["terminal \"new\"", "terminal \"other\"", "terminal \"over\""]);
+    ask(&mut rig, 6, Value::Null, &[("new", "71")], Value::Null);
+    assert_eq!(at_work(&rig), ["terminal \"new\""]);
+    let terminal = turn_at_work(&rig, "\"new\"").key;
+    assert_eq!(rig.relay.view(terminal).unwrap().parent, None, "its turn is not known");
+    rig.relay.stop(rig.now, terminal, None);
+    let (method, id, params) = own_request(&mut rig);
+    assert_eq!(
+        (&*method, params),
+        ("thread/backgroundTerminals/terminate", json!({"threadId": "t", "processId": "71"}))
+    );
+    answer_own(&mut rig, &json!({"id": id, "result": {"terminated": true}}));
+    // One that outlives its turn while the list is under way may be missing in it. Of another thread nothing is said.
+    begin(&mut rig, 7, "t", "v");
+    item(&mut rig, "started", "t", "v", &command("late", &json!("73")));
+    let params = json!({"threadId": "t", "cursor": null});
+    client(&mut rig, &json!({"id": 8, "method": "thread/backgroundTerminals/list", "params": params}));
+    rig.pass(Duration::from_millis(1));
+    completed(&mut rig, "t", "v", "completed");
+    server(&mut rig, &json!({"id": 8, "result": {"data": [], "nextCursor": null}}));
+    assert_eq!(at_work(&rig), ["terminal \"late\""]);
+    for odd in
+        [json!(null), json!({"data": 7}), json!({"data": [7, {}, {"itemId": 1, "processId": "x"}], "nextCursor": 1})]
+    {
+        client(&mut rig, &json!({"id": 9, "method": "thread/backgroundTerminals/list", "params": params}));
+        server(&mut rig, &json!({"id": 9, "result": odd}));
+    }
+    assert_eq!(at_work(&rig), ["terminal \"late\""], "bad input shows nothing and ends nothing");
+    rig.relay.check_invariants();
+}
+
+/// CDX-18: the end of a process or of an item that its client has turned off is not known.
+#[test]
+fn where_the_end_of_a_process_or_command_is_hidden_a_cancel_is_not_confirmed() {
+    let mut rig =
+        greeted(r#"{"experimentalApi":true,"optOutNotificationMethods":["process/exited","item/completed"]}"#);
+    assert_eq!(rig.relay.dialect(Side::Server), &codex::APP_SERVER, "turns are told of");
+    let process = spawn(&mut rig, 3, "p");
+    rig.relay.stop(rig.now, process, None);
+    let (_, id, _) = own_request(&mut rig);
+    answer_own(&mut rig, &json!({"id": id, "result": {}}));
+    rig.pass(Duration::from_secs(60));
+    let view = rig.relay.view(process).unwrap();
+    assert_eq!((view.cancel.unwrap().outcome, view.upstream_dialect), (Outcome::Sent, &codex::UNSEEN));
+    assert!(!view.is_stuck && view.ended.is_none());
+    let turn = begin(&mut rig, 4, "t", "u");
+    item(&mut rig, "started", "t", "u", &command("long", &json!("71")));
+    completed(&mut rig, "t", "u", "completed");
+    assert_eq!(turn_at_work(&rig, "\"long\"").upstream_dialect, &codex::UNSEEN);
+    assert!(rig.relay.view(turn).unwrap().ended.is_some());
 }
 
 /// CDX-15, D32: a client's request that has another id at the server is named there by that.

@@ -180,7 +180,7 @@ fn every_check_of_the_relay_can_fail() {
             }),
             ("a turn or command is known while it is at work", |relay| {
                 let key = key(relay, 1);
-                relay.core.threads.get_or_insert_default().begin_turn(b"\"t\"", b"\"u\"", key);
+                relay.core.threads().begin_turn(b"\"t\"", b"\"u\"", key);
             }),
             ("what is at work in a thread or a session is known", |relay| {
                 request(relay, 2).rare().thread = Some(Box::new(turn()));
@@ -448,7 +448,7 @@ fn every_change_of_the_relay_shows_in_its_hash() {
             ("that a batch waits", |relay| _ = relay.bundles.insert(Box::new([]))),
             ("what a request has to do with a thread", |relay| own(relay).thread = Some(Box::new(turn()))),
             ("what is known of threads", |relay| {
-                relay.core.threads.get_or_insert_default().note_child(b"\"t\"", b"\"u\"");
+                relay.core.threads().note_child(b"\"t\"", b"\"u\"");
             }),
             ("which session is muted", |relay| relay.core.muted[0].0 = b"\"t\"".as_slice().into()),
             ("whose turn is muted", |relay| relay.core.muted[0].1 = key(relay, 2)),
@@ -462,7 +462,12 @@ fn every_change_of_the_relay_shows_in_its_hash() {
 }
 
 fn turn() -> ThreadPart {
-    ThreadPart::Turn { thread: b"\"t\"".as_slice().into(), turn: b"\"u\"".as_slice().into(), parent: None }
+    ThreadPart::Turn {
+        thread: b"\"t\"".as_slice().into(),
+        turn: b"\"u\"".as_slice().into(),
+        parent: None,
+        is_alone: false,
+    }
 }
 
 fn both(relay: &mut Relay, change: impl Fn(&mut Link)) {

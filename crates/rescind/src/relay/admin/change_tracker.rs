@@ -97,12 +97,12 @@ impl ChangeTracker {
             || is_signing_in != self.is_signing_in
             || refused != self.refused
             || restarts != self.restarts
-            || relay.unkept_children() != self.unkept
+            || relay.unkept_work() != self.unkept
             || relay.may_hide_work() != self.hides_work;
         let session = is_other.then(|| facts.session(relay));
         self.restarts = restarts;
         (self.implementations, self.connected) = (implementations, connected);
-        (self.is_signing_in, self.refused, self.unkept) = (is_signing_in, refused, relay.unkept_children());
+        (self.is_signing_in, self.refused, self.unkept) = (is_signing_in, refused, relay.unkept_work());
         self.hides_work = relay.may_hide_work();
         if requests.is_empty() && brief == 0 && session.is_none() {
             return;

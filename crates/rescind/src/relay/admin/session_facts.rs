@@ -55,7 +55,7 @@ impl SessionFacts {
             signing_in: self.is_signing_in(),
             limits: by_limit(&relay.tally().limited),
             held_up_by: relay.held_up_by().map(record::side),
-            unkept_children: relay.unkept_children(),
+            unkept_children: relay.unkept_work(),
             process_clock: Some(process_clock(self.origin, self.started)),
             turn_processes: self.turn_processes.iter().cloned().collect(),
             ending_turns: self.ending_turns.clone(),
