@@ -49,6 +49,8 @@ pub enum SeededBug {
     NextTurnTooSoon,
     /// A prompt that waits for the turn before it is forgotten when that is answered (D60).
     NextTurnForgotten,
+    /// A turn counts as stopped once its interrupt is answered, and works on (CDX-07, D58).
+    InterruptTakenForEnd,
     /// A server that is started again gets what waited for its predecessor.
     LinesToSuccessor,
 }

@@ -16,6 +16,7 @@ use rescind_testkit::sim::{
     session_world::SessionWorld,
     solo_world::SoloWorld,
     turn_world::TurnWorld,
+    thread_world::ThreadWorld,
     walk::walk,
     world::World,
 };
@@ -57,6 +58,8 @@ const WITH_SESSIONS: [(SeededBug, usize); 2] =
     [(SeededBug::WorkStoppedUnheard, 2), (SeededBug::ItemCancelledWithoutGrant, 2)];
 /// After how many events each bug shows with turns that wait.
 const WITH_TURNS: [(SeededBug, usize); 2] = [(SeededBug::NextTurnTooSoon, 4), (SeededBug::NextTurnForgotten, 5)];
+/// After how many events each bug shows with the turns of threads.
+const WITH_THREADS: [(SeededBug, usize); 1] = [(SeededBug::InterruptTakenForEnd, 6)];
 
 /// In which meeting at a bridge each bug shows, and after how many events.
 const AT_A_BRIDGE: [(SeededBug, &str, usize); 1] = [(SeededBug::LinesToSuccessor, "modern, legacy", 2)];
@@ -107,6 +110,13 @@ fn every_bug_seeded_in_turns_that_wait_is_found_where_it_first_shows() {
 }
 
 #[test]
+fn every_bug_seeded_in_the_turns_of_threads_is_found_where_it_first_shows() {
+    for (bug, depth) in WITH_THREADS {
+        find(bug, depth, ThreadWorld::new);
+    }
+}
+
+#[test]
 fn every_bug_seeded_in_an_endpoint_is_found_where_it_first_shows() {
     for (bug, name, depth) in IN_AN_ENDPOINT {
         for scene in both_ways(&endpoint_scene(name)) {
@@ -132,6 +142,10 @@ fn without_a_bug_the_same_scenes_are_clean() {
 
     for (_, depth) in WITH_TURNS {
         explore(&TurnWorld::new(), depth).expect("no rule is broken");
+    }
+
+    for (_, depth) in WITH_THREADS {
+        explore(&ThreadWorld::new(), depth).expect("no rule is broken");
     }
     for (_, name, depth) in AT_A_BRIDGE {
         explore(&BridgeWorld::new(meeting(name)), depth).expect("no rule is broken");

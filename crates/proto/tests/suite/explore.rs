@@ -28,6 +28,7 @@ use rescind_testkit::sim::{
     session_world::SessionWorld,
     solo_world::SoloWorld,
     task_world::{TASK_SCENES, TaskScene, TaskWorld},
+    thread_world::ThreadWorld,
     turn_world::TurnWorld,
     world::World,
 };
@@ -37,6 +38,7 @@ const RELAY_DEPTH: usize = if cfg!(debug_assertions) { 3 } else { 6 };
 const CHILD_DEPTH: usize = if cfg!(debug_assertions) { 2 } else { 5 };
 const SESSION_DEPTH: usize = if cfg!(debug_assertions) { 3 } else { 5 };
 const TURN_DEPTH: usize = if cfg!(debug_assertions) { 3 } else { 6 };
+const THREAD_DEPTH: usize = if cfg!(debug_assertions) { 4 } else { 7 };
 const CHAIN_DEPTH: usize = if cfg!(debug_assertions) { 4 } else { 8 };
 const PAIR_DEPTH: usize = if cfg!(debug_assertions) { 4 } else { 8 };
 const BRIDGE_DEPTH: usize = if cfg!(debug_assertions) { 4 } else { 9 };
@@ -68,6 +70,11 @@ fn no_state_of_work_that_its_session_reports_breaks_a_rule() {
 #[test]
 fn no_state_of_turns_that_wait_breaks_a_rule() {
     explore_all("turns", TURN_DEPTH, [("turns that wait (ACP v1)", TurnWorld::new())].into_iter());
+}
+
+#[test]
+fn no_state_of_a_turn_that_a_notification_ends_breaks_a_rule() {
+    explore_all("threads", THREAD_DEPTH, [("threads (Codex)", ThreadWorld::new())].into_iter());
 }
 
 #[test]

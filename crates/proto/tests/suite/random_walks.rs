@@ -7,7 +7,8 @@ use rescind_proto::side::Side;
 use rescind_testkit::sim::{
     bridge_world::BridgeWorld, chain_world::ChainWorld, child_world::ChildWorld, chooser::ByteChooser,
     meeting::MEETINGS, pair_world::PairWorld, relay_world::RelayWorld, scene::Scene, scenes,
-    session_world::SessionWorld, solo_world::SoloWorld, turn_world::TurnWorld, walk::walk, world::World,
+    session_world::SessionWorld, solo_world::SoloWorld, thread_world::ThreadWorld, turn_world::TurnWorld, walk::walk,
+    world::World,
 };
 
 /// Choices of one walk at most.
@@ -63,6 +64,11 @@ proptest! {
     #[test]
     fn no_walk_with_turns_that_wait_breaks_a_rule(steps in vec(any::<u8>(), 20..200)) {
         check(&TurnWorld::new(), &steps)?;
+    }
+
+    #[test]
+    fn no_walk_with_threads_breaks_a_rule(steps in vec(any::<u8>(), 20..200)) {
+        check(&ThreadWorld::new(), &steps)?;
     }
 
     /// The server may end of what it is asked first, and be started again.

@@ -31,6 +31,7 @@ pub mod solo_world;
 pub mod stage;
 pub mod task_world;
 pub mod text;
+pub mod thread_world;
 pub mod turn_world;
 pub mod walk;
 pub mod watcher;
