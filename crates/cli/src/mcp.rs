@@ -102,7 +102,8 @@ fn server(reach: Reach, is_read_only: bool) -> Server {
     let reach = Arc::new(reach);
     let list = Tool::new(
         "list_in_flight",
-        "Lists the requests in flight within reach: tool calls, prompts. `request` is the name for the other tools.",
+        "Lists the requests in flight within reach: tool calls, prompts; and those that were cancelled and are not known to \
+         have stopped (`released`). `request` is the name for the other tools.",
         within(reach.clone(), list_in_flight),
     );
     let receipt = Tool::new(
@@ -167,7 +168,8 @@ struct StopArguments {
 async fn list_in_flight(_: NoArguments, reach: Arc<Reach>, cx: Context) -> Result<Readable<InFlight>, AnyError> {
     let list = async {
         let sessions = reach.sessions().await?;
-        let answers = fleet::ask_shims(sessions.shims, &fleet::Selection::default().query(), Pages::All).await;
+        let query = fleet::Selection::default().query();
+        let answers = fleet::ask_shims_also_released(sessions.shims, &query, Pages::All).await;
         Ok::<_, Failure>(InFlight::of(answers, sessions.silent, reach.words()))
     };
     Ok(cx.unless_cancelled(list).await??)

@@ -89,8 +89,11 @@ fn written(samples: &[Sample], unreachable: u64) -> String {
     let help = "Requests refused by a limit, by limit.";
     page.counts("rescind_limited_total", "counter", help, "limit", |c| &c.limited);
     let help = "Cancelled requests that were still worked on past the grace.";
-    page.count("rescind_stuck_total", help, |c| c.stuck);
-    page.count("rescind_messages_dropped_total", "Messages that were not passed on.", |c| c.dropped);
+    page.count("rescind_stuck_total", "counter", help, |c| c.stuck);
+    let help = "Requests that were cancelled and are not known to have ended.";
+    page.count("rescind_requests_released", "gauge", help, |c| c.released);
+    page.counts("rescind_children", "gauge", "Subagents of ACP agents, by state.", "state", |c| &c.children);
+    page.count("rescind_messages_dropped_total", "counter", "Messages that were not passed on.", |c| c.dropped);
     page.violations();
     page.connected("rescind_http_sessions", "Sessions of clients on HTTP.", |c| c.sessions);
     page.connected("rescind_http_responses", "HTTP responses under way.", |c| c.responses);
@@ -145,8 +148,8 @@ impl Page<'_> {
         }
     }
 
-    fn count(&mut self, name: &str, help: &str, of: fn(&Counters) -> u64) {
-        self.family(name, "counter", help);
+    fn count(&mut self, name: &str, kind: &str, help: &str, of: fn(&Counters) -> u64) {
+        self.family(name, kind, help);
         for sample in self.samples {
             self.line(name, sample, &[], of(&sample.counters));
         }

@@ -30,6 +30,12 @@ pub struct Counters {
     pub limited: BTreeMap<String, u64>,
     /// Cancelled requests that were still worked on past the grace.
     pub stuck: u64,
+    /// Requests that were cancelled, are over for their client, and are not known to have ended (D52).
+    #[serde(default)]
+    pub released: u64,
+    /// Children that are kept, by state (D54).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub children: BTreeMap<String, u64>,
     /// Messages that were not passed on.
     pub dropped: u64,
     /// Broken rules, by side and number: `server MCP-I02`.

@@ -39,7 +39,7 @@ struct InFlightRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     tool: Option<String>,
     age_seconds: f64,
-    /// queued, running, cancelling, stuck or answering
+    /// queued, running, cancelling, stuck, answering or released (cancelled, and not known to have stopped)
     state: String,
     /// It is queued until the turn before it in its session has ended
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -76,6 +76,7 @@ impl InFlight {
             if session.is_unseen() {
                 unseen.push(fleet::unseen(shim.name(), &session));
             }
+            unseen.extend(fleet::unkept(shim.name(), &session));
             for request in listed {
                 requests.push(InFlightRequest::of(shim.name(), &session, &request, now));
                 rows.push(Row::of_request(shim.name(), &session, &request, now));

@@ -51,6 +51,7 @@ impl Stopped {
         unanswered.extend(silent.into_iter().map(|(name, _)| name));
         let rows = board.rows();
         let mut lines = match rows.is_empty() {
+            true if !board.is_over() => vec!["Nothing else is known to be in flight within reach.".to_owned()],
             true => vec!["Nothing was in flight within reach.".to_owned()],
             false => [table::lines(&rows, PLAIN), vec![board.summary()]].concat(),
         };

@@ -41,10 +41,12 @@ pub(super) struct ChangeTracker {
     outliving: BTreeMap<RequestKey, Request>,
     /// Children that may be at work, as last reported.
     children: BTreeMap<ChildKey, Request>,
-    /// How many children had no room, as last reported.
+    /// How much work had no room, as last reported.
     unkept: u64,
     /// Whether there may be work that cannot be seen, as last reported.
     hides_work: bool,
+    /// The side that left so much unread that the other one may stand still, as last reported.
+    held_up_by: Option<Side>,
     /// The two sides as last reported.
     implementations: Sides<Implementation>,
     /// Who was connected, as last reported.
@@ -76,7 +78,14 @@ impl ChangeTracker {
 
     /// Whether there is anything to report.
     pub(super) fn has_changes(&self, relay: &Relay) -> bool {
-        relay.has_changes()
+        relay.has_changes() || self.differs(relay)
+    }
+
+    /// Whether something that belongs to no request is not as last reported.
+    fn differs(&self, relay: &Relay) -> bool {
+        relay.unkept_work() != self.unkept
+            || relay.may_hide_work() != self.hides_work
+            || relay.held_up_by() != self.held_up_by
     }
 
     /// Reports changes, if there are any.
@@ -97,12 +106,12 @@ impl ChangeTracker {
             || is_signing_in != self.is_signing_in
             || refused != self.refused
             || restarts != self.restarts
-            || relay.unkept_work() != self.unkept
-            || relay.may_hide_work() != self.hides_work;
+            || self.differs(relay);
         let session = is_other.then(|| facts.session(relay));
         self.restarts = restarts;
         (self.implementations, self.connected) = (implementations, connected);
-        (self.is_signing_in, self.refused, self.unkept) = (is_signing_in, refused, relay.unkept_work());
+        (self.is_signing_in, self.refused) = (is_signing_in, refused);
+        (self.unkept, self.held_up_by) = (relay.unkept_work(), relay.held_up_by());
         self.hides_work = relay.may_hide_work();
         if requests.is_empty() && brief == 0 && session.is_none() {
             return;
@@ -345,6 +354,27 @@ mod tests {
         assert_eq!(changes.session.unwrap().limits, [("--limit-repeats 1".to_owned(), 1)].into());
         assert_eq!(changes.requests[0].cancel.as_ref().unwrap().words, "never sent; refused by --limit-repeats 1");
         assert_eq!(link.reported(), None);
+    }
+
+    #[test]
+    fn a_side_that_does_not_read_is_reported_when_it_becomes_so_and_when_it_reads_again() {
+        let mut link = TestLink::new();
+        link.relay = Relay::new(RelayConfig { max_backlog: 100, ..RelayConfig::default() });
+        link.tracker = ChangeTracker::begin(&mut link.relay);
+        link.call(1);
+        assert!(link.reported().is_some());
+        // No request comes of it, and none changes.
+        let log =
+            r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"data":"xxxxxxxxxxxxxxxxxxxxxxxxxxx"}}"#;
+        for _ in 0..4 {
+            link.relay.handle_input(link.now, Side::Server, format!("{log}\n").as_bytes());
+        }
+        assert!(!link.relay.has_changes() && link.tracker.has_changes(&link.relay));
+        assert_eq!(link.reported().unwrap().session.unwrap().held_up_by, Some(rescind_feed::Side::Client));
+        assert!(!link.tracker.has_changes(&link.relay));
+        link.write();
+        assert!(link.tracker.has_changes(&link.relay));
+        assert_eq!(link.reported().unwrap().session.unwrap().held_up_by, None);
     }
 
     #[test]

@@ -24,6 +24,11 @@ pub(super) fn counters(relay: &Relay) -> feed::Counters {
         timeouts: by_word(timeouts),
         limited: by_limit(limited),
         stuck: *stuck,
+        released: relay.summaries(Side::Client).filter(|summary| summary.is_released).count() as u64,
+        children: relay.children().fold(BTreeMap::new(), |mut counts, child| {
+            *counts.entry(child.state.as_str().to_owned()).or_default() += 1;
+            counts
+        }),
         dropped: *dropped,
         violations: violations(relay),
         cancel_to_settled: histogram(cancel_to_settled),
