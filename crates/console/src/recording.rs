@@ -6,6 +6,7 @@
 //! The file is read once, line by line. Records of the last [`MAX_REQUESTS`] requests are kept; the text of their messages
 //! is read again on demand.
 
+mod child;
 mod entry;
 mod line;
 mod lines;
@@ -114,7 +115,7 @@ impl Recording {
             signing_in: false,
             limits: BTreeMap::new(),
             held_up_by: None,
-            unkept_children: 0,
+            unkept_children: replay.monitor(rescind_proto::side::Side::Server).unkept_children(),
             process_clock: None,
             turn_processes: Vec::new(),
             ending_turns: None,

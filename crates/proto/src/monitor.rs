@@ -16,13 +16,14 @@
 //! each request. The monitor itself calls only one thing unlawful: a cancel that its receiver must not heed
 //! ([`Verdict::Forbidden`](crate::link::Verdict)).
 //!
-//! Files: `pass` receives requests, answers and progress; `stop` is every cancel; `observed` is one request, `requests`
-//! those of one side; `view` shows them; `proof` holds the invariants.
+//! Files: `pass` receives requests, answers and progress; `stop` is every cancel; `child` is the children of ACP sessions;
+//! `observed` is one request, `requests` those of one side; `view` shows them; `proof` holds the invariants.
 //!
 //! A relay mostly keeps bytes that wait to be written; here nothing waits. So the two share the small tables and words and
 //! no state. An answer under an id that was used again, while the first request was still owed one, is that of the second,
 //! and *doubtful*; a response to nothing known is *unasked* and not wrong, since it may be from before the monitor began.
 
+mod child;
 mod config;
 mod event;
 mod observed;
@@ -35,12 +36,14 @@ mod view;
 use std::collections::VecDeque;
 
 pub use crate::early_cancels::EarlyCancelLimits;
+pub use child::ObservedChild;
 pub use config::MonitorConfig;
 pub use event::{MonitorEvent, ObservedAnswer, ObservedCancel, ObservedEnd};
 pub use observed::ObservedProgress;
 pub use view::ObservedRequest;
 
 use crate::{
+    children::Children,
     dialect::{Dialect, negotiation::Negotiation},
     early_cancels::EarlyCancels,
     frame::{self, Batch, Frame, Malformed, Mend, Piece},
@@ -58,8 +61,8 @@ use requests::Requests;
 /// An observer of one link between a client and a server.
 ///
 /// Its [`MonitorConfig`] bounds its memory, whatever passes: about 300 bytes and some texts for each request in flight
-/// or remembered, and one message for each side that is fed as bytes. Events wait until they are polled; a message makes
-/// a few.
+/// or remembered, at most 4 MiB for children of ACP sessions, and one message for each side that is fed as bytes. Events
+/// wait until they are polled; a message makes a few.
 #[derive(Clone, Debug)]
 pub struct Monitor {
     config: MonitorConfig,
@@ -75,6 +78,8 @@ pub struct Monitor {
     names: Methods,
     /// Cancels that may be ahead of their request (D9).
     early_cancels: Sides<EarlyCancels>,
+    /// Sessions that the agent opened for parts of the work (D54).
+    children: Children,
     /// As each side's handshake says.
     implementations: Sides<Option<Implementation>>,
     /// The dialect that was last reported, or assumed at first.
@@ -99,6 +104,7 @@ impl Monitor {
             methods: Methods::new(seed),
             names: Methods::new(seed),
             early_cancels: Sides::from_fn(|_| EarlyCancels::new(config.early_cancels, seed)),
+            children: Children::new(seed),
             implementations: Sides::default(),
             events: VecDeque::new(),
             config,
@@ -156,6 +162,9 @@ impl Monitor {
         self.give_up(now, side.other(), ObservedEnd::Lost);
         if side == Side::Server || self.ended[side.other()] {
             self.give_up(now, side, ObservedEnd::Gone);
+        }
+        if side == Side::Server {
+            self.lose_children();
         }
         self.check();
     }

@@ -19,6 +19,7 @@ use rescind_proto::{
 };
 
 use super::{
+    child,
     entry::{LinePosition, RequestEntry, text},
     line::RecordedLine,
 };
@@ -49,6 +50,7 @@ pub(super) struct Replay {
     pub(super) now: u64,
     pub(super) is_complete: bool,
     end: End,
+    has_server_ended: bool,
 }
 
 /// One link of the shim.
@@ -84,6 +86,7 @@ impl Replay {
             now: 0,
             is_complete: false,
             end: End::Unknown,
+            has_server_ended: false,
         }
     }
 
@@ -111,6 +114,7 @@ impl Replay {
                     (None, Some(signal)) => End::Signal(signal),
                     (None, None) => End::Unknown,
                 };
+                self.has_server_ended = true;
                 self.entries.values_mut().for_each(RequestEntry::end);
             }
             "end" => self.is_complete = true,
@@ -124,7 +128,8 @@ impl Replay {
     }
 
     pub(super) fn in_flight(&self) -> u64 {
-        self.entries.values().filter(|entry| entry.settled.is_none()).count() as u64
+        let children = self.monitor(Side::Server).children().filter(|child| child.state.is_open());
+        self.entries.values().filter(|entry| entry.settled.is_none()).count() as u64 + children.count() as u64
     }
 
     pub(super) const fn monitor(&self, side: Side) -> &Monitor {
@@ -134,9 +139,15 @@ impl Replay {
         }
     }
 
-    /// The requests, in the order of their opening.
+    /// The requests, in the order of their opening, and then the children of ACP sessions.
     pub(super) fn into_requests(self) -> Vec<(Request, Vec<LinePosition>)> {
-        self.entries.into_values().map(RequestEntry::into_record).collect()
+        let LinkReplay { monitor, known } = &self.links[Side::Server];
+        let name = |turn: RequestKey| Some(self.entries.get(known.get(&turn)?)?.key.clone());
+        let children = monitor
+            .children()
+            .map(|view| (child::record(&view, view.turn.and_then(name), self.has_server_ended), Vec::new()));
+        let children: Vec<_> = children.collect();
+        self.entries.into_values().map(RequestEntry::into_record).chain(children).collect()
     }
 
     fn receive_frame(&mut self, line: &RecordedLine<'_>, position: LinePosition) {

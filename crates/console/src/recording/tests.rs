@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use rescind_feed::{Event, Request, SettledHow, State};
+use rescind_feed::{ChildState, Event, Request, SettledHow, State};
 
 use super::{MAX_REQUESTS, Recording, RecordingError};
 
@@ -110,4 +110,42 @@ fn of_a_request_with_many_messages_the_first_and_the_last_are_shown() {
     let details = recording.details("c1").unwrap();
     assert_eq!((details.frames.len(), details.request.progress.map(|progress| progress.count)), (200, Some(5000)));
     assert!(details.frames[199].text.contains("result") && details.frames[0].text.contains("method"));
+}
+
+#[test]
+fn children_of_an_acp_session_are_listed_with_their_parent_and_state() {
+    let frame = |hop: &str, message: &str| {
+        format!(r#"{{"t":5,"kind":"frame","hop":"{hop}","frame":{}}}"#, quoted(&format!("{message}\n")))
+    };
+    let update = |parent: &str, child: &str, members: &str| {
+        let update = format!(r#"{{"sessionUpdate":"subagent_update","sessionId":"{child}"{members}}}"#);
+        format!(
+            r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"{parent}","update":{update}}}}}"#
+        )
+    };
+    let hello = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{"subagents":{}}}}"#;
+    let running = r#","capabilities":{"cancel":{}},"state":{"state":"running"}"#;
+    let prompt = r#"{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"sessionId":"s"}}"#;
+    let lines = [
+        frame("to_server", hello),
+        frame("from_server", r#"{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1}}"#),
+        frame("from_client", prompt),
+        r#"{"t":5,"kind":"opened","from":"client","id":1,"method":"session/prompt","upstream":1}"#.to_owned(),
+        frame("to_server", prompt),
+        frame("from_server", &update("s", "a", &format!(r#","title":"Fix it"{running}"#))),
+        frame("from_server", &update("a", "b", r#","state":{"state":"idle","stopReason":"cancelled"}"#)),
+    ];
+    let text = format!("{HEADING}\n{}\n", lines.join("\n"));
+    let shown = |text: &str| {
+        let recording = open(text).unwrap();
+        let states =
+            |one: &Request| one.child.as_ref().map(|child| (one.id.clone(), child.state, one.parent.is_some()));
+        (batches(&recording)[0].iter().filter_map(states).collect::<Vec<_>>(), recording.in_flight)
+    };
+    let (a, b) = (r#""a""#.to_owned(), r#""b""#.to_owned());
+    let cancelled = (b, ChildState::Cancelled, true);
+    assert_eq!(shown(&text), (vec![(a.clone(), ChildState::Running, true), cancelled.clone()], 2));
+    // With its agent it is not known to work.
+    let ended = format!("{text}{{\"t\":6,\"kind\":\"server_ended\",\"exitCode\":0}}\n{END}\n");
+    assert_eq!(shown(&ended).0, [(a, ChildState::Unknown, true), cancelled]);
 }

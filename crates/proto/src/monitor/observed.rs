@@ -19,7 +19,7 @@ pub(super) struct Observed {
     pub(super) token: Option<RequestId>,
     /// The token under which it asked for partial results.
     pub(super) partial: Option<RequestId>,
-    /// The session of a turn or a load, as JSON.
+    /// The session of a turn or a load, or that it closes, as JSON.
     pub(super) session: Option<Box<[u8]>>,
     pub(super) dialect: &'static Dialect,
     pub(super) parent: Option<RequestKey>,
@@ -38,6 +38,8 @@ pub(super) struct Observed {
     pub(super) duplicates: u32,
     /// It is a turn (D37).
     pub(super) is_turn: bool,
+    /// It closes its session (ACP-42).
+    pub(super) is_close: bool,
     /// It is a task, or becomes one: only `tasks/cancel` may cancel it (MCP-C13).
     pub(super) is_task: bool,
     /// A later request has taken the id over.
@@ -62,6 +64,11 @@ pub struct ObservedProgress {
 }
 
 impl Observed {
+    /// The session of a turn or a load: its work shows in updates of that.
+    pub(super) fn worked_in(&self) -> Option<&[u8]> {
+        self.session.as_deref().filter(|_| !self.is_close)
+    }
+
     /// Whether its requester still waits.
     pub(super) const fn is_live(&self) -> bool {
         self.over.is_none()

@@ -67,8 +67,13 @@ impl Monitor {
         if from == Side::Client && dialect.last_request == Some(&*method) {
             self.negotiation.saw_last_request();
         }
+        let turn = dialect.turn.filter(|turn| from == Side::Client && turn.names_session(&method));
+        if let Some((turn, session)) = turn.zip(params.session_id)
+            && turn.loads.contains(&&*method)
+        {
+            self.void_children(session);
+        }
         let short = |token: RequestId| (!self.is_long(&token)).then_some(token);
-        let turn = dialect.turn.filter(|turn| turn.is_in_updates(&method));
         let observed = Observed {
             token: dialect.progress.and_then(|form| form.asked(&params)).and_then(short),
             partial: dialect.progress.and_then(|form| form.asked_partial(&params)).and_then(short),
@@ -80,6 +85,7 @@ impl Monitor {
             dialect,
             since: now,
             is_turn: turn.is_some_and(|turn| method == turn.prompt),
+            is_close: turn.is_some_and(|turn| method == turn.close),
             is_task: self.negotiation.asks_for_task(from, dialect, &method, &params),
             method: self.methods.intern(&method),
             name: params.name.map_or(Method::OTHER, |name| self.names.intern_json(name)),
@@ -125,7 +131,9 @@ impl Monitor {
                 return self.handle_turn_cancel(now, turn, params.session_id);
             }
             if method == turn.update && from == Side::Server {
-                return self.handle_turn_update(now, params.session_id);
+                let Some(session) = params.session_id else { return };
+                self.note_child_update(now, turn, session, params.raw);
+                return self.handle_turn_update(now, session);
             }
         }
         let Some(raw) = params.raw else { return };
@@ -159,8 +167,7 @@ impl Monitor {
     }
 
     /// Notes an update of a session as progress of its turns and loads (D16).
-    fn handle_turn_update(&mut self, now: Instant, session: Option<&[u8]>) {
-        let Some(session) = session else { return };
+    fn handle_turn_update(&mut self, now: Instant, session: &[u8]) {
         let mut place = 0;
         while let Some(key) = self.requests.client.turns.nth(session, place) {
             place += 1;
@@ -248,7 +255,9 @@ impl Monitor {
         let (is_live, learnt) = (observed.is_live(), observed.learn(now, answered));
         let task = observed.dialect.tasks.filter(|form| observed.is_task || !form.asked);
         let method = observed.method;
+        let closed = observed.session.clone().filter(|_| observed.is_close);
         if let Some(ResponseBody::Result(result)) = response {
+            closed.iter().for_each(|session| self.drop_children(session));
             if self.negotiation.is_handshake(request.from, self.framing, self.methods.name(method)) {
                 self.negotiation.saw_initialize_result(result);
                 self.implementations.server = Implementation::of(result);

@@ -8,6 +8,7 @@ impl Monitor {
     ///
     /// Costs time in proportion to everything in flight and remembered.
     pub fn check_invariants(&self) {
+        self.children.check();
         for side in Side::BOTH {
             let requests = &self.requests[side];
             requests.check();

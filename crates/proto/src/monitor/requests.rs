@@ -58,7 +58,7 @@ impl Requests {
     pub(super) fn insert(&mut self, request: Observed) -> Key {
         let Self { table, turns, .. } = self;
         let key = table.insert(table.hash(&request.id), request);
-        if let Some(session) = table.get(key).and_then(|request| request.session.as_deref()) {
+        if let Some(session) = table.get(key).and_then(Observed::worked_in) {
             turns.insert(session, key);
         }
         key
@@ -114,7 +114,7 @@ impl Requests {
         let Self { table, turns, .. } = self;
         let Some(request) = table.get_mut(key).filter(|request| request.is_live()) else { return false };
         request.over = Some((now, how));
-        if let Some(session) = &request.session {
+        if let Some(session) = request.worked_in() {
             turns.remove(session, key);
         }
         let ring = if request.may_be_answered() { Ring::Abandoned } else { Ring::Over };
@@ -146,7 +146,7 @@ impl Requests {
                     "invariant 6: a token of {id} finds nothing"
                 );
             }
-            let Some(session) = &request.session else { continue };
+            let Some(session) = request.worked_in() else { continue };
             let known = self.turns.of(session).any(|turn| turn == key);
             assert_eq!(known, request.is_live(), "invariant 6: a turn or load is known while it is in flight");
         }

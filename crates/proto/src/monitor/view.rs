@@ -95,7 +95,7 @@ impl Monitor {
             id: &observed.id,
             method: self.methods.name(observed.method),
             name: named.then(|| json::text(self.names.name(observed.name).as_bytes())).flatten(),
-            session: observed.session.as_deref(),
+            session: observed.worked_in(),
             dialect: observed.dialect,
             parent: observed.parent,
             since: observed.since,

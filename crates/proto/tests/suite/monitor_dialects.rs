@@ -1,6 +1,7 @@
 //! What a monitor learns of dialects, tasks, turns and what belongs to what.
 
 use rescind_proto::{
+    child::{ChildEnd, ChildState},
     dialect::{acp, lsp, mcp},
     link::Verdict,
     monitor::{MonitorConfig, MonitorEvent, ObservedEnd},
@@ -289,4 +290,46 @@ fn times_are_those_it_was_told() {
     rig.pass(12);
     rig.client(r#"{"jsonrpc":"2.0","id":1,"method":"x"}"#);
     assert_eq!(rig.request(Client, "1").since.since(Instant::ORIGIN), core::time::Duration::from_millis(12));
+}
+
+#[test]
+fn children_of_a_session_are_kept_as_their_agent_reports_them() {
+    let mut rig = rig();
+    let declared = r#""clientCapabilities":{"subagents":{}}"#;
+    rig.client(&format!(
+        r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{{"protocolVersion":1,{declared}}}}}"#
+    ));
+    rig.server(r#"{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1}}"#);
+    rig.client(PROMPT);
+    let news = |parent: &str, child: &str, state: &str| {
+        let update =
+            format!(r#"{{"sessionUpdate":"subagent_update","sessionId":"{child}","state":{{"state":"{state}"}}}}"#);
+        format!(
+            r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"{parent}","update":{update}}}}}"#
+        )
+    };
+    let shown = |rig: &MonitorRig| -> Vec<_> {
+        rig.monitor.children().map(|view| (view.session.to_vec(), view.state, view.parent.is_some())).collect()
+    };
+    let (a, b) = (b"\"a\"".to_vec(), b"\"b\"".to_vec());
+    rig.server(&news("s", "a", "running"));
+    rig.server(&news("a", "b", "idle"));
+    let idle = ChildState::Idle(ChildEnd::Finished);
+    assert_eq!(shown(&rig), [(a.clone(), ChildState::Running, false), (b.clone(), idle, true)]);
+    assert_eq!(rig.monitor.children().next().unwrap().turn, Some(rig.request(Client, "1").key));
+    // A load makes that void, and what comes before its answer is history.
+    rig.client(r#"{"jsonrpc":"2.0","id":2,"method":"session/load","params":{"sessionId":"s"}}"#);
+    rig.server(&news("s", "a", "running"));
+    assert_eq!(shown(&rig), [(a.clone(), ChildState::Unconfirmed, false), (b.clone(), ChildState::History, true)]);
+    rig.server(r#"{"jsonrpc":"2.0","id":2,"result":{}}"#);
+    rig.server(&news("s", "a", "running"));
+    let mut ended = rig.clone();
+    ended.end(Server);
+    assert_eq!(shown(&ended)[0], (a, ChildState::Unknown, false));
+    // A refused close closes nothing.
+    for (id, answer, left) in [(3, r#""error":{"code":-32603,"message":"no"}"#, 2), (4, r#""result":{}"#, 0)] {
+        rig.client(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"session/close","params":{{"sessionId":"s"}}}}"#));
+        rig.server(&format!(r#"{{"jsonrpc":"2.0","id":{id},{answer}}}"#));
+        assert_eq!(shown(&rig).len(), left);
+    }
 }
