@@ -94,7 +94,7 @@ impl Relay {
         if state == ChildState::Unconfirmed {
             return;
         }
-        let child = self.core.children.find(session).and_then(|key| self.core.children.get(key));
+        let child = self.core.children.find(session).and_then(|key| self.core.children.member(key));
         if let Some(parent) = child.map(|child| child.parent.clone()) {
             let news = ChildNews { session, title: None, can_cancel: None, state: Some(state) };
             return self.take_child(now, &parent, &news);
@@ -152,11 +152,6 @@ impl Relay {
             exchange.is_some_and(|exchange| !self.core.is_load(exchange))
         };
         self.core.turns.of(session).find(is_waiting).map(of_client)
-    }
-
-    fn has_room_for_work(&self) -> bool {
-        let (table, config) = (&self.tables.client, &self.core.config);
-        table.live() < config.max_in_flight && table.kept <= config.max_kept
     }
 
     fn note_lost_work(&mut self) {

@@ -246,6 +246,7 @@ impl Relay {
             ThreadPart::Interrupts { turn: Some(_), .. } => self.note_interrupt(now, request),
             ThreadPart::Turn { .. } | ThreadPart::Terminal { .. } | ThreadPart::Process(_) => {}
             ThreadPart::Leaves(_) | ThreadPart::Runs(_) | ThreadPart::Lists { .. } | ThreadPart::Ours(_) => {}
+            ThreadPart::Foreground | ThreadPart::Background { .. } => {}
         }
     }
 
