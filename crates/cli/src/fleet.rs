@@ -178,7 +178,7 @@ pub(crate) fn unseen(session: &str, facts: &Session) -> String {
 }
 
 /// The message for a session with more work than its shim follows (D54, D58), if there is such.
-pub(crate) fn unkept(session: &str, facts: &Session) -> Option<String> {
+fn unkept_work(session: &str, facts: &Session) -> Option<String> {
     let announced = match facts.server.protocol.starts_with("codex") {
         true => "its server has begun more turns and commands than rescind follows",
         false => "its agent has announced more subagents than rescind keeps",
@@ -189,6 +189,17 @@ pub(crate) fn unkept(session: &str, facts: &Session) -> Option<String> {
              one by one"
         )
     })
+}
+
+/// The messages for a session with more work (D54, D58) or tasks (D56) than its shim keeps.
+pub(crate) fn unkept(name: &str, session: &Session) -> Vec<String> {
+    let tasks = (session.unkept_tasks > 0).then(|| {
+        format!(
+            "note: {name}: more requests have become tasks than rescind keeps: not all of those that work are listed, and \
+             those that are not cannot be stopped one by one"
+        )
+    });
+    unkept_work(name, session).into_iter().chain(tasks).collect()
 }
 
 pub(crate) fn no_such_session(session: &str) -> Failure {

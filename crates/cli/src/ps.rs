@@ -11,7 +11,7 @@ mod watch;
 use std::io::{self, Write};
 
 use clap::Args;
-use rescind_feed::{Request, Side, State};
+use rescind_feed::{Request, Session, Side, State};
 use rescind_operator::ListingQuery;
 
 use crate::{
@@ -215,27 +215,22 @@ impl Arguments {
         let listings = answers.iter().filter_map(|answer| answer.answer.as_ref().ok());
         // Requests that were not listed may match too.
         let (answered, empty) = listings.fold((0, true), |(n, empty), listing| {
-            let is_whole = listing.cut.is_none() && listing.session.unkept_children == 0;
-            (n + 1, empty && listing.requests.is_empty() && is_whole)
+            (n + 1, empty && listing.requests.is_empty() && listing.cut.is_none())
         });
-        let is_unseen = |one: &ShimAnswer| one.answer.as_ref().is_ok_and(|listing| listing.session.is_unseen());
-        let nothing = empty.then(|| self.nothing_in(answers.len(), answered)).flatten()?;
-        // What cannot be seen may be at work.
-        Some(if answers.iter().any(is_unseen) {
-            nothing.replacen("is in flight", "is seen in flight", 1)
-        } else {
-            nothing
-        })
+        let hides_work = |one: &ShimAnswer| one.answer.as_ref().is_ok_and(|listing| hides_work(&listing.session));
+        empty.then(|| self.nothing_in(answers.len(), answered, answers.iter().any(hides_work))).flatten()
     }
 
     /// The message if no request of `sessions` is listed. `answered` is how many of them have answered.
-    fn nothing_in(&self, sessions: usize, answered: usize) -> Option<String> {
+    /// With `hides_work` there may be work that is not listed.
+    fn nothing_in(&self, sessions: usize, answered: usize, hides_work: bool) -> Option<String> {
         let what = match (self.is_unfiltered(), self.recent) {
             (true, false) => "nothing is in flight",
             (true, true) => "nothing is in flight or remembered",
             (false, false) => "no matching request is in flight",
             (false, true) => "no matching request is in flight or remembered",
         };
+        let what = if hides_work { what.replacen("is in flight", "is seen in flight", 1) } else { what.to_owned() };
         match (sessions, answered) {
             (0, _) => Some(fleet::no_sessions()),
             (_, 0) => None,
@@ -245,6 +240,11 @@ impl Arguments {
             (_, some) => Some(format!("{what} in the {some} sessions that answered")),
         }
     }
+}
+
+/// Whether there may be work in a session that is not listed.
+fn hides_work(session: &Session) -> bool {
+    session.is_unseen() || session.has_unkept()
 }
 
 fn of_requests(name: &str, facts: &SessionListing) -> impl Iterator<Item = Row> {

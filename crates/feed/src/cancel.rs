@@ -28,6 +28,9 @@ pub struct Cancel {
     pub answer: Option<Answer>,
     /// Whether the other side's protocol answers cancelled requests at all.
     pub confirms: bool,
+    /// It waits for the id of the task that the request becomes: only that can be cancelled (D56).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub held: bool,
     /// The common name of that protocol: `MCP`.
     pub protocol: String,
     /// The request has ended for its requester, but progress of it arrived within the last grace (5 s).
@@ -172,6 +175,7 @@ mod tests {
             after,
             answer: None,
             confirms,
+            held: false,
             protocol,
             works_on: false,
             words: String::new(),

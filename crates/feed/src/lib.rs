@@ -16,6 +16,7 @@ mod event;
 mod order;
 mod request;
 mod session;
+mod task;
 mod work;
 
 pub use cancel::{Answer, Cancel, Outcome, duration};
@@ -29,4 +30,5 @@ pub use session::{
     Connected, End, Implementation, ProcessClock, Restarts, Session, Side, TurnProcess, UNKNOWN_PROTOCOL,
     UNSEEN_PROTOCOL, VERSION,
 };
+pub use task::{TaskAtWork, TaskStatus};
 pub use work::WorkStatus;

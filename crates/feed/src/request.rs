@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Cancel, Child, Side};
+use crate::{Cancel, Child, Side, TaskAtWork};
 
 /// A request of either side at one moment. A later record with the same key replaces it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -54,6 +54,9 @@ pub struct Request {
     /// What makes it a child: a session that the agent opened for a part of the work, which is listed like a request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub child: Option<Child>,
+    /// What makes it a task at work, which is listed like a request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_work: Option<TaskAtWork>,
 }
 
 /// The state of a request.
@@ -191,14 +194,15 @@ impl Request {
         self.child.is_some() || self.parent.as_deref().is_some_and(is_of_side)
     }
 
-    /// Its name for people: its id, with `server:` in front if the server sent it, or `child:` if it is a child. A string id
-    /// that could be mistaken for something else is in quotes.
+    /// Its name for people: its id, with `server:` in front if the server sent it, or `child:` if it is a child, or `task:` if
+    /// it is a task at work. A string id that could be mistaken for something else is in quotes.
     #[must_use]
     pub fn label(&self) -> String {
         let plain = self.id.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
         let id = plain.filter(|text| is_plain(text)).unwrap_or(&self.id);
         match self.from {
             _ if self.child.is_some() => format!("child:{id}"),
+            _ if self.at_work.is_some() => format!("task:{id}"),
             Side::Client => id.to_owned(),
             Side::Server => format!("server:{id}"),
         }
@@ -314,6 +318,7 @@ mod tests {
             settled: None,
             late: None,
             child: None,
+            at_work: None,
         };
         request.label()
     }

@@ -71,6 +71,9 @@ pub struct Session {
     /// neither listed here nor cancelled (D55).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hides_work: bool,
+    /// How often a request became a task that the shim had no room for: those are neither listed nor cancelled.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unkept_tasks: u64,
 }
 
 /// Relates the clock of a session to the one by which its system tells when a process started (D59).
@@ -130,6 +133,12 @@ impl Session {
     pub fn is_unseen(&self) -> bool {
         let protocol = &*self.server.protocol;
         self.hides_work || protocol == UNKNOWN_PROTOCOL || protocol == UNSEEN_PROTOCOL
+    }
+
+    /// Whether it has had more work or tasks than its shim follows: not all that is at work need be listed.
+    #[must_use]
+    pub const fn has_unkept(&self) -> bool {
+        self.unkept_children > 0 || self.unkept_tasks > 0
     }
 
     /// Whether every message passes as it is, and so no request is refused (D57, D58).

@@ -71,6 +71,8 @@ impl WorkStatus {
             Outcome::Sent if is_at_work(request, cancel) => Self::Working,
             Outcome::Sent if request.state == State::Stuck && cancel.confirms => Self::NoAnswer,
             Outcome::Asked | Outcome::Sent if is_awaited => Self::Stopping,
+            // Its server is not late with anything yet.
+            Outcome::Asked if cancel.held => Self::Unknown,
             Outcome::Asked => Self::NotDelivered,
             Outcome::Sent if cancel.confirms => Self::NoAnswer,
             Outcome::Sent => Self::Unknown,

@@ -444,8 +444,16 @@ pub struct TaskForm {
     pub mark: Option<(&'static str, &'static str)>,
     /// Where in a handle the task's id stands.
     pub id: &'static [&'static str],
+    /// Where in a handle the task's status stands; elsewhere it stands in the result or the params themselves.
+    pub status: &'static [&'static str],
     /// The request that cancels a task.
     pub cancel: &'static str,
+    /// The request that asks for its status.
+    pub get: &'static str,
+    /// The request that waits for its end, where there is one (TASK-06, TASK-20).
+    pub result: Option<&'static str>,
+    /// The notification that reports its status.
+    pub pushed: &'static str,
     /// The extension that requests about tasks must declare in `_meta` (TASK-24).
     pub extension: Option<&'static str>,
 }

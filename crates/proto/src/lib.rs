@@ -48,6 +48,7 @@ pub mod receipt;
 pub mod relay;
 pub mod rule;
 pub mod side;
+pub mod task;
 
 mod children;
 mod early_cancels;

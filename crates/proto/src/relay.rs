@@ -48,6 +48,8 @@ mod sessions;
 mod settle;
 mod tally;
 mod task;
+mod task_work;
+mod tasks;
 mod thread_item;
 mod thread_turn;
 mod threads;
@@ -64,7 +66,7 @@ pub use event::{Hop, RelayEvent, Settled, StuckSign, TaskNews};
 pub use limits::{ErrorLimit, LimitRules, RateLimit, RepeatLimit};
 pub use reporting::OwnMessage;
 pub use tally::{Histogram, Tally, WordCounts};
-pub use view::{Ended, ProgressView, RequestState, RequestSummary, RequestView};
+pub use view::{Ended, ProgressView, RequestState, RequestSummary, RequestView, TaskView};
 
 use crate::{
     bridge::Bridge,
@@ -82,6 +84,7 @@ use crate::{
     slab::{Key, Slab},
     standstill::Standstill,
     table::Rings,
+    task::TaskStatus,
     time::Instant,
     timer_queue::{TimerKey, TimerQueue},
     turns::Turns,
@@ -93,6 +96,8 @@ use link::{Link, PackedTag, Tag};
 use reporting::Reports;
 use restart::Restart;
 use sessions::ReportedWork;
+use task_work::{TaskAsk, TaskReport};
+use tasks::Tasks;
 use threads::Threads;
 
 /// A relay between a client and a server.
@@ -189,6 +194,8 @@ struct Core {
     held: Turns,
     /// The bytes of those.
     held_bytes: usize,
+    /// The tasks at work that requests of each side became (D56).
+    tasks: Sides<Tasks>,
     /// What works in the threads of a link whose turns end with a notification (D58); absent while there is nothing.
     threads: Option<Box<Threads>>,
     /// The work of sessions that report it by themselves (D55); absent while there is nothing.
@@ -242,7 +249,7 @@ enum Followup {
     SessionClosed(Box<[u8]>),
     /// The client's request to cancel this turn has left (D58).
     InterruptLeft(Key),
-    /// This turn or command is cancelled by a request of our own (D58).
+    /// This turn, command or task is cancelled by a request of our own (D56, D58).
     CancelWork(RequestKey),
     /// This item of background work is cancelled by a request of our own (D55).
     CancelItem(RequestKey),
@@ -252,7 +259,17 @@ enum Followup {
     Inserted(Box<[u8]>, Key),
     /// The handle that answered this request reaches nobody.
     Orphaned(RequestKey),
-    /// This is what came of our request to cancel a task, which that request became.
+    /// The answer to this request was the handle of a task, which has this status.
+    TaskMade(RequestKey, TaskStatus),
+    /// A request about this task was answered so.
+    TaskReported(RequestKey, TaskAsk, TaskReport),
+    /// A cancel of this task has left.
+    TaskCancelLeft(RequestKey),
+    /// Its cancel is over or acknowledged, and its status is to be asked for.
+    CheckTask(RequestKey),
+    /// The task that this request became is cancelled, and this is known of that.
+    TaskLearnt(RequestKey, Option<Instant>, Outcome),
+    /// This is what came of our request to cancel a task, which that request became, or which stands under that key.
     TaskCancelled(RequestKey, Box<[u8]>, Outcome),
     /// This answer came for a request that is over.
     Late(RequestKey, Answer),
@@ -308,6 +325,7 @@ impl Relay {
                 muted: Vec::new(),
                 held: Turns::new(seed),
                 held_bytes: 0,
+                tasks: Sides::from_fn(|_| Tasks::new(seed)),
                 threads: None,
                 sessions: None,
                 implementations: Sides::default(),
@@ -387,11 +405,12 @@ impl Relay {
         self.tables[side].live()
     }
 
-    /// Requests of `side` whose answer it still waits for, or gets: those in flight without the turns and commands that
-    /// are followed by themselves (D55, D58).
+    /// Requests of `side` whose answer it still waits for, or gets: those in flight without the tasks, turns and commands
+    /// that are followed by themselves (D55, D56, D58).
     #[must_use]
     pub fn awaited(&self, side: Side) -> usize {
         let work = if side == Side::Client { self.core.followed_work().count() } else { 0 };
+        let work = work + self.core.tasks[side].len();
         self.in_flight(side).saturating_sub(work)
     }
 
@@ -495,7 +514,12 @@ impl Relay {
                 Followup::Unheeded(request) => self.step(now, request, |step| step.cancel_unheeded()),
                 Followup::Inserted(session, prompt) => self.note_inserted(&session, prompt),
                 Followup::Orphaned(request) => self.cancel_orphan(now, request),
-                Followup::TaskCancelled(request, task, outcome) => self.report_orphan(request, &task, outcome),
+                Followup::TaskMade(request, status) => self.begin_task(now, request, status),
+                Followup::TaskReported(task, ask, report) => self.task_reported(now, task, ask, report),
+                Followup::TaskCancelLeft(task) => self.task_cancel_left(now, task),
+                Followup::CheckTask(task) => self.check_task(now, task),
+                Followup::TaskLearnt(origin, written, outcome) => self.task_learnt(now, origin, written, outcome),
+                Followup::TaskCancelled(request, task, outcome) => self.task_cancelled(now, request, &task, outcome),
                 Followup::Late(request, answer) => self.step(now, request, |step| {
                     step.report_late(step.exchange.upstream().clone(), answer.into());
                 }),

@@ -260,6 +260,7 @@ pub fn session(name: &str, command: &[&str]) -> Session {
         restarts: None,
         restarting: false,
         hides_work: false,
+        unkept_tasks: 0,
     }
 }
 
@@ -283,6 +284,7 @@ pub fn request(id: u64, method: &str, name: Option<&str>, since: u64) -> Request
         settled: None,
         late: None,
         child: None,
+        at_work: None,
     }
 }
 
@@ -304,6 +306,7 @@ pub fn asked(at: u64, reason: Option<&str>) -> rescind_feed::Cancel {
         answer: None,
         confirms: false,
         protocol: "MCP".into(),
+        held: false,
         works_on: false,
         words: String::new(),
     };

@@ -103,6 +103,14 @@ const table = {
     await echo("B");
   },
 
+  // An operator stops what is in flight: the client only waits for the work to end.
+  async "task-stopped"() {
+    const task = await create("A", "looks");
+    await happened("A", "stopped");
+    await get("A then", task);
+    await echo("B");
+  },
+
   // Work that nobody told: it can only go on, and what it comes to is thrown away.
   async "task-plods"() {
     const task = await create("A", "plods");

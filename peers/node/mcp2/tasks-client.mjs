@@ -138,6 +138,14 @@ const table = {
     await echo("B");
   },
 
+  // An operator stops what is in flight: the client only waits for the work to end.
+  async "task-stopped"() {
+    const task = await create("A", "looks");
+    await happened("A", "stopped");
+    await status("A then", task);
+    await echo("B");
+  },
+
   // The call is given up before its handle has come.
   async "task-dropped-early"() {
     const abort = new AbortController();

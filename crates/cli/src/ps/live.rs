@@ -6,6 +6,8 @@ use rescind_feed::{Changes, Event, Request, Session, Snapshot};
 use rescind_operator::ShimError;
 use tokio::time::Instant;
 
+use super::hides_work;
+
 /// The most ended requests kept of a session.
 const RECENT: usize = 200;
 
@@ -94,6 +96,12 @@ impl LiveSessions {
     /// Whether that session has had an update.
     pub(super) fn knows(&self, session: &str) -> bool {
         self.known.contains(session)
+    }
+
+    /// Whether there may be work that is not listed.
+    pub(super) fn hides_work(&self) -> bool {
+        let is_such = |one: &LiveSession| matches!(one, LiveSession::SessionUpdate(copy) if hides_work(&copy.session));
+        self.sessions.values().any(is_such)
     }
 
     /// Every session.

@@ -54,7 +54,9 @@ impl Row {
                 state(request),
                 match request.waits_for_turn {
                     true => "waits for the turn before".into(),
-                    false => request.progress.as_ref().map(progress).unwrap_or_default(),
+                    false => {
+                        request.progress.as_ref().map(progress).or_else(|| last_seen(request, now)).unwrap_or_default()
+                    }
                 },
                 request.deadline.filter(|_| waits).map(|at| deadline(at, now)).unwrap_or_default(),
                 request.cancel.as_ref().map_or_else(|| uncancellable(request), |cancel| clean(&cancel.words)),
@@ -160,11 +162,20 @@ pub(super) fn state(request: &Request) -> String {
         let is_cancelling = request.state == State::Cancelling && !child.state.is_unseen();
         return if is_cancelling { State::Cancelling.as_str() } else { child.state.as_str() }.into();
     }
+    if let Some(task) = request.at_work.as_ref().filter(|_| request.state == State::Running) {
+        return task.status.as_str().into();
+    }
     match (request.state, &request.settled) {
         (State::Ended, Some(Settled { how: SettledHow::Error, code: Some(code), .. })) => format!("error {code}"),
         (State::Ended, Some(settled)) => settled.how.as_str().into(),
         (state, _) => state.as_str().into(),
     }
+}
+
+/// When the status of a task was reported, since which nothing is known of it.
+fn last_seen(request: &Request, now: u64) -> Option<String> {
+    let task = request.at_work.as_ref().filter(|_| request.is_open())?;
+    Some(format!("as seen {} ago", duration(now.saturating_sub(task.reported))))
 }
 
 fn progress(progress: &Progress) -> String {

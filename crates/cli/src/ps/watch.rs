@@ -182,7 +182,7 @@ impl WatchView<'_> {
         let sessions: Vec<_> = found.sessions.iter().filter(is_meant).collect();
         let is_known = |session: &&&String| self.live.knows(session);
         match sessions.iter().all(|session| is_known(&session)) {
-            true => self.arguments.nothing_in(sessions.len(), answered),
+            true => self.arguments.nothing_in(sessions.len(), answered, self.live.hides_work()),
             false => Some(LOOKING.into()),
         }
     }

@@ -305,7 +305,7 @@ impl Board {
 
     /// Whether all of it is known to be over, and all of it is known.
     pub(crate) fn is_over(&self) -> bool {
-        let is_known = |one: &SessionBoard| one.has_ended || one.session.unkept_children == 0;
+        let is_known = |one: &SessionBoard| one.has_ended || !one.session.has_unkept();
         self.sessions.values().all(|one| is_known(one) && one.count(true, |work| !work.is_over()) == 0)
     }
 

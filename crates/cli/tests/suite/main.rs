@@ -34,6 +34,7 @@ mod run_progress;
 mod run_record;
 mod run_restart;
 mod run_stderr;
+mod run_tasks;
 mod run_terminal;
 mod run_turns;
 mod run_unknown;

@@ -52,6 +52,8 @@ interface FeedRequest {
   late?: { at: number; answers: number; notices: number };
   /** What makes it a child: a session that the agent opened for a part of the work. */
   child?: { parentSession: string; state: string; canCancel: boolean; reported: number };
+  /** What makes it a task at work: the status that its server reported last, and when. */
+  atWork?: { status: string; reported: number };
   /** The console adds it. */
   work?: FeedWork;
 }

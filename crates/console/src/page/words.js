@@ -63,11 +63,11 @@ export const several = (/** @type {number} */ n, /** @type {string} */ one, many
 
 /** The name of a request for people, as `rescind_feed::Request::label`. @param {FeedRequest} request */
 export function label(request) {
-  const { id, from, child } = request;
+  const { id, from, child, atWork } = request;
   const inner = id.length > 1 && id.startsWith('"') && id.endsWith('"') ? id.slice(1, -1) : null;
   const bare = inner !== null && inner !== "null" && /^[A-Za-z0-9_.+@-]{1,64}$/.test(inner) && /[A-Za-z]/.test(inner);
   const shown = bare ? inner : id;
-  return plain(child ? `child:${shown}` : from === "server" ? `server:${shown}` : shown, 64);
+  return plain(child ? `child:${shown}` : atWork ? `task:${shown}` : from === "server" ? `server:${shown}` : shown, 64);
 }
 
 /** Programs that run another program, arguments that may stand before its name, and names that many programs share. */
@@ -170,6 +170,7 @@ export function stateWords(request) {
   if (child && !(state === "cancelling" && child === "running")) {
     return { text: plain(child, 40), ...(CHILDREN[child] ?? { glyph: "?", tone: "unknown" }) };
   }
+  if (request.atWork && state === "running") return { glyph: GLYPHS[state] ?? "?", text: plain(request.atWork.status.replace("_", " "), 40), tone: state };
   if (state !== "ended") return { glyph: GLYPHS[state] ?? "?", text: state, tone: state === "released" ? "unknown" : state };
   const { how, code } = request.settled ?? {};
   const text = (HOWS[how ?? ""] ?? "ended") + (code === undefined ? "" : ` ${code}`);

@@ -40,6 +40,7 @@ pub(super) fn record(view: &ObservedChild<'_>, turn: Option<String>, has_ended: 
         parent: view.parent.map(|parent| parent.to_string()).or(turn),
         since: micros(view.since),
         state: if is_over { State::Ended } else { State::Running },
+        waits_for_turn: false,
         deadline: None,
         progress: (view.updates > 0).then_some(progress),
         task: None,

@@ -105,6 +105,7 @@ impl RequestEntry {
             answer: line.answer.as_deref().and_then(value),
             confirms: !dialect.is_silent(),
             protocol: dialect.protocol().to_owned(),
+            held: false,
             works_on: false,
             words: String::new(),
         });
@@ -166,6 +167,7 @@ impl RequestEntry {
             settled: self.settled,
             late,
             child: None,
+            at_work: None,
         };
         (request, self.first.into_iter().chain(self.last).collect())
     }

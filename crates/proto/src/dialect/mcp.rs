@@ -134,15 +134,28 @@ const TOOL: FailureForm = FailureForm {
 };
 
 /// Tasks of 2025-11-25.
-const TASKS: TaskForm =
-    TaskForm { asked: true, mark: None, id: &["task", "taskId"], cancel: "tasks/cancel", extension: None };
+const TASKS: TaskForm = TaskForm {
+    asked: true,
+    mark: None,
+    id: &["task", "taskId"],
+    status: &["task", "status"],
+    cancel: "tasks/cancel",
+    get: "tasks/get",
+    result: Some("tasks/result"),
+    pushed: "notifications/tasks/status",
+    extension: None,
+};
 
 /// Tasks of the extension `io.modelcontextprotocol/tasks`: a request that does not declare it gets -32021 (TASK-24).
 const TASKS_EXTENSION: TaskForm = TaskForm {
     asked: false,
     mark: Some(("resultType", "task")),
     id: &["taskId"],
+    status: &["status"],
     cancel: "tasks/cancel",
+    get: "tasks/get",
+    result: None,
+    pushed: "notifications/tasks",
     extension: Some("io.modelcontextprotocol/tasks"),
 };
 

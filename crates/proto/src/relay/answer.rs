@@ -57,7 +57,10 @@ impl Step<'_> {
     /// Takes in the other side's answer. `None` if it is swallowed; else the requester's id, where the answer has to be
     /// given that.
     pub(super) fn answered(&mut self, loosely: bool, body: &ResponseBody<'_>) -> Option<Option<RequestId>> {
-        if !self.exchange.is_theirs() && (self.ends_own_request(body) || self.ends_own_cancel_of_item(body)) {
+        if self.exchange.task().is_some() && self.note_about_task(body) {
+            return None;
+        }
+        if !self.exchange.is_theirs() && self.ends_own_cancel_of_item(body) {
             return None;
         }
         if !self.exchange.up.may_be_answered() {
@@ -92,14 +95,18 @@ impl Step<'_> {
             self.answered_for_restart(body);
         }
         let is_cancelled = self.exchange.cancel.is_some();
+        let is_handle = self.note_task(body);
         if is_cancelled {
-            self.learn_from_answer(body);
+            match is_handle {
+                // What becomes of the task shows more.
+                true => self.disarm_cancel(),
+                false => self.learn_from_answer(body),
+            }
             self.stop_grace();
             self.note_turn_ended();
         }
         self.stop_clocks();
         self.note_prompt_answered(body);
-        self.note_task(body);
         if self.exchange.is_waiting() {
             self.withdraw_progress();
             let is_known_otherwise = loosely || self.exchange.renamed.is_some();
@@ -132,18 +139,24 @@ impl Step<'_> {
 
     /// Notes what the end of the request's work shows about the cancel (D28, D58).
     pub(super) fn learn_from_end(&mut self, answer: Answer, says_cancelled: bool) {
-        let (now, to) = (self.now, self.request.from.other());
+        let now = self.now;
+        self.disarm_cancel();
         let Some(cancel) = &mut self.exchange.cancel else { return };
-        // An answer that came before the cancel was written disarms it (D15).
-        if let Some(frame) = cancel.frame
-            && self.core.links[to].outbox.withdraw(frame).is_some()
-        {
-            cancel.frame = None;
-        }
         let Some(outcome) = cancel.receipt.answered(now, answer, says_cancelled) else { return };
         if let Outcome::Confirmed { after } | Outcome::AnsweredAfter { after, .. } = outcome {
             self.core.reports.tally.cancel_to_answer.record(after);
         }
         self.learn(outcome);
+    }
+
+    /// An answer that came before the cancel was written disarms it (D15).
+    fn disarm_cancel(&mut self) {
+        let to = self.request.from.other();
+        if let Some(cancel) = &mut self.exchange.cancel
+            && let Some(frame) = cancel.frame
+            && self.core.links[to].outbox.withdraw(frame).is_some()
+        {
+            cancel.frame = None;
+        }
     }
 }

@@ -5,6 +5,7 @@ use super::{
     Followup, Relay, Settled, Step, Timer,
     exchange::{Cancelling, Down, Exchange, ThreadPart, Up},
     link::{Part, Tag},
+    task_work::TaskPart,
 };
 use crate::{
     cause::{Cause, CauseCode},
@@ -178,13 +179,14 @@ impl Relay {
             Some(was_cancelled)
         });
         let was_cancelled = was_cancelled.flatten();
+        let is_task = was_cancelled.is_none() && self.stop_made_task(now, request, reason);
         // The answer shows what has become of it.
         self.cross(now);
         if let Some(was_cancelled) = was_cancelled {
             self.step(now, request, |step| step.answer_stopped(was_cancelled));
         }
         self.finish(now);
-        was_cancelled.is_some()
+        was_cancelled.is_some() || is_task
     }
 
     /// Ends the waiting of a client whose turn was cancelled and that its agent has not ended, once an operator orders its
@@ -211,7 +213,8 @@ impl Relay {
     ///
     /// For a driver that stands for the endpoint itself; a shim leaves it to the server to end what it has begun.
     pub fn handle_disconnect(&mut self, now: Instant, side: Side) {
-        for key in self.tables[side].by_age(|ex| ex.is_waiting() && ex.cancel.is_none()) {
+        // Tasks outlive their requester's connection.
+        for key in self.tables[side].by_age(|ex| ex.is_waiting() && ex.cancel.is_none() && ex.task_work().is_none()) {
             self.disconnect(now, RequestKey { from: side, key });
         }
         self.finish(now);
@@ -265,7 +268,10 @@ impl Step<'_> {
                     return Verdict::Completed;
                 }
                 if self.exchange.cancel.is_none() {
-                    self.begin_cancel(Cause::new(CauseCode::Caller), Outcome::CompletedFirst, None);
+                    // The cancel of the task whose handle it was is to come.
+                    let is_handle = matches!(self.exchange.task(), Some(TaskPart::Became(_)));
+                    let outcome = if is_handle { Outcome::Asked } else { Outcome::CompletedFirst };
+                    self.begin_cancel(Cause::new(CauseCode::Caller), outcome, None);
                 }
                 self.settle(Settled::Silent);
                 self.core.followups.push(Followup::Orphaned(self.request));
@@ -300,10 +306,12 @@ impl Step<'_> {
             _ if self.is_unsendable() => Outcome::NotSendable,
             Up::Assembling | Up::Held | Up::Queued(_) | Up::Handed | Up::Sent => Outcome::Asked,
         };
-        let frame = if outcome == Outcome::Asked { self.send_cancel_of(&cause) } else { None };
+        let is_task = self.exchange.task_work().is_some();
+        let is_sent = outcome == Outcome::Asked && !self.holds_its_cancel();
+        let frame = if is_sent { self.send_cancel_of(&cause) } else { None };
         self.begin_cancel(cause, outcome, frame);
         // A side that owes an answer to the cancel has the grace to give it.
-        let silent = self.exchange.upstream_dialect.is_silent() && self.exchange.dialect.is_silent();
+        let silent = self.exchange.upstream_dialect.is_silent() && self.exchange.dialect.is_silent() && !is_task;
         if outcome == Outcome::Asked && !silent {
             self.start_grace(self.grace());
         }
@@ -322,9 +330,11 @@ impl Step<'_> {
             (Some(part), _) => return !self.core.has_cancel_of(part),
             (None, _) => {}
         }
+        if exchange.is_task {
+            return !self.lets_tasks_be_cancelled();
+        }
         dialect.opaque
             || dialect.uncancellable(self.method()).is_some()
-            || exchange.is_task
             // The gate is that of a request's cancel; every agent understands a turn's (D37).
             || forbidden.is_some_and(|rule| !is_turn || dialect.gate.is_none_or(|gate| gate.rule != rule))
             || (dialect.cancellers == Cancellers::Client && from == Side::Server)
@@ -345,9 +355,10 @@ impl Step<'_> {
         self.mark_changed();
     }
 
-    /// Sends the cancel, or leaves it to a request of our own (D55, D58).
+    /// Sends the cancel, or leaves it to a request of our own (D55, D56, D58).
     fn send_cancel_of(&mut self, cause: &Cause) -> Option<Ticket> {
         let followup = match self.exchange.thread() {
+            None if self.exchange.task_work().is_some() => Followup::CancelWork(self.request),
             None | Some(ThreadPart::Foreground) => return Some(self.send_cancel(cause)),
             Some(ThreadPart::Background { .. }) => Followup::CancelItem(self.request),
             Some(_) => Followup::CancelWork(self.request),
@@ -402,6 +413,7 @@ impl Step<'_> {
         self.core.reports.tally.learnt(cancel.receipt.outcome, outcome);
         cancel.receipt.outcome = outcome;
         self.report_receipt();
+        self.tell_origin();
     }
 
     /// Whether a cancelled request will still be answered: by the other side, or by its grace.

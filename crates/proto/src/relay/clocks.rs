@@ -200,9 +200,14 @@ impl Step<'_> {
 
     fn grace_due(&mut self) {
         // Silence shows nothing where silence is due.
-        let owes = self.exchange.is_open_upstream() && !self.exchange.upstream_dialect.is_silent();
+        let is_task = self.exchange.task_work().is_some();
+        let owes = self.exchange.is_open_upstream() && (is_task || !self.exchange.upstream_dialect.is_silent());
         let Some(cancel) = self.cancel() else { return };
         cancel.grace = TimerKey::NOT;
+        if is_task && self.task_grace_due() {
+            return;
+        }
+        let Some(cancel) = self.cancel() else { return };
         if owes && !cancel.stuck {
             cancel.stuck = true;
             self.report_stuck(StuckSign::NoAnswer);

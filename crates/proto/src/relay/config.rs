@@ -105,7 +105,14 @@ impl RelayConfig {
         let limits = self.limits.most_held() + if self.restart { restart::MOST_HELD } else { 0 };
         // Prompts that wait, and then all of them at once in the queue, which may have grown to twice that.
         let held = 3 * self.max_backlog + 2 * self.max_message;
-        2 * (queue + decoder + tables) + held + early * REQUEST + EVENTS * read + bridge + limits + children::MAX_HELD
+        2 * (queue + decoder + tables)
+            + held
+            + early * REQUEST
+            + EVENTS * read
+            + bridge
+            + limits
+            + children::MAX_HELD
+            + super::tasks::MAX_HELD
     }
 }
 

@@ -106,6 +106,7 @@ impl Step<'_> {
         if let Some(&ThreadPart::Interrupts { turn: Some(turn), .. }) = self.exchange.thread() {
             self.core.followups.push(Followup::InterruptLeft(turn));
         }
+        self.note_task_cancel_left();
     }
 
     pub(super) fn request_is(&mut self, up: Up) {

@@ -91,7 +91,7 @@ impl Step<'_> {
     /// The server that owes this request an answer has ended.
     fn lose_server(&mut self) {
         self.exchange.up = Up::Lost;
-        let confirms = !self.exchange.upstream_dialect.is_silent();
+        let confirms = !self.exchange.upstream_dialect.is_silent() || self.exchange.task_work().is_some();
         if let Some(cancel) = self.cancel()
             && cancel.receipt.outcome.is_cut_short(confirms)
         {

@@ -3,7 +3,10 @@
 use core::{ops::Range, time::Duration};
 use std::collections::VecDeque;
 
-use super::event::Settled;
+use super::{
+    event::Settled,
+    task_work::{TaskPart, TaskWork},
+};
 use crate::{
     dialect::{Dialect, ItemKind},
     id::RequestId,
@@ -143,7 +146,7 @@ pub(super) struct Rare {
     pub(super) duplicates: u32,
     /// The code of the other side's error.
     pub(super) code: Option<i64>,
-    /// The task that it became, or that it cancels in our name (D38).
+    /// What it has to do with a task (D38, D56).
     pub(super) task: Option<TaskPart>,
     /// What it has to do with the turns of a thread (D58).
     pub(super) thread: Option<Box<ThreadPart>>,
@@ -170,15 +173,6 @@ impl Rare {
             self.notices = VecDeque::new();
         }
     }
-}
-
-/// What an exchange has to do with a task.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum TaskPart {
-    /// Its answer was the handle of this task, an id as JSON, which has not been cancelled here.
-    Became(Box<[u8]>),
-    /// It is a request of ours: to cancel this task, which that request became.
-    Cancels(RequestKey, Box<[u8]>),
 }
 
 /// What an exchange has to do with the turns of a thread (D58). Ids are JSON.
@@ -349,7 +343,8 @@ impl Exchange {
 
     /// Whether a side made the request, and not the relay itself (D38).
     pub(super) fn is_theirs(&self) -> bool {
-        !matches!(self.task(), Some(TaskPart::Cancels(..))) && !matches!(self.thread(), Some(ThreadPart::Ours(_)))
+        !matches!(self.task(), Some(TaskPart::Cancels(..) | TaskPart::Gets(_)))
+            && !matches!(self.thread(), Some(ThreadPart::Ours(_)))
     }
 
     /// What it has to do with the turns of a thread (D58).
@@ -357,9 +352,9 @@ impl Exchange {
         self.rare.as_deref()?.thread.as_deref()
     }
 
-    /// Whether it is work that is followed, and no request: no requester waits for an answer to it (D58).
+    /// Whether it is work that is followed, and no request: no requester waits for an answer to it (D56, D58).
     pub(super) fn is_work(&self) -> bool {
-        self.thread().is_some_and(ThreadPart::is_work)
+        self.thread().is_some_and(ThreadPart::is_work) || self.task_work().is_some()
     }
 
     /// Whether it is the foreground work of a session, and no request (D55).
@@ -377,9 +372,22 @@ impl Exchange {
         self.rare.as_deref()?.parent
     }
 
-    /// The task that it became, or that it cancels in our name (D38).
+    /// What it has to do with a task (D38, D56).
     pub(super) fn task(&self) -> Option<&TaskPart> {
         self.rare.as_deref()?.task.as_ref()
+    }
+
+    /// The task at work that it is, if it is one and no request (D56).
+    pub(super) fn task_work(&self) -> Option<&TaskWork> {
+        match self.task()? {
+            TaskPart::Work(work) => Some(work),
+            TaskPart::Became(_) | TaskPart::About(..) | TaskPart::Cancels(..) | TaskPart::Gets(_) => None,
+        }
+    }
+
+    /// Whether its cancel is that of the request that became it, whose receipt shows it (D56).
+    pub(super) fn has_origin(&self) -> bool {
+        self.task_work().is_some_and(|work| work.origin.is_some())
     }
 
     /// Bytes that its ids, token and session own.
@@ -395,8 +403,9 @@ impl Exchange {
         let rare = self.rare.as_deref().map_or(0, |rare| {
             let notices = rare.notices.capacity() * size_of::<Ticket>();
             let thread = rare.thread.as_ref().map_or(0, |_| size_of::<ThreadPart>());
+            let task = self.task_work().map_or(0, |work| size_of::<TaskWork>() + work.task.len());
             let held = rare.held.as_deref().map_or(0, |held| size_of::<HeldPrompt>() + held.body.len());
-            size_of::<Rare>() + notices + rare.progress.params.capacity() + thread + held
+            size_of::<Rare>() + notices + rare.progress.params.capacity() + thread + task + held
         });
         let cancel = self
             .cancel

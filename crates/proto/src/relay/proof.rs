@@ -4,9 +4,12 @@ use core::hash::{Hash, Hasher};
 
 use super::{
     Relay, RelayEvent,
-    exchange::{Down, Exchange, TaskPart, ThreadPart, Up},
+    exchange::{Down, Exchange, ThreadPart, Up},
+    task_work::{TaskPart, TaskWork},
 };
-use crate::{framing::Decoder, link::RequestKey, receipt::Outcome, side::Side, time::Instant, timer_queue::TimerKey};
+use crate::{
+    framing::Decoder, link::RequestKey, receipt::Outcome, side::Side, slab::Key, time::Instant, timer_queue::TimerKey,
+};
 
 impl Relay {
     /// Panics, naming the invariant by its number in the architecture page, if the state breaks one.
@@ -92,12 +95,21 @@ impl Relay {
                 "invariant 1: a cancel waits for the child {key:?}, which may not be cancelled"
             );
         }
+        for side in Side::BOTH {
+            let at_work = self.tables[side].iter().filter(|(_, ex)| ex.is_live() && ex.task_work().is_some());
+            let known = at_work
+                .filter(|(key, ex)| ex.task_work().and_then(|w| self.core.tasks[side].find(&w.task)) == Some(*key));
+            let all = self.tables[side].iter().filter(|(_, ex)| ex.is_live() && ex.task_work().is_some()).count();
+            let count = self.core.tasks[side].len();
+            assert_eq!((known.count(), all), (count, count), "invariant 6: a task is known while it is at work");
+        }
         self.core.threads.iter().for_each(|threads| threads.check());
+        let is_part = |ex: &Exchange| ex.thread().is_some_and(ThreadPart::is_work);
         for key in self.core.followed_work() {
-            let is_at_work = self.tables.client.get(key).is_some_and(|ex| ex.is_work() && ex.is_live());
+            let is_at_work = self.tables.client.get(key).is_some_and(|ex| is_part(ex) && ex.is_live());
             assert!(is_at_work, "invariant 6: a turn or command is known while it is at work");
         }
-        let at_work = self.tables.client.iter().filter(|(_, ex)| ex.is_work() && ex.is_live()).count();
+        let at_work = self.tables.client.iter().filter(|(_, ex)| is_part(ex) && ex.is_live()).count();
         let known = self.core.followed_work().count();
         assert_eq!(at_work, known, "invariant 6: what is at work in a thread or a session is known");
         if let Some(bridge) = &self.bridge {
@@ -168,6 +180,12 @@ impl Relay {
                 match ex.task() {
                     Some(TaskPart::Became(task)) => (1_u8, task).hash(state),
                     Some(TaskPart::Cancels(of, task)) => (2_u8, of.from, of.key.index(), task).hash(state),
+                    Some(TaskPart::Work(work)) => {
+                        let TaskWork { task, status, reported: _, origin, delivered, checks, like: _ } = &**work;
+                        (3_u8, task, status, origin.map(Key::index), delivered, checks).hash(state);
+                    }
+                    Some(TaskPart::About(of, ask)) => (4_u8, of.index(), ask).hash(state),
+                    Some(TaskPart::Gets(of)) => (5_u8, of.from, of.key.index()).hash(state),
                     None => 0_u8.hash(state),
                 }
                 ex.thread().map(ThreadPart::kind).hash(state);
@@ -210,6 +228,7 @@ impl Relay {
                     left(clocks.timer).hash(state);
                 }
             }
+            self.core.tasks[side].hash_state(state);
             self.early_cancels[side].hash_state(now, state);
             self.core.questions[side].holders().hash(state);
             for (key, at) in self.tables[side].tombstones() {
@@ -229,16 +248,18 @@ impl Relay {
 
     /// How many entries all tables hold: requests in flight and remembered, their indexes, early cancels,
     /// turns, cards, muted sessions, timers. Zero once everything is over and the longest timer has passed (invariant 6).
-    /// Children are not counted: they are kept until their session is closed.
+    /// Children and tasks at work are not counted: they are kept until their session is closed, or they are known to be over.
     #[must_use]
     pub fn residue(&self) -> usize {
         let tables: usize =
             Side::BOTH.into_iter().map(|side| self.tables[side].residue() + self.early_cancels[side].len()).sum();
+        // Each stands among the entries, in their index, and among those that are renamed.
+        let at_work: usize = Side::BOTH.into_iter().map(|side| 3 * self.core.tasks[side].len()).sum();
         let bridge = self.bridge.as_ref().map_or(0, |bridge| bridge.residue());
         let work = self.core.followed_work().count();
         let turns = self.core.turns.len() + self.core.held.len() + self.core.cards.len();
         let sessions = turns + self.core.muted.len() + work;
-        tables + bridge + sessions + self.core.timers.len() + self.bundles.len()
+        tables - at_work + bridge + sessions + self.core.timers.len() + self.bundles.len()
     }
 }
 

@@ -198,6 +198,12 @@ impl Relay {
                 return self.handle_turn_update(now, turn, params).then_some(Passed::PLAIN);
             }
         }
+        if let Some(form) = dialect.tasks
+            && method == form.pushed
+            && let Some(params) = params.raw
+        {
+            self.task_pushed(now, from, params);
+        }
         if let Some(form) = dialect.progress
             && method == form.method
             && let Some(token) = params.raw.and_then(|params| json::member(params, form.token))

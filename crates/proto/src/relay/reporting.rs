@@ -278,9 +278,13 @@ impl Step<'_> {
         self.core.reports.mark_changed(self.request, self.exchange);
     }
 
-    pub(super) fn report_opened(&mut self) {
+    pub(super) fn count_opened(&mut self) {
         self.core.reports.tally.requests[self.request.from] += 1;
         self.mark_changed();
+    }
+
+    pub(super) fn report_opened(&mut self) {
+        self.count_opened();
         if self.core.config.emit.requests {
             let ((request, id, method), upstream) = (self.named(), self.exchange.upstream().clone());
             self.core.reports.emit(RelayEvent::Opened { request, id, upstream, method });
@@ -302,7 +306,7 @@ impl Step<'_> {
 
     /// Reports what is known of the cancel of the request.
     pub(super) fn report_receipt(&mut self) {
-        if let Some(cancel) = &self.exchange.cancel {
+        if let Some(cancel) = self.exchange.cancel.as_deref().filter(|_| !self.exchange.has_origin()) {
             let ((request, id, method), receipt) = (self.named(), cancel.receipt.clone());
             self.core.reports.remark(|| RelayEvent::Receipt { request, id, method, receipt });
         }

@@ -7,6 +7,7 @@ use super::{
     Relay, Settled, Step,
     exchange::{Exchange, Rare, Up},
     link::{Part, Passed, Tag},
+    task_work::{TaskAsk, TaskPart},
 };
 use crate::{
     cause::{Cause, CauseCode},
@@ -77,7 +78,10 @@ impl Relay {
         let is_card = from == Side::Server && turn.is_some() && is_question;
         let is_close = from == Side::Client && turn.is_some_and(|turn| turn.close == method);
         let session = params.session_id.filter(|_| in_turns || is_card || is_close);
+        let task = self.core.about_task(from, dialect, method, params.raw);
         let has_rare = session.is_some() || parent.is_some() || partial.is_some() || is_question || is_handshake;
+        let has_rare = has_rare || task.is_some();
+        let cancels_task = matches!(task, Some(TaskPart::About(_, TaskAsk::Cancel)));
         let early = self.early_cancels[from].claim(&id);
         let core = &mut self.core;
         let exchange = Exchange {
@@ -86,7 +90,7 @@ impl Relay {
             clocks: core.clocks_for(now, from, method, params.name, &dialect.clocks),
             rare: has_rare.then(|| {
                 let session = session.map(Into::into);
-                Box::new(Rare { session, parent, partial, is_question, is_handshake, ..Rare::default() })
+                Box::new(Rare { session, parent, partial, is_question, is_handshake, task, ..Rare::default() })
             }),
             name: params.name.map_or(Method::OTHER, |name| core.names.intern_json(name)),
             is_task: core.negotiation.asks_for_task(from, dialect, method, params),
@@ -113,6 +117,9 @@ impl Relay {
         if self.core.restart.is_some() && from == Side::Client {
             self.note_for_restart(request_key.key, is_handshake, method, params);
         }
+        if cancels_task {
+            self.note_task_cancel(now, request_key);
+        }
         let splice = renamed.map(|id| (request.id_span.clone(), id));
         if in_turns && session.is_some() {
             return self.unless_held(now, request_key, body, splice);
@@ -133,7 +140,7 @@ impl Relay {
             self.refuse_or_replace(from, previous, id, dialect.reuse)?;
         }
         let (table, config) = (&self.tables[from], &self.core.config);
-        if table.live() >= config.max_in_flight {
+        if table.live().saturating_sub(self.core.tasks[from].len()) >= config.max_in_flight {
             let (limit, name) = (config.max_in_flight, config.setting_names.max_in_flight);
             let text = format!("too many requests in flight; the limit is {limit} ({name})");
             return Err((Rejected::Overloaded, error_code::OVERLOADED, text.into()));
@@ -173,7 +180,7 @@ impl Relay {
         let has_session = turn_is(|exchange| exchange.session().is_some());
         let parent = self.core.turns.parent(session, turn_is(is_at_work), table.only_live(), has_session);
         // Nothing is part of what the other side has not seen, or has answered.
-        parent.filter(|key| is(|exchange| exchange.up == Up::Sent)(*key))
+        parent.filter(|key| is(|exchange| exchange.up == Up::Sent && exchange.task_work().is_none())(*key))
     }
 }
 

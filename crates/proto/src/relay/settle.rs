@@ -6,6 +6,7 @@ use super::{
     Core, Followup, Relay, RelayEvent, Settled, Step, Timer,
     exchange::{Down, Exchange, Up},
     link::{Part, Tag},
+    task_work::TaskPart,
     view::is_shown,
 };
 use crate::{
@@ -78,6 +79,9 @@ impl Step<'_> {
                     sessions.forget(request.key);
                 }
             }
+            if let Some(TaskPart::Work(work)) = &rare.task {
+                core.tasks[request.from].remove(&work.task, request.key);
+            }
             if rare.is_question {
                 core.followups.push(Followup::QuestionOver(request.from.other()));
             }
@@ -90,7 +94,8 @@ impl Step<'_> {
             let (from, id) = (self.request.from, self.exchange.id.clone());
             self.core.reports.emit(RelayEvent::Silenced { from, id });
         }
-        if self.core.config.emit.requests {
+        // A task has an event of its own.
+        if self.core.config.emit.requests && self.exchange.task_work().is_none() {
             let (request, id, method) = self.named();
             self.core.reports.emit(RelayEvent::Settled { request, id, method, how });
         }

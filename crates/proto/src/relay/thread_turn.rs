@@ -373,6 +373,9 @@ impl Relay {
     /// Cancels this work by a request of our own, and what works for it in other threads.
     pub(super) fn cancel_work(&mut self, now: Instant, request: RequestKey) {
         let Some(exchange) = self.exchange(request) else { return };
+        if exchange.task_work().is_some() {
+            return self.cancel_task(now, request);
+        }
         let (Some(part), Some(form)) = (exchange.thread().cloned(), exchange.upstream_dialect.threads) else { return };
         let cause = exchange.cancel.as_deref().map(|cancel| cancel.receipt.cause.code);
         let (like, dialect) = (exchange.id.clone(), exchange.upstream_dialect);
@@ -558,7 +561,7 @@ impl Step<'_> {
     }
 
     /// The work was over when its cancel arrived.
-    fn work_was_over(&mut self) {
+    pub(super) fn work_was_over(&mut self) {
         if self.exchange.is_waiting() {
             self.learn(Outcome::CompletedFirst);
             self.work_over(Answer::Result, false);
@@ -579,7 +582,8 @@ impl Step<'_> {
     /// be other work by then.
     pub(super) fn forget_unheeded(&mut self) {
         let is_unheeded = self.exchange.cancel.as_deref().is_some_and(|cancel| cancel.stuck);
-        if self.exchange.thread().is_some() && is_unheeded {
+        if (self.exchange.thread().is_some() || self.exchange.is_work()) && is_unheeded {
+            self.work().into_iter().for_each(|task| task.checks = 0);
             let cancel = self.exchange.cancel.take();
             if let Some(frame) = cancel.and_then(|cancel| cancel.frame) {
                 self.core.links.server.outbox.withdraw(frame);

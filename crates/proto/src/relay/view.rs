@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use super::{
     Relay, Settled,
-    exchange::{Cancelling, Down, Exchange, Rare, TaskPart, ThreadPart, Up},
+    exchange::{Cancelling, Down, Exchange, Rare, ThreadPart, Up},
+    task_work::{TaskPart, TaskWork},
 };
 use crate::{
     child::OpenChildren,
@@ -13,8 +14,9 @@ use crate::{
     json,
     link::{LateCounts, RequestKey},
     method::Method,
-    receipt::{Answer, Receipt},
+    receipt::{Answer, Outcome, Receipt},
     side::Side,
+    task::TaskStatus,
     time::Instant,
     timer_queue::NEVER,
 };
@@ -45,12 +47,16 @@ pub struct RequestView<'a> {
     pub progress: Option<ProgressView<'a>>,
     /// It is to become a task, or has: only `tasks/cancel` may cancel it (MCP-C13).
     pub is_task: bool,
-    /// The task that it became: untrusted.
+    /// The task that it became, or is: untrusted.
     pub task: Option<Cow<'a, str>>,
+    /// It is a task at work, and no request (D56): what its server reported last.
+    pub at_work: Option<TaskView>,
+    /// Its cancel waits for the handle of its task, which alone can be cancelled (D56).
+    pub is_held: bool,
     /// Who cancelled it, and what is known of that.
     pub cancel: Option<&'a Receipt>,
     /// It is a prompt that waits for the turn before it to end (D60).
-    pub is_held: bool,
+    pub waits_for_turn: bool,
     /// It was cancelled, and something of its work came late, no longer than a grace ago.
     pub works_on: bool,
     /// Children that were at work in the course of it, a cancelled turn, and may still be (D54).
@@ -68,6 +74,15 @@ pub struct RequestView<'a> {
     pub ended: Option<Ended>,
     /// What came after that.
     pub late: Option<LateCounts>,
+}
+
+/// What was reported last of a task at work. Nothing is known of it since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskView {
+    /// Its status.
+    pub status: TaskStatus,
+    /// When that was reported.
+    pub reported: Instant,
 }
 
 /// What of a request costs little to read: enough to choose those among many that are to be shown.
@@ -178,7 +193,8 @@ impl Relay {
         let exchange = self.exchange(request)?;
         let answered =
             matches!(exchange.down, Down::Done(Settled::Answered, _)) && exchange.answer == Some(Answer::Result);
-        let quiet = exchange.cancel.is_none() && exchange.task().is_none();
+        let is_a_task = !matches!(exchange.task(), None | Some(TaskPart::About(..)));
+        let quiet = exchange.cancel.is_none() && !is_a_task;
         Some(answered && quiet && exchange.rare.as_deref().is_none_or(|rare| rare.late == LateCounts::default()))
     }
 
@@ -205,10 +221,13 @@ impl Relay {
             is_task: exchange.is_task,
             task: match exchange.task() {
                 Some(TaskPart::Became(task)) => json::text(task),
-                Some(TaskPart::Cancels(..)) | None => None,
+                Some(TaskPart::Work(work)) => json::text(&work.task),
+                Some(TaskPart::About(..) | TaskPart::Cancels(..) | TaskPart::Gets(_)) | None => None,
             },
+            at_work: exchange.task_work().map(|&TaskWork { status, reported, .. }| TaskView { status, reported }),
+            is_held: is_held(exchange),
             cancel: cancel.map(|cancel| &cancel.receipt),
-            is_held: exchange.is_held(),
+            waits_for_turn: exchange.is_held(),
             works_on: cancel.is_some_and(|cancel| cancel.works_on) && exchange.is_open_upstream(),
             children: match (key.from, cancel) {
                 (Side::Client, Some(_)) => self.core.children.of_turn(key.key),
@@ -228,8 +247,15 @@ pub(super) fn is_shown(from: Side, exchange: &Exchange) -> bool {
     is_stuck(exchange) || is_released(from, exchange)
 }
 
+/// Whether its cancel waits for the handle of its task.
+fn is_held(exchange: &Exchange) -> bool {
+    let is_asked = exchange.cancel.as_deref().is_some_and(|cancel| cancel.receipt.outcome == Outcome::Asked);
+    exchange.is_task && is_asked && exchange.task_work().is_none() && exchange.is_open_upstream()
+}
+
 fn is_stuck(exchange: &Exchange) -> bool {
-    let shows = |cancel: &Cancelling| cancel.stuck && (cancel.works_on || !exchange.upstream_dialect.is_silent());
+    let owes = !exchange.upstream_dialect.is_silent() || exchange.task_work().is_some();
+    let shows = |cancel: &Cancelling| cancel.stuck && (cancel.works_on || owes);
     exchange.cancel.as_deref().is_some_and(shows) && exchange.is_open_upstream()
 }
 

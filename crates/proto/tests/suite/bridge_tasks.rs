@@ -283,6 +283,8 @@ fn a_call_that_is_cancelled_before_its_task_is_known_has_that_cancelled_once_it_
     rig.from_server(&result(own(3), &format!(r#"{{"task":{}}}"#, old("working"))));
     assert_eq!(rig.at_server(), [plain(own(4), "tasks/cancel", r#""taskId":"t""#)]);
     rig.from_server(&result(own(4), &old("cancelled")));
+    assert_eq!(rig.at_server(), [plain(own(5), "tasks/get", r#""taskId":"t""#)], "across eras it is acknowledged only");
+    rig.from_server(&result(own(5), &old("cancelled")));
     assert!(rig.at_client().is_empty());
     assert!(is_nothing_left(&mut rig));
 }
@@ -343,6 +345,10 @@ fn a_task_that_is_cancelled_while_it_asks_is_asked_for_no_more() {
     assert_eq!(told[2], plain(own(6), "tasks/cancel", r#""taskId":"t""#));
     rig.from_server(&result(own(6), &old("cancelled")));
     assert_eq!(rig.at_client(), [result(3, r#"{"resultType":"complete"}"#)]);
+    // Its client asks no more.
+    rig.pass(Duration::from_secs(5));
+    assert_eq!(rig.at_server(), [plain(own(7), "tasks/get", r#""taskId":"t""#)]);
+    rig.from_server(&result(own(7), &old("cancelled")));
     assert!(is_nothing_left(&mut rig));
 }
 

@@ -21,6 +21,7 @@ use rescind_testkit::sim::{
     chain_world::ChainWorld,
     child_world::ChildWorld,
     explore::{Counts, explore},
+    late_task_world::{LateTaskWorld, TaskEra},
     meeting::{MEETINGS, Meeting},
     pair_world::PairWorld,
     relay_world::RelayWorld,
@@ -39,6 +40,7 @@ const CHILD_DEPTH: usize = if cfg!(debug_assertions) { 2 } else { 5 };
 const SESSION_DEPTH: usize = if cfg!(debug_assertions) { 3 } else { 5 };
 const TURN_DEPTH: usize = if cfg!(debug_assertions) { 3 } else { 6 };
 const THREAD_DEPTH: usize = if cfg!(debug_assertions) { 4 } else { 7 };
+const LATE_TASK_DEPTH: usize = if cfg!(debug_assertions) { 4 } else { 8 };
 const CHAIN_DEPTH: usize = if cfg!(debug_assertions) { 4 } else { 8 };
 const PAIR_DEPTH: usize = if cfg!(debug_assertions) { 4 } else { 8 };
 const BRIDGE_DEPTH: usize = if cfg!(debug_assertions) { 4 } else { 9 };
@@ -75,6 +77,12 @@ fn no_state_of_turns_that_wait_breaks_a_rule() {
 #[test]
 fn no_state_of_a_turn_that_a_notification_ends_breaks_a_rule() {
     explore_all("threads", THREAD_DEPTH, [("threads (Codex)", ThreadWorld::new())].into_iter());
+}
+
+#[test]
+fn no_state_of_a_task_that_becomes_visible_late_breaks_a_rule() {
+    let scenes = [("2025-11-25", TaskEra::November), ("extension", TaskEra::Extension)];
+    explore_all("late task", LATE_TASK_DEPTH, scenes.map(|(name, era)| (name, LateTaskWorld::new(era))).into_iter());
 }
 
 #[test]

@@ -56,6 +56,7 @@ mod relay_progress;
 mod relay_regressions;
 mod relay_restart;
 mod relay_tasks;
+mod relay_tasks_at_work;
 mod relay_translation;
 mod relay_updates;
 mod relay_view;

@@ -5,9 +5,21 @@
 use proptest::{collection::vec, prelude::*};
 use rescind_proto::side::Side;
 use rescind_testkit::sim::{
-    bridge_world::BridgeWorld, chain_world::ChainWorld, child_world::ChildWorld, chooser::ByteChooser,
-    meeting::MEETINGS, pair_world::PairWorld, relay_world::RelayWorld, scene::Scene, scenes,
-    session_world::SessionWorld, solo_world::SoloWorld, thread_world::ThreadWorld, turn_world::TurnWorld, walk::walk,
+    bridge_world::BridgeWorld,
+    chain_world::ChainWorld,
+    child_world::ChildWorld,
+    chooser::ByteChooser,
+    late_task_world::{LateTaskWorld, TaskEra},
+    meeting::MEETINGS,
+    pair_world::PairWorld,
+    relay_world::RelayWorld,
+    scene::Scene,
+    scenes,
+    session_world::SessionWorld,
+    solo_world::SoloWorld,
+    thread_world::ThreadWorld,
+    turn_world::TurnWorld,
+    walk::walk,
     world::World,
 };
 
@@ -69,6 +81,11 @@ proptest! {
     #[test]
     fn no_walk_with_threads_breaks_a_rule(steps in vec(any::<u8>(), 20..200)) {
         check(&ThreadWorld::new(), &steps)?;
+    }
+
+    #[test]
+    fn no_walk_with_a_task_that_becomes_visible_late_breaks_a_rule(is_extension in any::<bool>(), steps in vec(any::<u8>(), 20..200)) {
+        check(&LateTaskWorld::new(if is_extension { TaskEra::Extension } else { TaskEra::November }), &steps)?;
     }
 
     /// The server may end of what it is asked first, and be started again.

@@ -54,8 +54,8 @@ fn stopping() -> RelayRig {
 /// Whether the client's request waits for the turn before it.
 fn is_held(rig: &RelayRig, id: &str) -> bool {
     let view = rig.key(Side::Client, id).and_then(|key| rig.relay.view(key)).expect("it is remembered");
-    assert!(!view.is_held || view.state == RequestState::Queued, "{view:?}");
-    view.is_held
+    assert!(!view.waits_for_turn || view.state == RequestState::Queued, "{view:?}");
+    view.waits_for_turn
 }
 
 fn order(rig: &mut RelayRig, id: &str) -> bool {

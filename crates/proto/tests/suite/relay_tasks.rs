@@ -219,6 +219,12 @@ fn a_handle_that_crosses_the_cancel_of_its_request_is_cancelled() {
     assert_eq!(rig.at_server(), [OURS_MODERN], "with the `_meta` without which it is refused (TASK-24)");
     rig.from_server(ACKNOWLEDGED);
     assert_eq!(rig.at_client(), [""; 0]);
+    let asked = OURS_MODERN.replace("2147483647", "2147483646").replace("tasks/cancel", "tasks/get");
+    assert_eq!(rig.at_server(), [asked], "whether it has ended its status tells");
+    rig.from_server(
+        r#"{"jsonrpc":"2.0","id":2147483646,"result":{"resultType":"complete","taskId":"t-1","status":"cancelled"}}"#,
+    );
+    assert_eq!(rig.at_client(), [""; 0]);
     let told = [TaskNews::Made, TaskNews::Orphaned(Outcome::Asked), TaskNews::Orphaned(Outcome::Sent)];
     assert_eq!(news(&rig), told, "an acknowledgement is the receipt of a wish (TASK-21)");
     assert!(is_nothing_left(&mut rig));

@@ -49,6 +49,8 @@ pub struct Ask {
     pub answered_in_time: bool,
     /// How many cancels of its task the other side has seen.
     pub task_cancels: u8,
+    /// How often it was asked how that task stands.
+    pub task_gets: u8,
     /// Since when the requester has all it may ever hear.
     pub over_at: Option<Instant>,
     /// When the clock of the relay runs out.
@@ -87,6 +89,7 @@ impl Ask {
             heard_theirs: false,
             answered_in_time: false,
             task_cancels: 0,
+            task_gets: 0,
             over_at: None,
             deadline: None,
             card: None,

@@ -247,7 +247,8 @@ impl EndpointModel {
                 Heard::Answer { id: None, .. }
                 | Heard::TurnCancel { .. }
                 | Heard::Update { .. }
-                | Heard::TaskCancel { .. },
+                | Heard::TaskCancel { .. }
+                | Heard::TaskGet { .. },
             )
             | None => {}
         }
@@ -362,9 +363,10 @@ impl EndpointModel {
     /// The rule that it breaks.
     pub fn sent(&mut self, now: Instant, frame: &str) -> Verdict {
         match text::read(frame) {
-            None | Some(Heard::TurnCancel { .. } | Heard::Update { .. } | Heard::TaskCancel { .. }) => {
-                broken(format!("{} says what it cannot: {frame}", self.role.as_str()))
-            }
+            None
+            | Some(
+                Heard::TurnCancel { .. } | Heard::Update { .. } | Heard::TaskCancel { .. } | Heard::TaskGet { .. },
+            ) => broken(format!("{} says what it cannot: {frame}", self.role.as_str())),
             Some(Heard::Plain { number }) => self.take(Out::Plain(number)),
             Some(Heard::Request { id, generation, .. }) => self.sent_request(id, generation),
             Some(Heard::Cancel { method, id }) => self.sent_cancel(frame, method, id),

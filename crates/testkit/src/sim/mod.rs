@@ -19,6 +19,7 @@ pub mod explore;
 pub mod flood;
 pub mod handshake;
 pub mod hop;
+pub mod late_task_world;
 pub mod meeting;
 pub mod pair_world;
 pub mod post;

@@ -422,6 +422,7 @@ impl RelayModel {
             Some(Heard::Request { id, generation, .. }) => self.heard_request(to, frame, id, generation),
             Some(Heard::Cancel { method, id }) => self.heard_cancel(to, frame, method, id),
             Some(Heard::TaskCancel { id, generation }) => self.heard_task_cancel(to, frame, id, generation),
+            Some(Heard::TaskGet { id, generation }) => self.heard_task_get(to, frame, id, generation),
             Some(Heard::Progress { generation }) => {
                 let ask = self.ask(generation, to)?;
                 never(ask.heard, || format!("progress of request {generation} after its answer"))?;
@@ -472,6 +473,15 @@ impl RelayModel {
         never(taken, || format!("the cancel of the task of request {generation} has the id {id} of a request (D32)"))?;
         self.asks[generation].task_cancels += 1;
         same(frame, &text::task_cancel(self.dialect(to), id, generation).unwrap_or_default())
+    }
+
+    /// A task that was cancelled is asked how it stands: twice at most (D56).
+    fn heard_task_get(&mut self, to: Side, frame: &str, id: &str, generation: usize) -> Verdict {
+        let ask = self.ask(generation, to.other())?;
+        never(ask.task_cancels == 0, || format!("the task of request {generation} is looked at, and not cancelled"))?;
+        never(ask.task_gets == 2, || format!("the task of request {generation} is looked at for ever"))?;
+        self.asks[generation].task_gets += 1;
+        same(frame, &text::task_get(self.dialect(to), id, generation).unwrap_or_default())
     }
 
     fn heard_cancel(&mut self, to: Side, frame: &str, method: &str, id: &str) -> Verdict {

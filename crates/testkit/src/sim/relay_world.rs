@@ -214,10 +214,13 @@ impl RelayWorld {
             if to == Side::Server && self.scene.config.server_departs {
                 self.departures.extend(post::departures(&frame));
             }
-            if let Some(Heard::TaskCancel { id, .. }) = text::read(&frame)
-                && self.may_say(to)
-            {
-                self.send(to, Said::Acknowledged, &text::acknowledged(id));
+            let said = match text::read(&frame) {
+                Some(Heard::TaskCancel { id, .. }) => text::acknowledged(id),
+                Some(Heard::TaskGet { id, generation }) => text::cancelled_task(id, generation),
+                Some(_) | None => continue,
+            };
+            if self.may_say(to) {
+                self.send(to, Said::Acknowledged, &said);
             }
         }
         let Self { stage, model, .. } = self;
@@ -402,6 +405,11 @@ impl RelayWorld {
             }
             Action::Stop(ask) => {
                 let Some(key) = self.model.asks[usize::from(ask)].key else { return Ok(()) };
+                let made = self.stage.relay.view(key).filter(|view| view.task.is_some() && view.cancel.is_none());
+                if made.is_some() {
+                    // That is a stop of its task, which another world has.
+                    return Ok(());
+                }
                 let Self { stage, model, .. } = self;
                 let expected = model.stopped(usize::from(ask), &|side| stage.begun(side));
                 self.stage.transcript.note(|| format!("operator stops request {ask}"));

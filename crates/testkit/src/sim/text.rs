@@ -34,6 +34,13 @@ pub enum Heard<'a> {
         /// Which request became the task.
         generation: usize,
     },
+    /// A relay's own question how a task stands.
+    TaskGet {
+        /// The id that the relay gave it.
+        id: &'a str,
+        /// Which request became the task.
+        generation: usize,
+    },
     /// Progress of a request.
     Progress {
         /// Which request.
@@ -134,6 +141,15 @@ pub fn handle(id: &str, generation: usize) -> String {
 
 /// The cancel of that task, with what its dialect demands.
 pub fn task_cancel(dialect: &Dialect, id: &str, generation: usize) -> Option<String> {
+    about_task(dialect, dialect.tasks?.cancel, id, generation)
+}
+
+/// The question how that task stands.
+pub fn task_get(dialect: &Dialect, id: &str, generation: usize) -> Option<String> {
+    about_task(dialect, dialect.tasks?.get, id, generation)
+}
+
+fn about_task(dialect: &Dialect, method: &str, id: &str, generation: usize) -> Option<String> {
     let form = dialect.tasks?;
     let meta = form.extension.map_or_else(String::new, |extension| {
         let version = dialect.date.unwrap_or_default();
@@ -142,7 +158,13 @@ pub fn task_cancel(dialect: &Dialect, id: &str, generation: usize) -> Option<Str
         format!(r#","_meta":{{"io.modelcontextprotocol/protocolVersion":"{version}",{capabilities}}}"#)
     });
     let params = format!(r#"{{"taskId":"k{generation}"{meta}}}"#);
-    Some(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{}","params":{params}}}"#, form.cancel))
+    Some(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#))
+}
+
+/// That task as it stands once it was cancelled.
+pub fn cancelled_task(id: &str, generation: usize) -> String {
+    let task = format!(r#""taskId":"k{generation}","status":"cancelled""#);
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"resultType":"complete",{task}}}}}"#)
 }
 
 /// Its acknowledgement.
@@ -196,9 +218,13 @@ pub fn read(frame: &str) -> Option<Heard<'_>> {
     };
     match method {
         PLAIN => return Some(Heard::Plain { number: member(frame, "n")?.parse().ok()? }),
-        "tasks/cancel" => {
+        "tasks/cancel" | "tasks/get" => {
             let generation = unquote(member(frame, "taskId")?).strip_prefix('k')?.parse().ok()?;
-            return Some(Heard::TaskCancel { id: envelope_id(frame)?, generation });
+            let id = envelope_id(frame)?;
+            return Some(match method {
+                "tasks/get" => Heard::TaskGet { id, generation },
+                _ => Heard::TaskCancel { id, generation },
+            });
         }
         "session/cancel" => {
             return Some(Heard::TurnCancel { number: member(frame, "c").and_then(|text| text.parse().ok()) });

@@ -64,10 +64,10 @@ fn all(relay: &Relay) -> impl Iterator<Item = RequestView<'_>> {
 /// All of a view; of a dialect its name.
 fn shown(view: &RequestView<'_>) -> String {
     let RequestView { key, id, upstream, method, name, parent, since, state, deadline, progress, .. } = view;
-    let RequestView { is_task, task, cancel, works_on, children, is_stuck, is_released, .. } = view;
+    let RequestView { is_task, task, at_work, is_held, cancel, works_on, children, is_stuck, is_released, .. } = view;
     let RequestView { upstream_dialect, ended, late, .. } = view;
     let asked = (key, id, upstream, method, name, parent, since);
-    let goes_on = (state, deadline, progress, is_task, task, upstream_dialect.name);
+    let goes_on = (state, deadline, progress, (is_task, task, at_work, is_held), upstream_dialect.name);
     let after_its_cancel = (cancel, works_on, is_stuck, is_released, children);
     format!("{:?}", (asked, goes_on, after_its_cancel, (ended, late)))
 }

@@ -213,7 +213,9 @@ impl Witness {
 
     /// On the link of its requester: the same requests are in flight.
     fn check_in_flight(&self, relay: &Relay, side: Side) -> Result<(), Broken> {
-        let mut known: Vec<_> = relay.requests(side).map(|view| view.id.to_string()).collect();
+        // A task at work is no request on the link.
+        let known = relay.requests(side).filter(|view| view.at_work.is_none());
+        let mut known: Vec<_> = known.map(|view| view.id.to_string()).collect();
         let mut seen: Vec<_> = self.links[side].requests(side).map(|view| view.id.to_string()).collect();
         known.sort_unstable();
         seen.sort_unstable();
@@ -225,7 +227,8 @@ impl Witness {
     /// On the other link: what the relay waits for is in flight, and nothing else is.
     fn check_reached(&self, relay: &Relay, side: Side) -> Result<(), Broken> {
         let link = &self.links[side.other()];
-        for view in relay.requests(side).filter(|view| view.state == RequestState::Sent) {
+        let is_sent = |view: &relay::RequestView<'_>| view.state == RequestState::Sent && view.at_work.is_none();
+        for view in relay.requests(side).filter(is_sent) {
             let far = self.asks.get(&view.key).and_then(|asked| asked.far).and_then(|far| link.request(far));
             never(far.is_none_or(|far| far.over.is_some()) && !self.ended[side.other()], || {
                 format!("{} waits to be answered, and its monitor sees no such request", view.id)
@@ -252,6 +255,8 @@ impl Witness {
         };
         match (written, view.cancel) {
             (None, None) => Ok(()),
+            // What became of its task shows more, and no notification names that.
+            (Some(_), _) if view.is_task => Ok(()),
             // The client's own cancel of a turn passes, whatever the relay has made of an earlier one (D37).
             (None, Some(_)) if view.session.is_some() => Ok(()),
             (None, Some(_)) => differ("was never written"),

@@ -63,6 +63,7 @@ const COMPLETE: &[(&str, &str, &str)] = &[
     ("proto", "ChildEnd", "the work of a child was cancelled, failed, or ended in another way"),
     ("proto", "ChildParent", "the parent of a child is a child or the session that a prompt stands for"),
     ("proto", "ChildState", "the work of a child goes on, is over, or is not known to be either"),
+    ("proto", "TaskStatus", "the work of a task goes on, waits, is over, or is not known to be any of that"),
     ("wire", "MessageKind", "JSON-RPC has these messages, and one that does not say which it is"),
     ("wire", "Frame", "JSON-RPC has requests, notifications, responses and batches of them"),
     ("wire", "ResponseId", "a response names a request, or null, or has no id"),

@@ -43,6 +43,52 @@ fn one_of_three_operations_is_stopped_and_the_server_works_on() {
     three.expect_b_was_stopped_and_the_others_finish();
 }
 
+// D56: a task of the SDK in both dialects, of which its request has long been answered.
+#[test]
+fn a_task_is_listed_and_stopped_and_its_client_sees_that() {
+    let both = [
+        (Client::McpTypeScriptTasks, Server::McpTypeScriptTasks),
+        (Client::McpTypeScript2Tasks, Server::OurModernTasks),
+    ];
+    for (client, server) in both {
+        if let Some(part) = missing(client, server) {
+            assert!(std::env::var_os("RESCIND_REQUIRE_PEERS").is_none(), "{part}");
+            let _ = writeln!(std::io::stdout(), "skipped: an operator's stop of a task: {part}");
+            continue;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let command = client.command();
+        let mut playing = Command::new(&command[0]);
+        playing.args(&command[1..]).args(["task-stopped", "--", RESCIND, "run"]).args(server.command());
+        playing.env("RESCIND_PATIENCE_MS", "25000");
+        let playing =
+            in_folder(&mut playing, &folder).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut playing =
+            Three { child: playing.spawn().unwrap(), stdin: None, said: mpsc::channel().1, ends: Vec::new(), folder };
+        let out = playing.child.stdout.take().unwrap();
+        let mut watching = in_folder(Command::new(RESCIND).args(["ps", "--watch"]), &playing.folder)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
+        assert!(lines.any(|line| line.unwrap().contains("task:looks")), "it is listed");
+        watching.kill().unwrap();
+        watching.wait().unwrap();
+        let said = playing.rescind(&["stop", "--within", "1m"]);
+        assert!(said.contains(": stopped: confirmed after "), "{said}");
+        let said: Vec<Value> = BufReader::new(out)
+            .lines()
+            .map_while(Result::ok)
+            .filter_map(|line| serde_json::from_str(&line).ok())
+            .collect();
+        let then = said.iter().find(|line| line["saw"] == "result" && line["call"] == "A then");
+        assert_eq!(then.map(|line| &line["value"]), Some(&"cancelled".into()), "{said:?}");
+        assert!(playing.child.wait().unwrap().success(), "{said:?}");
+        let marks = playing.marks("A");
+        assert!(marks.iter().any(|mark| mark["event"] == "stopped"), "{marks:?}");
+    }
+}
+
 /// A client with three operations under way behind the shim.
 struct Three {
     child: Child,

@@ -11,15 +11,17 @@ use crate::{
     id::RequestId,
     link::Clock,
     outbox::Ticket,
-    receipt::Receipt,
+    receipt::{Answer, Receipt},
     relay::{
         ClockRule, End, Link, RelayConfig, Settled, Tag,
         exchange::{Cancelling, Exchange, HeldPrompt, Rare, RequestClocks, Running},
+        task_work::TaskAsk,
     },
     side::Sides,
     slab::{Key, Slab},
     standstill::Standstill,
     table::Ring,
+    task::TaskStatus,
     timer_queue::{TimerKey, TimerQueue},
     turns::Turns,
 };
@@ -184,6 +186,11 @@ fn every_check_of_the_relay_can_fail() {
             }),
             ("what is at work in a thread or a session is known", |relay| {
                 request(relay, 2).rare().thread = Some(Box::new(turn()));
+            }),
+            ("a task is known while it is at work", |relay| request(relay, 2).rare().task = Some(task())),
+            ("a task is known while it is at work", |relay| {
+                let key = key(relay, 1);
+                relay.core.tasks[Side::Client].insert(b"\"t\"", key);
             }),
             ("a clock stands still for nothing", |relay| relay.core.questions[Side::Client].hold(now())),
             ("a clock stands still for nothing", |relay| question(relay).rare = None),
@@ -361,6 +368,19 @@ fn every_change_of_the_relay_shows_in_its_hash() {
                 own(relay).task = Some(TaskPart::Cancels(of, b"\"u\"".as_slice().into()));
             }),
             ("that it cancels a task", |relay| own(relay).task = None),
+            ("that it asks for the status of a task", |relay| {
+                let of = RequestKey { from: Side::Client, key: key(relay, 1) };
+                own(relay).task = Some(TaskPart::Gets(of));
+            }),
+            ("that it is about a task", |relay| {
+                let of = key(relay, 1);
+                own(relay).task = Some(TaskPart::About(of, TaskAsk::Status));
+            }),
+            ("that it is a task", |relay| own(relay).task = Some(task())),
+            ("that tasks are known", |relay| {
+                let of = key(relay, 1);
+                relay.core.tasks[Side::Client].insert(b"\"t\"", of);
+            }),
             ("which answer waits", |relay| {
                 request(relay, 4).down = Down::Answering(Some(void(relay)), Settled::Answered)
             }),
@@ -508,6 +528,41 @@ fn alone(is_behind: bool, end: Instant) -> Relay {
     relay.handle_timeout(end);
     assert_eq!((relay.in_flight(Side::Client), relay.remembered(Side::Client)), (1, 0));
     relay
+}
+
+fn task() -> TaskPart {
+    TaskPart::Work(Box::new(TaskWork {
+        task: b"\"t\"".as_slice().into(),
+        status: TaskStatus::Working,
+        reported: now(),
+        like: RequestId::integer(0),
+        origin: None,
+        delivered: None,
+        checks: 0,
+    }))
+}
+
+#[test]
+fn every_change_of_a_task_shows_in_the_hash_of_the_relay() {
+    fn work(relay: &mut Relay) -> &mut TaskWork {
+        match &mut own(relay).task {
+            Some(TaskPart::Work(work)) => work,
+            _ => panic!("it is a task at work"),
+        }
+    }
+    let mut start = with_everything([(1, now()), (2, now())]);
+    own(&mut start).task = Some(task());
+    every_change_shows(
+        &start,
+        |relay, digest| relay.hash_state(now(), digest),
+        &[
+            ("its id", |relay| work(relay).task = b"\"u\"".as_slice().into()),
+            ("its status", |relay| work(relay).status = TaskStatus::InputRequired),
+            ("whose cancel it tells of", |relay| work(relay).origin = Some(key(relay, 1))),
+            ("what it led to", |relay| work(relay).delivered = Some(Answer::Error)),
+            ("how often it was asked for", |relay| work(relay).checks = 1),
+        ],
+    );
 }
 
 // The hash names by that place what is settled, what is muted, and whose task is being cancelled.

@@ -41,7 +41,7 @@ pub(super) struct ChangeTracker {
     outliving: BTreeMap<RequestKey, Request>,
     /// Children that may be at work, as last reported.
     children: BTreeMap<ChildKey, Request>,
-    /// How much work had no room, as last reported.
+    /// How much work and how many tasks had no room, as last reported.
     unkept: u64,
     /// Whether there may be work that cannot be seen, as last reported.
     hides_work: bool,
@@ -83,7 +83,7 @@ impl ChangeTracker {
 
     /// Whether something that belongs to no request is not as last reported.
     fn differs(&self, relay: &Relay) -> bool {
-        relay.unkept_work() != self.unkept
+        unkept(relay) != self.unkept
             || relay.may_hide_work() != self.hides_work
             || relay.held_up_by() != self.held_up_by
     }
@@ -111,7 +111,7 @@ impl ChangeTracker {
         self.restarts = restarts;
         (self.implementations, self.connected) = (implementations, connected);
         (self.is_signing_in, self.refused) = (is_signing_in, refused);
-        (self.unkept, self.held_up_by) = (relay.unkept_work(), relay.held_up_by());
+        (self.unkept, self.held_up_by) = (unkept(relay), relay.held_up_by());
         self.hides_work = relay.may_hide_work();
         if requests.is_empty() && brief == 0 && session.is_none() {
             return;
@@ -222,6 +222,10 @@ pub(super) fn child_record(relay: &Relay, view: &ChildView<'_>) -> Request {
 pub(super) fn report_end(now: Instant, events: &EventBuffer, how: rescind_feed::End) {
     let seq = events.last() + 1;
     events.push_last(encode(seq, &Event::Ended(Ended { seq, now: micros(now), how })));
+}
+
+fn unkept(relay: &Relay) -> u64 {
+    relay.unkept_work() + relay.unkept_tasks()
 }
 
 fn in_flight(relay: &Relay) -> u64 {

@@ -62,7 +62,7 @@ impl RequestFilter {
                 "from" => filter.from = Some(side(&value).ok_or_else(bad)?),
                 "id" => {
                     let ids = |text: &str| Some([RequestId::from_json(text.as_bytes()), Some(RequestId::string(text))]);
-                    filter.ids = ids(&value);
+                    filter.ids = ids(value.strip_prefix(TASK).unwrap_or(&value));
                     filter.child_ids = ids(value.strip_prefix(CHILD).unwrap_or(&value));
                 }
                 "method" => filter.method = Some(value),
@@ -146,6 +146,9 @@ const METHOD: &str = "subagent";
 
 /// How the label of a child begins.
 const CHILD: &str = "child:";
+
+/// How the label of a task at work begins.
+const TASK: &str = "task:";
 
 /// Whether `text` is `METHOD` or `METHOD:TOOL` of the request.
 fn names(text: &str, view: &RequestView<'_>) -> bool {

@@ -8,8 +8,9 @@ use rescind_proto::{
     id::RequestId,
     link::LateCounts,
     receipt::{Answer, Outcome, Receipt},
-    relay::{ChildParent, ChildView, Ended, ProgressView, RequestState, RequestView, Settled},
+    relay::{ChildParent, ChildView, Ended, ProgressView, RequestState, RequestView, Settled, TaskView},
     side::Side,
+    task::TaskStatus,
     time::Instant,
 };
 
@@ -30,7 +31,7 @@ pub(super) fn request(view: &RequestView<'_>) -> feed::Request {
         parent: view.parent.map(|parent| parent.to_string()),
         since: micros(view.since),
         state: state(view),
-        waits_for_turn: view.is_held,
+        waits_for_turn: view.waits_for_turn,
         deadline: view.deadline.map(micros),
         progress: view.progress.as_ref().map(progress),
         task,
@@ -38,10 +39,31 @@ pub(super) fn request(view: &RequestView<'_>) -> feed::Request {
             .cancel
             .map(|receipt| cancel(receipt, view.upstream_dialect).with_words(late.as_ref(), view.works_on))
             .map(|cancel| if is_let_go(view) { cancel.released() } else { cancel })
+            .map(|cancel| if view.is_task { of_task(cancel, view, late.as_ref()) } else { cancel })
             .map(|cancel| cancel.with_children(view.children.open, view.children.unseen)),
         settled: view.ended.map(settled),
         late,
         child: None,
+        at_work: view.at_work.map(|TaskView { status, reported }| feed::TaskAtWork {
+            status: task_status(status),
+            reported: micros(reported),
+        }),
+    }
+}
+
+/// A task's server answers its cancel.
+fn of_task(cancel: feed::Cancel, view: &RequestView<'_>, late: Option<&feed::Late>) -> feed::Cancel {
+    feed::Cancel { held: view.is_held, confirms: true, ..cancel }.with_words(late, view.works_on).of_task()
+}
+
+const fn task_status(status: TaskStatus) -> feed::TaskStatus {
+    match status {
+        TaskStatus::Working => feed::TaskStatus::Working,
+        TaskStatus::InputRequired => feed::TaskStatus::InputRequired,
+        TaskStatus::Completed => feed::TaskStatus::Completed,
+        TaskStatus::Failed => feed::TaskStatus::Failed,
+        TaskStatus::Cancelled => feed::TaskStatus::Cancelled,
+        TaskStatus::Unknown => feed::TaskStatus::Unknown,
     }
 }
 
@@ -88,6 +110,7 @@ pub(super) fn child(view: &ChildView<'_>, dialect: &Dialect) -> feed::Request {
         settled: how.map(|how| feed::Settled { at: child.reported, how, code: None }),
         late: None,
         child: Some(child),
+        at_work: None,
     }
 }
 
@@ -200,6 +223,7 @@ fn cancel(receipt: &Receipt, upstream_dialect: &Dialect) -> feed::Cancel {
             Answer::Error => feed::Answer::Error,
         }),
         confirms: !upstream_dialect.is_silent(),
+        held: false,
         protocol: upstream_dialect.protocol().to_owned(),
         works_on: false,
         words: String::new(),

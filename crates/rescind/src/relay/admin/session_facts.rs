@@ -62,6 +62,7 @@ impl SessionFacts {
             restarts: self.restarts,
             restarting: relay.awaits_server(),
             hides_work: relay.may_hide_work(),
+            unkept_tasks: relay.unkept_tasks(),
         }
     }
 
