@@ -51,6 +51,8 @@ pub enum SeededBug {
     NextTurnForgotten,
     /// A turn counts as stopped once its interrupt is answered, and works on (CDX-07, D58).
     InterruptTakenForEnd,
+    /// The cancel of a request is lost when its answer is the handle of a task (D38, D56).
+    TaskCancelLost,
     /// A server that is started again gets what waited for its predecessor.
     LinesToSuccessor,
 }

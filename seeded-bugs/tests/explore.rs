@@ -9,6 +9,7 @@ use rescind_testkit::sim::{
     child_world::ChildWorld,
     chooser::EndlessChooser,
     explore::explore,
+    late_task_world::{LateTaskWorld, TaskEra},
     meeting::{MEETINGS, Meeting},
     relay_world::RelayWorld,
     scene::Scene,
@@ -60,6 +61,9 @@ const WITH_SESSIONS: [(SeededBug, usize); 2] =
 const WITH_TURNS: [(SeededBug, usize); 2] = [(SeededBug::NextTurnTooSoon, 4), (SeededBug::NextTurnForgotten, 5)];
 /// After how many events each bug shows with the turns of threads.
 const WITH_THREADS: [(SeededBug, usize); 1] = [(SeededBug::InterruptTakenForEnd, 6)];
+/// In which dialect of tasks each bug shows, and after how many events.
+const WITH_A_TASK: [(SeededBug, TaskEra, usize); 2] =
+    [(SeededBug::TaskCancelLost, TaskEra::November, 4), (SeededBug::TaskCancelLost, TaskEra::Extension, 4)];
 
 /// In which meeting at a bridge each bug shows, and after how many events.
 const AT_A_BRIDGE: [(SeededBug, &str, usize); 1] = [(SeededBug::LinesToSuccessor, "modern, legacy", 2)];
@@ -117,6 +121,13 @@ fn every_bug_seeded_in_the_turns_of_threads_is_found_where_it_first_shows() {
 }
 
 #[test]
+fn every_bug_seeded_in_the_cancels_of_tasks_is_found_where_it_first_shows() {
+    for (bug, era, depth) in WITH_A_TASK {
+        find(bug, depth, || LateTaskWorld::new(era));
+    }
+}
+
+#[test]
 fn every_bug_seeded_in_an_endpoint_is_found_where_it_first_shows() {
     for (bug, name, depth) in IN_AN_ENDPOINT {
         for scene in both_ways(&endpoint_scene(name)) {
@@ -146,6 +157,10 @@ fn without_a_bug_the_same_scenes_are_clean() {
 
     for (_, depth) in WITH_THREADS {
         explore(&ThreadWorld::new(), depth).expect("no rule is broken");
+    }
+
+    for (_, era, depth) in WITH_A_TASK {
+        explore(&LateTaskWorld::new(era), depth).expect("no rule is broken");
     }
     for (_, name, depth) in AT_A_BRIDGE {
         explore(&BridgeWorld::new(meeting(name)), depth).expect("no rule is broken");
