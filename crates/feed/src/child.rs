@@ -129,6 +129,7 @@ mod tests {
             answer: None,
             confirms: true,
             protocol: "ACP".into(),
+            held: false,
             works_on: false,
             words: "confirmed after 12 ms".into(),
         }
