@@ -613,6 +613,7 @@ impl TaskWorld {
         let Some(task) = &mut self.tasks[call] else { return Ok(()) };
         match about {
             About::Cancel => {
+                self.cancels_handed += 1;
                 task.told += 1;
                 must(task.told <= self.calls[call].cancels, "a task is cancelled that nobody cancelled")?;
             }
