@@ -255,9 +255,9 @@ impl Relay {
                 if let Some(work) = step.work() {
                     work.origin = Some(request.key);
                 }
-                step.cancel_upstream(cause);
-                if let Some(cancel) = step.cancel() {
-                    cancel.receipt.asked = asked;
+                if step.exchange.cancel.is_none() {
+                    step.cancel_upstream(cause);
+                    step.cancel().into_iter().for_each(|cancel| cancel.receipt.asked = asked);
                 }
                 step.tell_origin();
             });

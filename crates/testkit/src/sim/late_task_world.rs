@@ -4,7 +4,7 @@
 //! what the server does and has reported, and judges what the relay shows of the task, what it claims of a cancel, and whether
 //! every task whose handle reaches no client is cancelled.
 
-use core::hash::Hash;
+use core::{hash::Hash, time::Duration};
 
 use rescind_proto::{
     dialect::mcp,
@@ -110,8 +110,8 @@ pub struct LateTaskWorld {
     client_knows: bool,
     /// A cancel of the task has reached the server.
     was_asked: bool,
-    /// Requests about the task that the server has read and not answered: their id, and whether one is a cancel.
-    open: Vec<(String, bool)>,
+    /// Requests about the task that the server has read and not answered: their id, whether one is a cancel, and when.
+    open: Vec<(String, bool, Instant)>,
     has_ended: bool,
     watcher: Option<Watcher>,
 }
@@ -175,7 +175,7 @@ impl LateTaskWorld {
         let is_cancel = method == "tasks/cancel";
         if is_cancel || method == "tasks/get" {
             self.was_asked |= is_cancel;
-            self.open.push((message["id"].to_string(), is_cancel));
+            self.open.push((message["id"].to_string(), is_cancel, self.stage.now));
         }
     }
 
@@ -187,7 +187,9 @@ impl LateTaskWorld {
 
     /// The server answers the oldest request about the task.
     fn answer(&mut self, obeys: bool) {
-        let (id, is_cancel) = self.open.remove(0);
+        let (id, is_cancel, at) = self.open.remove(0);
+        // What the relay asked for itself and has forgotten it does not take an answer to.
+        let is_taken = id == "2" || self.stage.now.since(at) < Duration::from_secs(300);
         let id: Value = serde_json::from_str(&id).unwrap_or_default();
         let was_over = matches!(self.work, Work::Cancelled | Work::Completed);
         if is_cancel && obeys && !was_over {
@@ -205,8 +207,8 @@ impl LateTaskWorld {
             }
             () => json!({"jsonrpc": "2.0", "id": id, "result": status}),
         };
-        self.is_told_over |=
-            matches!(self.work, Work::Cancelled | Work::Completed) && !(is_cancel && self.era == TaskEra::Extension);
+        let is_over = matches!(self.work, Work::Cancelled | Work::Completed);
+        self.is_told_over |= is_taken && is_over && !(is_cancel && self.era == TaskEra::Extension);
         self.says(Side::Server, &message);
     }
 
@@ -392,7 +394,10 @@ impl World for LateTaskWorld {
         let mut digest = Digest::new();
         self.stage.hash_state(&mut digest);
         (self.call, self.is_stopped, self.has_cancelled_task, self.work).hash(&mut digest);
-        (self.is_told_over, self.client_knows, self.was_asked, &self.open, self.has_ended).hash(&mut digest);
+        (self.is_told_over, self.client_knows, self.was_asked, self.has_ended).hash(&mut digest);
+        for (id, is_cancel, at) in &self.open {
+            (id, is_cancel, self.stage.now.since(*at)).hash(&mut digest);
+        }
         digest.finish_wide()
     }
 
