@@ -166,14 +166,14 @@ impl Step<'_> {
                 work.checks = 1;
                 self.core.followups.push(Followup::CheckTask(self.request));
             }
-            (TaskAsk::Cancel, TaskReport::Refused | TaskReport::Status(_)) => match work.delivered {
+            (TaskAsk::Cancel, TaskReport::Denied | TaskReport::Status(_)) => match work.delivered {
                 Some(answer) => return self.work_over(answer, false),
                 None => self.cancel_unheeded(),
             },
-            (TaskAsk::Status, TaskReport::Refused | TaskReport::Status(_)) if is_cancelled && checks == MAX_CHECKS => {
+            (TaskAsk::Status, TaskReport::Denied | TaskReport::Status(_)) if is_cancelled && checks == MAX_CHECKS => {
                 self.cancel_unheeded();
             }
-            (_, TaskReport::Acknowledged | TaskReport::Refused | TaskReport::Status(_)) => {}
+            (_, TaskReport::Acknowledged | TaskReport::Denied | TaskReport::Status(_)) => {}
         }
         self.mark_changed();
     }
@@ -195,7 +195,7 @@ const fn learnt(report: TaskReport, after: core::time::Duration) -> Outcome {
         // An acknowledgement is the receipt of a wish.
         TaskReport::Acknowledged => Outcome::Sent,
         TaskReport::Status(TaskStatus::Cancelled) => Outcome::Confirmed { after },
-        TaskReport::Status(TaskStatus::Failed) | TaskReport::Refused | TaskReport::Delivered(Answer::Error) => {
+        TaskReport::Status(TaskStatus::Failed) | TaskReport::Denied | TaskReport::Delivered(Answer::Error) => {
             Outcome::AnsweredAfter { after, answer: Answer::Error }
         }
         TaskReport::Status(_) | TaskReport::Delivered(Answer::Result) => {

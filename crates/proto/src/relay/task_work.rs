@@ -58,7 +58,7 @@ pub(super) enum TaskReport {
     /// Its server knows no such task, or none that is at work (TASK-02, TASK-07).
     Gone,
     /// It could not be done.
-    Refused,
+    Denied,
     /// What it led to (TASK-06).
     Delivered(Answer),
 }
@@ -87,7 +87,7 @@ impl TaskReport {
             {
                 Self::Delivered(Answer::Error)
             }
-            (_, ResponseBody::Error(_)) => Self::Refused,
+            (_, ResponseBody::Error(_)) => Self::Denied,
             (TaskAsk::Result, ResponseBody::Result(_)) => Self::Delivered(Answer::Result),
             // Only one of the dialects shows the task (TASK-03, TASK-21).
             (TaskAsk::Cancel, ResponseBody::Result(_)) if !form.asked => Self::Acknowledged,

@@ -82,7 +82,11 @@ fn no_state_of_a_turn_that_a_notification_ends_breaks_a_rule() {
 #[test]
 fn no_state_of_a_task_that_becomes_visible_late_breaks_a_rule() {
     let scenes = [("2025-11-25", TaskEra::November), ("extension", TaskEra::Extension)];
-    explore_all("late task", LATE_TASK_DEPTH, scenes.map(|(name, era)| (name, LateTaskWorld::new(era))).into_iter());
+    explore_all(
+        "late task",
+        LATE_TASK_DEPTH,
+        scenes.map(|(name, spoken)| (name, LateTaskWorld::new(spoken))).into_iter(),
+    );
 }
 
 #[test]

@@ -16,28 +16,28 @@ use serde_json::{Value, json};
 
 /// The two dialects of tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Era {
+enum TaskDialect {
     November,
     Extension,
 }
 
-const ERAS: [Era; 2] = [Era::November, Era::Extension];
+const BOTH: [TaskDialect; 2] = [TaskDialect::November, TaskDialect::Extension];
 
 struct Link {
-    era: Era,
+    spoken: TaskDialect,
     rig: RelayRig,
 }
 
 impl Link {
-    fn new(era: Era) -> Self {
-        Self::with(era, &json!({"cancel": {}, "requests": {"tools": {"call": {}}}}))
+    fn new(spoken: TaskDialect) -> Self {
+        Self::with(spoken, &json!({"cancel": {}, "requests": {"tools": {"call": {}}}}))
     }
 
-    fn with(era: Era, tasks: &Value) -> Self {
+    fn with(spoken: TaskDialect, tasks: &Value) -> Self {
         let dialects = Sides { client: Some(&mcp::LATEST), server: Some(&mcp::LATEST) };
-        let rig = match era {
-            Era::Extension => RelayRig::new(RelayConfig { dialects, ..RelayConfig::default() }),
-            Era::November => {
+        let rig = match spoken {
+            TaskDialect::Extension => RelayRig::new(RelayConfig { dialects, ..RelayConfig::default() }),
+            TaskDialect::November => {
                 let mut rig = RelayRig::new(RelayConfig::default());
                 let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}});
                 rig.from_client(&request(0, "initialize", &params));
@@ -50,14 +50,14 @@ impl Link {
                 rig
             }
         };
-        Self { era, rig }
+        Self { spoken, rig }
     }
 
     /// The client's call, which the server has read.
     fn call(&mut self, id: u64) -> RequestKey {
-        let params = match self.era {
-            Era::November => json!({"name": "slow", "task": {}}),
-            Era::Extension => json!({"name": "slow", "_meta": meta()}),
+        let params = match self.spoken {
+            TaskDialect::November => json!({"name": "slow", "task": {}}),
+            TaskDialect::Extension => json!({"name": "slow", "_meta": meta()}),
         };
         self.rig.from_client(&request(id, "tools/call", &params));
         assert_eq!(self.rig.at_server().len(), 1);
@@ -66,9 +66,9 @@ impl Link {
 
     fn handle(&self, id: u64, task: &str) -> String {
         let made = json!({"taskId": task, "status": "working"});
-        match self.era {
-            Era::November => result(id, &json!({ "task": made })),
-            Era::Extension => result(id, &json!({"resultType": "task", "taskId": task, "status": "working"})),
+        match self.spoken {
+            TaskDialect::November => result(id, &json!({ "task": made })),
+            TaskDialect::Extension => result(id, &json!({"resultType": "task", "taskId": task, "status": "working"})),
         }
     }
 
@@ -120,9 +120,9 @@ impl Link {
     /// The server does as `tasks/cancel` asks, whatever it takes to see that.
     fn obeys(&mut self, task: &str) {
         let cancelled = json!({"taskId": task, "status": "cancelled"});
-        match self.era {
-            Era::November => self.answers("tasks/cancel", task, &cancelled),
-            Era::Extension => {
+        match self.spoken {
+            TaskDialect::November => self.answers("tasks/cancel", task, &cancelled),
+            TaskDialect::Extension => {
                 self.answers("tasks/cancel", task, &json!({"resultType": "complete"}));
                 self.answers("tasks/get", task, &cancelled);
             }
@@ -139,9 +139,9 @@ impl Link {
     }
 
     fn pushed(&self, task: &str, status: &str) -> String {
-        let method = match self.era {
-            Era::November => "notifications/tasks/status",
-            Era::Extension => "notifications/tasks",
+        let method = match self.spoken {
+            TaskDialect::November => "notifications/tasks/status",
+            TaskDialect::Extension => "notifications/tasks",
         };
         json!({"jsonrpc": "2.0", "method": method, "params": {"taskId": task, "status": status}}).to_string()
     }
@@ -164,9 +164,9 @@ fn meta() -> Value {
 
 #[test]
 fn a_task_is_in_flight_from_its_handle_until_a_terminal_status_passes() {
-    for era in ERAS {
+    for spoken in BOTH {
         for is_pushed in [true, false] {
-            let mut link = Link::new(era);
+            let mut link = Link::new(spoken);
             link.task(1, "t");
             let view = link.at_work("t");
             let shown = (view.method, view.name.as_deref(), view.state, view.at_work.map(|task| task.status));
@@ -191,7 +191,7 @@ fn a_task_is_in_flight_from_its_handle_until_a_terminal_status_passes() {
                     assert_eq!((seen.status, seen.reported), (TaskStatus::InputRequired, link.rig.now));
                 }
             }
-            assert_eq!(link.count(), 0, "{era:?}");
+            assert_eq!(link.count(), 0, "{spoken:?}");
             link.leaves_nothing();
         }
     }
@@ -199,15 +199,15 @@ fn a_task_is_in_flight_from_its_handle_until_a_terminal_status_passes() {
 
 #[test]
 fn an_operators_stop_of_a_task_ends_with_what_its_server_says() {
-    for era in ERAS {
-        let mut link = Link::new(era);
+    for spoken in BOTH {
+        let mut link = Link::new(spoken);
         let task = link.task(1, "t");
         assert!(link.stop(task));
         assert_eq!(link.outcome(task), Outcome::Asked);
         assert_eq!(link.rig.at_client(), [""; 0], "its client is owed nothing");
         link.rig.pass(Duration::from_secs(1));
         link.obeys("t");
-        assert_eq!(link.outcome(task), Outcome::Confirmed { after: Duration::from_secs(1) }, "{era:?}");
+        assert_eq!(link.outcome(task), Outcome::Confirmed { after: Duration::from_secs(1) }, "{spoken:?}");
         assert_eq!(link.count(), 0);
         link.leaves_nothing();
     }
@@ -216,7 +216,7 @@ fn an_operators_stop_of_a_task_ends_with_what_its_server_says() {
 /// TASK-21: an acknowledgement stops nothing.
 #[test]
 fn an_acknowledged_cancel_is_not_told_as_stopped_while_the_task_works() {
-    let mut link = Link::new(Era::Extension);
+    let mut link = Link::new(TaskDialect::Extension);
     let task = link.task(1, "t");
     link.stop(task);
     let working = json!({"taskId": "t", "status": "working"});
@@ -239,8 +239,8 @@ fn an_acknowledged_cancel_is_not_told_as_stopped_while_the_task_works() {
 
 #[test]
 fn a_task_whose_cancel_is_not_answered_stays_in_view_and_can_be_cancelled_again() {
-    for era in ERAS {
-        let mut link = Link::new(era);
+    for spoken in BOTH {
+        let mut link = Link::new(spoken);
         let task = link.task(1, "t");
         assert!(link.stop(task));
         assert_eq!(link.asked().0, "tasks/cancel");
@@ -248,7 +248,7 @@ fn a_task_whose_cancel_is_not_answered_stays_in_view_and_can_be_cancelled_again(
         link.rig.pass(Duration::from_secs(5));
         assert_eq!(link.asked().0, "tasks/get");
         link.rig.pass(Duration::from_secs(5));
-        assert!(link.at_work("t").is_stuck, "{era:?}");
+        assert!(link.at_work("t").is_stuck, "{spoken:?}");
         assert!(link.stop(task));
         link.obeys("t");
         assert!(matches!(link.outcome(task), Outcome::Confirmed { .. }));
@@ -258,7 +258,7 @@ fn a_task_whose_cancel_is_not_answered_stays_in_view_and_can_be_cancelled_again(
 /// D38, D56: the receipt of the request is that of the task's cancel.
 #[test]
 fn the_cancel_of_a_request_is_held_until_its_handle_comes_and_its_receipt_goes_on_to_the_end() {
-    let mut link = Link::new(Era::November);
+    let mut link = Link::new(TaskDialect::November);
     let call = link.call(1);
     assert!(link.stop(call));
     link.rig.at_client();
@@ -285,7 +285,7 @@ fn the_cancel_of_a_request_is_held_until_its_handle_comes_and_its_receipt_goes_o
 /// D56: with the extension its cancel has left, and a handle crosses it.
 #[test]
 fn a_handle_that_crosses_the_cancel_of_its_request_is_in_view_until_it_is_over() {
-    let mut link = Link::new(Era::Extension);
+    let mut link = Link::new(TaskDialect::Extension);
     let call = link.call(1);
     assert!(link.stop(call));
     assert_eq!((link.rig.at_server().len(), link.rig.at_client().len()), (1, 1));
@@ -300,8 +300,8 @@ fn a_handle_that_crosses_the_cancel_of_its_request_is_in_view_until_it_is_over()
 /// Who lists what is in flight and stops it may come too late for the request, and not for its task.
 #[test]
 fn a_stop_of_a_request_that_has_just_become_a_task_is_that_of_the_task() {
-    for era in ERAS {
-        let mut link = Link::new(era);
+    for spoken in BOTH {
+        let mut link = Link::new(spoken);
         let call = link.call(1);
         let handle = link.handle(1, "t");
         link.rig.from_server(&handle);
@@ -309,14 +309,14 @@ fn a_stop_of_a_request_that_has_just_become_a_task_is_that_of_the_task() {
         assert!(!link.stop(call), "once");
         assert_eq!(link.rig.at_client(), [handle], "its client knows the task");
         link.obeys("t");
-        assert!(matches!(link.outcome(call), Outcome::Confirmed { .. }), "{era:?}");
+        assert!(matches!(link.outcome(call), Outcome::Confirmed { .. }), "{spoken:?}");
         assert_eq!(link.count(), 0);
     }
 }
 
 #[test]
 fn a_held_cancel_of_a_request_that_becomes_no_task_has_no_task_to_cancel() {
-    let mut link = Link::new(Era::November);
+    let mut link = Link::new(TaskDialect::November);
     let call = link.call(1);
     link.stop(call);
     link.rig.from_server(&json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -1, "message": "no"}}).to_string());
@@ -329,12 +329,12 @@ fn a_held_cancel_of_a_request_that_becomes_no_task_has_no_task_to_cancel() {
 
 #[test]
 fn a_clients_own_cancel_of_its_task_passes_and_counts() {
-    for era in ERAS {
-        let mut link = Link::new(era);
+    for spoken in BOTH {
+        let mut link = Link::new(spoken);
         let task = link.task(1, "t");
-        let params = match era {
-            Era::November => json!({"taskId": "t"}),
-            Era::Extension => json!({"taskId": "t", "_meta": meta()}),
+        let params = match spoken {
+            TaskDialect::November => json!({"taskId": "t"}),
+            TaskDialect::Extension => json!({"taskId": "t", "_meta": meta()}),
         };
         let cancel = request(2, "tasks/cancel", &params);
         link.rig.from_client(&cancel);
@@ -345,13 +345,13 @@ fn a_clients_own_cancel_of_its_task_passes_and_counts() {
         );
         assert_eq!(link.rig.at_server(), [cancel]);
         assert_eq!(link.outcome(task), Outcome::Sent);
-        let answer = match era {
-            Era::November => result(2, &json!({"taskId": "t", "status": "cancelled"})),
-            Era::Extension => result(2, &json!({"resultType": "complete"})),
+        let answer = match spoken {
+            TaskDialect::November => result(2, &json!({"taskId": "t", "status": "cancelled"})),
+            TaskDialect::Extension => result(2, &json!({"resultType": "complete"})),
         };
         link.rig.from_server(&answer);
         assert_eq!(link.rig.at_client(), [answer]);
-        if era == Era::Extension {
+        if spoken == TaskDialect::Extension {
             assert_eq!(
                 (link.rig.at_server().len(), link.outcome(task)),
                 (0, Outcome::Sent),
@@ -360,7 +360,7 @@ fn a_clients_own_cancel_of_its_task_passes_and_counts() {
             let said = link.pushed("t", "cancelled");
             link.rig.from_server(&said);
         }
-        assert!(matches!(link.outcome(task), Outcome::Confirmed { .. }), "{era:?}");
+        assert!(matches!(link.outcome(task), Outcome::Confirmed { .. }), "{spoken:?}");
         assert_eq!(link.count(), 0);
     }
 }
@@ -368,7 +368,7 @@ fn a_clients_own_cancel_of_its_task_passes_and_counts() {
 /// TASK-06: the wait for a cancelled task may be answered before its cancel is.
 #[test]
 fn what_a_task_led_to_ends_it_and_the_answer_to_its_cancel_says_how() {
-    let mut link = Link::new(Era::November);
+    let mut link = Link::new(TaskDialect::November);
     link.task(1, "t");
     link.rig.from_client(&request(2, "tasks/result", &json!({"taskId": "t"})));
     link.rig.at_server();
@@ -391,7 +391,7 @@ fn what_a_task_led_to_ends_it_and_the_answer_to_its_cancel_says_how() {
 /// MCP-C13 the other way round: a wait that is given up leaves its task alone.
 #[test]
 fn a_cancelled_wait_for_a_result_leaves_the_task_in_view() {
-    let mut link = Link::new(Era::November);
+    let mut link = Link::new(TaskDialect::November);
     link.task(1, "t");
     link.rig.from_client(&request(2, "tasks/result", &json!({"taskId": "t"})));
     link.rig.at_server();
@@ -405,8 +405,8 @@ fn a_cancelled_wait_for_a_result_leaves_the_task_in_view() {
 /// TASK-07.
 #[test]
 fn a_task_that_its_server_does_not_know_is_over() {
-    for era in ERAS {
-        let mut link = Link::new(era);
+    for spoken in BOTH {
+        let mut link = Link::new(spoken);
         let task = link.task(1, "t");
         link.stop(task);
         let (_, id, _) = link.asked();
@@ -428,7 +428,7 @@ fn a_task_that_its_server_does_not_know_is_over() {
 
 #[test]
 fn a_server_that_lets_no_task_be_cancelled_is_not_asked() {
-    let mut link = Link::with(Era::November, &json!({"requests": {"tools": {"call": {}}}}));
+    let mut link = Link::with(TaskDialect::November, &json!({"requests": {"tools": {"call": {}}}}));
     let task = link.task(1, "t");
     assert!(link.stop(task));
     assert_eq!((link.outcome(task), link.rig.at_server().len(), link.count()), (Outcome::NotSendable, 0, 1));
@@ -436,8 +436,8 @@ fn a_server_that_lets_no_task_be_cancelled_is_not_asked() {
 
 #[test]
 fn the_end_of_its_server_ends_a_task() {
-    for era in ERAS {
-        let mut link = Link::new(era);
+    for spoken in BOTH {
+        let mut link = Link::new(spoken);
         let (stopped, task) = (link.task(1, "t"), link.task(2, "u"));
         link.stop(stopped);
         link.rig.at_server();
@@ -451,7 +451,7 @@ fn the_end_of_its_server_ends_a_task() {
 
 #[test]
 fn a_client_that_disconnects_leaves_its_tasks_at_work() {
-    let mut link = Link::new(Era::Extension);
+    let mut link = Link::new(TaskDialect::Extension);
     link.task(1, "t");
     link.rig.relay.handle_disconnect(link.rig.now, Side::Client);
     assert!(link.at_work("t").cancel.is_none());
@@ -460,7 +460,7 @@ fn a_client_that_disconnects_leaves_its_tasks_at_work() {
 /// Nothing was ever sent under the name of a task, and what a server answers to it is for nobody.
 #[test]
 fn no_answer_is_that_of_a_task() {
-    let mut link = Link::new(Era::November);
+    let mut link = Link::new(TaskDialect::November);
     link.task(1, "t");
     for id in ["rescind task 1", "t"] {
         link.rig.from_server(&json!({"jsonrpc": "2.0", "id": id, "result": {}}).to_string());
@@ -470,8 +470,8 @@ fn no_answer_is_that_of_a_task() {
 
 #[test]
 fn tasks_are_bounded_and_what_is_beyond_is_counted_and_its_orphans_are_cancelled_all_the_same() {
-    for era in ERAS {
-        let mut link = Link::new(era);
+    for spoken in BOTH {
+        let mut link = Link::new(spoken);
         for id in 1..=1500 {
             link.task_or_not(id, &format!("t{id}"));
         }
@@ -488,7 +488,7 @@ fn tasks_are_bounded_and_what_is_beyond_is_counted_and_its_orphans_are_cancelled
         let answer = json!({"jsonrpc": "2.0", "id": id, "result": {"taskId": "x", "status": "cancelled"}});
         link.rig.from_server(&answer.to_string());
         let is_shown = matches!(link.outcome(call), Outcome::Confirmed { .. });
-        assert_eq!(is_shown, era == Era::November);
+        assert_eq!(is_shown, spoken == TaskDialect::November);
         // Whatever is asked about them has room again.
         for id in 1..=1500 {
             let said = link.pushed(&format!("t{id}"), "failed");
@@ -502,10 +502,10 @@ fn tasks_are_bounded_and_what_is_beyond_is_counted_and_its_orphans_are_cancelled
 /// What is no status, no id or no object tells nothing, and passes.
 #[test]
 fn malformed_news_of_a_task_passes_and_ends_nothing() {
-    for era in ERAS {
-        let mut link = Link::new(era);
+    for spoken in BOTH {
+        let mut link = Link::new(spoken);
         link.task(1, "t");
-        let method = if era == Era::November { "notifications/tasks/status" } else { "notifications/tasks" };
+        let method = if spoken == TaskDialect::November { "notifications/tasks/status" } else { "notifications/tasks" };
         for params in [
             json!({"taskId": "t"}),
             json!({"taskId": "t", "status": 5}),
