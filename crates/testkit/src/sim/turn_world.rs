@@ -246,7 +246,7 @@ impl TurnWorld {
         self.stage.receipts();
         self.settle_waiting();
         for (at, prompt) in self.prompts.iter().enumerate() {
-            let is_held = self.view(at).is_some_and(|view| view.is_held);
+            let is_held = self.view(at).is_some_and(|view| view.waits_for_turn);
             never(is_held != prompt.waits, || {
                 let has = if is_held { "waits, and need not" } else { "has to wait, and does not" };
                 format!("prompt {at} {has} (D60)")

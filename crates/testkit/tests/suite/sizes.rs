@@ -33,27 +33,27 @@ const PARTS: &[Part] = &[
         name: "the engine without the bridge",
         of: &["wire/src", "parts/src", "proto/src"],
         without: BRIDGE,
-        lines: 17_630,
+        lines: 20_000,
     },
     // It was 82,156 before the engine's parts were shared, and 82,143 after; what users gain adds to it.
-    Part { name: "all crates", of: &[""], without: &[], lines: 86_560 },
+    Part { name: "all crates", of: &[""], without: &[], lines: 92_100 },
 ];
 
 /// The most lines of code of each crate.
 const CRATES: &[(&str, usize)] = &[
-    ("cli", 7_240),
-    ("console", 1_985),
+    ("cli", 7_850),
+    ("console", 2_080),
     ("demo", 2_600),
-    ("feed", 770),
+    ("feed", 900),
     ("http", 13_300),
-    ("ledger", 2_050),
+    ("ledger", 2_300),
     ("operator", 900),
-    ("parts", 1_350),
-    ("proto", 17_390),
-    ("rescind", 16_960),
+    ("parts", 1_410),
+    ("proto", 19_700),
+    ("rescind", 17_700),
     ("sign-in", 2_165),
     ("tasks", 4_785),
-    ("testkit", 10_375),
+    ("testkit", 11_800),
     ("wire", 2_650),
     ("wrap", 2_150),
 ];
