@@ -16,8 +16,8 @@ use rescind_testkit::sim::{
     scenes,
     session_world::SessionWorld,
     solo_world::SoloWorld,
-    turn_world::TurnWorld,
     thread_world::ThreadWorld,
+    turn_world::TurnWorld,
     walk::walk,
     world::World,
 };
