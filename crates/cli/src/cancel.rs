@@ -137,7 +137,7 @@ async fn cancel(chosen: Vec<Chosen>, plan: Plan) -> Completion {
         }
         if let Learnt::Receipt(request) | Learnt::NotCancelled(request) = &learnt {
             let name = format!("{session}/{}", clean(&request.label()));
-            if request.may_be_released() {
+            if request.may_be_released {
                 waiting.insert(name)
             } else {
                 waiting.remove(&name)

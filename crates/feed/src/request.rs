@@ -33,6 +33,9 @@ pub struct Request {
     /// It is `queued` since it waits for the turn before it in its session to end (D60).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub waits_for_turn: bool,
+    /// Its client waits for the agent to end the cancelled turn: one more order of an operator ends that (D61).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub may_be_released: bool,
     /// When a timeout of the shim will end it, in microseconds on the session's clock. Progress may move this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<u64>,
@@ -220,17 +223,6 @@ impl Request {
         matches!(self.state, State::Released)
     }
 
-    /// Whether its client still waits, since the agent has not ended the cancelled turn: one more order of an operator ends
-    /// that (D61).
-    #[must_use]
-    pub fn may_be_released(&self) -> bool {
-        let is_open = |cancel: &Cancel| cancel.confirms && !cancel.outcome.is_final();
-        self.state == State::Cancelling
-            && self.from == Side::Client
-            && self.method == "session/prompt"
-            && self.cancel.as_ref().is_some_and(is_open)
-    }
-
     /// Since when it is in its state as far as that counts, in microseconds on the session's clock: what is released since
     /// its cancel, all else since it arrived.
     #[must_use]
@@ -311,6 +303,7 @@ mod tests {
             since: 0,
             state: State::Running,
             waits_for_turn: false,
+            may_be_released: false,
             deadline: None,
             progress: None,
             task: None,

@@ -265,6 +265,8 @@ enum Followup {
     TaskReported(RequestKey, TaskAsk, TaskReport),
     /// A cancel of this task has left.
     TaskCancelLeft(RequestKey),
+    /// A cancel of this task was taken back.
+    TaskCancelWithdrawn(RequestKey),
     /// Its cancel is over or acknowledged, and its status is to be asked for.
     CheckTask(RequestKey),
     /// The task that this request became is cancelled, and this is known of that.
@@ -459,6 +461,12 @@ impl Core {
         })
     }
 
+    /// Whether the client of a cancelled turn waits for its agent (D61). Nobody waits for work that is only followed.
+    fn may_be_released(&self, from: Side, exchange: &Exchange) -> bool {
+        let awaits_answer = exchange.cancel.as_deref().is_some_and(|cancel| cancel.grace.is_armed());
+        from == Side::Client && exchange.is_waiting() && awaits_answer && !exchange.is_work() && self.is_turn(exchange)
+    }
+
     /// Whether a request loads a session (D16).
     fn is_load(&self, exchange: &Exchange) -> bool {
         exchange.dialect.turn.is_some_and(|turn| turn.loads.contains(&self.methods.name(exchange.method)))
@@ -517,6 +525,7 @@ impl Relay {
                 Followup::TaskMade(request, status) => self.begin_task(now, request, status),
                 Followup::TaskReported(task, ask, report) => self.task_reported(now, task, ask, report),
                 Followup::TaskCancelLeft(task) => self.task_cancel_left(now, task),
+                Followup::TaskCancelWithdrawn(task) => self.task_cancel_withdrawn(now, task),
                 Followup::CheckTask(task) => self.check_task(now, task),
                 Followup::TaskLearnt(origin, written, outcome) => self.task_learnt(now, origin, written, outcome),
                 Followup::TaskCancelled(request, task, outcome) => self.task_cancelled(now, request, &task, outcome),

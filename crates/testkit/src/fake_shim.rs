@@ -277,6 +277,7 @@ pub fn request(id: u64, method: &str, name: Option<&str>, since: u64) -> Request
         since,
         state: State::Running,
         waits_for_turn: false,
+        may_be_released: false,
         deadline: None,
         progress: None,
         task: None,

@@ -246,7 +246,7 @@ impl<T: From<Learnt> + Send> SessionCancel<'_, T> {
             one.is_ordered = true;
             // What was cancelled before this stop, and whose client waits all the same, is ordered again (D61).
             let needs_order = one.request.cancel.is_none() && one.request.is_open();
-            if !follows_others || needs_order || one.request.may_be_released() {
+            if !follows_others || needs_order || one.request.may_be_released {
                 keys.push((one.request.since, one.request.key.clone()));
             }
         }

@@ -42,7 +42,7 @@ struct InFlightRequest {
     /// queued, running, cancelling, stuck, answering or released (cancelled, and not known to have stopped)
     state: String,
     /// It is queued until the turn before it in its session has ended
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     waits_for_turn: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     progress: Option<InFlightProgress>,

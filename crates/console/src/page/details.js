@@ -5,7 +5,7 @@ import { Messages } from "./messages.js";
 import { post } from "./orders.js";
 import { pageNow } from "./store.js";
 import {
-  age, byId, cause, command, duration, far, label, mayRelease, moment, outcomeWords, over, party, plain, setText, several, shownState,
+  age, byId, cause, command, duration, far, label, moment, outcomeWords, over, party, plain, setText, several, shownState,
   stateWords,
 } from "./words.js";
 
@@ -144,7 +144,7 @@ export class Details {
     line.className = `pane-state is-${state.tone}`;
 
     const typing = this.form.contains(document.activeElement);
-    const again = mayRelease(request);
+    const again = request.mayBeReleased;
     this.form.hidden = !live || (Boolean(request.cancel) && !again) || !open || session.isOver;
     setText(this.submit, again ? "Answer its client now" : "Cancel request");
     byId("reason-label").hidden = again;
@@ -266,7 +266,7 @@ async function order(session, key, reason) {
   if (done?.accepted) return ["", false];
   const known = done?.request;
   if (!known) return ["Not cancelled: the session no longer remembers this request.", true];
-  if (mayRelease(known)) return ["Its client had cancelled it, and waits for the agent. Press again to answer the client now.", false];
+  if (known?.mayBeReleased) return ["Its client had cancelled it, and waits for the agent. Press again to answer the client now.", false];
   if (known.cancel && known.state !== "ended") return [`Already cancelled: ${plain(known.cancel.words)}.`, true];
   return [`Not cancelled: the request is no longer in flight (${stateWords({ ...known, of: { isOver: false } }).text}).`, true];
 }

@@ -3,7 +3,7 @@
 
 import { post } from "./orders.js";
 import { pageNow } from "./store.js";
-import { byId, command, count, isHere, label, mayRelease, plain, setText, several, workOf } from "./words.js";
+import { byId, command, count, isHere, label, plain, setText, several, workOf } from "./words.js";
 
 /** @typedef {import("./store.js").Session} Session */
 
@@ -122,7 +122,7 @@ export class Stop {
   /** Cancels what is not cancelled yet, and orders again what a client still waits for. @param {Session} session @param {PageRequest[]} list @param {string} reason */
   async #cancel(session, list, reason) {
     const now = (/** @type {PageRequest} */ request) => this.store.find(session.name, request.key) ?? request;
-    const keys = list.map(now).filter((request) => (request.state !== "ended" && !request.cancel) || mayRelease(request)).map((request) => request.key);
+    const keys = list.map(now).filter((request) => (request.state !== "ended" && !request.cancel) || request.mayBeReleased).map((request) => request.key);
     for (let first = 0; first < keys.length; first += ORDER) {
       const requests = keys.slice(first, first + ORDER);
       const { error } = await post(session.name, "cancel", reason ? { requests, reason } : { requests });

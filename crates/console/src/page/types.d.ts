@@ -44,6 +44,8 @@ interface FeedRequest {
   since: number;
   state: State;
   waitsForTurn?: true;
+  /** Its client waits for the agent to end the cancelled turn: one more order ends that. */
+  mayBeReleased?: true;
   deadline?: number;
   progress?: FeedProgress;
   task?: string;

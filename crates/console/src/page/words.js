@@ -126,13 +126,6 @@ export function over(session) {
   return session.why && session.why !== "gone" ? `lost: ${plain(session.why, 120)}` : ending(session.end);
 }
 
-/**
- * Whether the client of a cancelled turn still waits, so that one more order answers it, as `rescind_feed::Request::may_be_released`.
- * @param {FeedRequest} request
- */
-export const mayRelease = ({ state, from, method, cancel }) =>
-  state === "cancelling" && from === "client" && method === "session/prompt" && Boolean(cancel?.confirms) && /^(asked|sent)$/.test(cancel?.outcome ?? "");
-
 /** @type {Record<string, string>} */
 const GLYPHS = { queued: "○", running: "●", cancelling: "◐", stuck: "▲", answering: "◑", released: "?", unknown: "?" };
 

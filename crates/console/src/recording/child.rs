@@ -41,6 +41,7 @@ pub(super) fn record(view: &ObservedChild<'_>, turn: Option<String>, has_ended: 
         since: micros(view.since),
         state: if is_over { State::Ended } else { State::Running },
         waits_for_turn: false,
+        may_be_released: false,
         at_work: None,
         deadline: None,
         progress: (view.updates > 0).then_some(progress),

@@ -160,6 +160,7 @@ impl RequestEntry {
             parent: self.parent,
             since: self.since,
             waits_for_turn: false,
+            may_be_released: false,
             deadline: None,
             progress: self.progress,
             task: self.task,

@@ -195,8 +195,8 @@ impl Relay {
     /// turn was cancelled by another: then the next one does it.
     pub fn release(&mut self, now: Instant, request: RequestKey) -> bool {
         let is_released = self.with(now, request, |step| {
-            let is_ending = step.exchange.is_waiting() && step.is_turn() && step.awaits_answer();
-            let Some(cancel) = step.cancel().filter(|_| is_ending) else { return false };
+            let may_be_released = step.core.may_be_released(step.request.from, step.exchange);
+            let Some(cancel) = step.cancel().filter(|_| may_be_released) else { return false };
             let is_ordered = core::mem::replace(&mut cancel.is_ordered, true);
             if is_ordered {
                 step.mute_turn();
@@ -297,6 +297,7 @@ impl Step<'_> {
         };
         if is_withdrawn {
             self.exchange.up = Up::Never;
+            self.note_task_cancel_withdrawn();
         }
         let outcome = match self.exchange.up {
             Up::Never => Outcome::NeverSent,

@@ -89,6 +89,7 @@ impl Step<'_> {
             Up::Assembling | Up::Held | Up::Queued(_) | Up::Answered | Up::Never | Up::Lost => return,
         };
         self.exchange.up = up;
+        self.note_task_cancel_withdrawn();
         self.note_turn_ended();
         self.stop_grace();
         self.learn(outcome);

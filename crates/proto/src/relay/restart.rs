@@ -19,6 +19,7 @@ use super::{
     End, Relay, Step,
     exchange::{Exchange, Up},
     link::{PackedTag, Part, Tag},
+    task_work::TaskPart,
 };
 use crate::{
     early_cancels::EarlyCancels,
@@ -144,7 +145,7 @@ impl Restart {
         let ResponseBody::Result(result) = body else { return };
         self.is_stateless |= is_stateless;
         match noted {
-            None => {}
+            None => return,
             Some(Noted::Initialize(params)) => {
                 let version = json::member(result, "protocolVersion").filter(|version| json::is_string(version));
                 self.greeting = version.map(|version| Greeting {
@@ -314,7 +315,9 @@ impl Relay {
     /// Answers what the server has, with its end; and what waits for it, unless that is kept for the next one.
     fn lose_what_left(&mut self, now: Instant, keeps_waiting: bool) {
         let Self { tables, core, bundles, .. } = self;
-        let is_kept = |ex: &Exchange| keeps_waiting && ex.is_waiting() && ex.is_theirs();
+        // A task of the server that is gone is none of the next one.
+        let is_of_task = |ex: &Exchange| matches!(ex.task(), Some(TaskPart::About(..)));
+        let is_kept = |ex: &Exchange| keeps_waiting && ex.is_waiting() && ex.is_theirs() && !is_of_task(ex);
         let link = &mut core.links.server;
         core.timers.stop(&mut link.stalled);
         link.own_backlog = 0;

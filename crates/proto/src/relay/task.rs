@@ -92,6 +92,16 @@ impl Step<'_> {
         is_ours && is_first
     }
 
+    /// A request about a task never leaves: no cancel does with it.
+    pub(super) fn note_task_cancel_withdrawn(&mut self) {
+        if let Some(&TaskPart::About(key, TaskAsk::Cancel)) =
+            self.exchange.task().filter(|_| self.exchange.up == Up::Never)
+        {
+            let task = RequestKey { from: self.request.from, key };
+            self.core.followups.push(Followup::TaskCancelWithdrawn(task));
+        }
+    }
+
     /// A request about a task has left: with it a cancel.
     pub(super) fn note_task_cancel_left(&mut self) {
         let of = match self.exchange.task() {
@@ -219,10 +229,21 @@ impl Relay {
         if tasks.find(&task).is_some() {
             return;
         }
-        let Some(own) = tasks.enter(&task) else { return };
+        if !tasks.has_room(&task) {
+            return;
+        }
+        let table = &mut self.tables[from];
+        let own = loop {
+            let name = tasks.next_name();
+            // A requester may have chosen it, too.
+            if table.by_upstream(&name).is_none() {
+                break name;
+            }
+        };
         let work =
             TaskWork { task: task.clone(), status, reported: now, like, origin: None, delivered: None, checks: 0 };
         let exchange = Exchange {
+            // Nothing is ever sent under this id.
             renamed: Some(own),
             // No requester calls it by its id.
             replaced: true,
@@ -232,7 +253,6 @@ impl Relay {
             name,
             ..Exchange::new(id, dialect, upstream_dialect, asked, self.core.methods.intern(TASK))
         };
-        let table = &mut self.tables[from];
         let key = table.insert(table.hash(&exchange.id), exchange);
         self.core.tasks[from].insert(&task, key);
         self.step(now, RequestKey { from, key }, |step| step.count_opened());
@@ -350,6 +370,19 @@ impl Relay {
                 step.begin_cancel(Cause::new(CauseCode::Caller), Outcome::Asked, None);
                 step.start_grace(step.grace());
                 step.report_decided();
+            }
+        });
+    }
+
+    /// The requester's own request to cancel a task was taken back: the task was not cancelled, and may be.
+    pub(super) fn task_cancel_withdrawn(&mut self, now: Instant, task: RequestKey) {
+        self.step(now, task, |step| {
+            let is_asked = step.cancel().is_some_and(|cancel| {
+                cancel.receipt.outcome == Outcome::Asked && cancel.receipt.cause.code == CauseCode::Caller
+            });
+            if is_asked {
+                step.stop_grace();
+                step.learn(Outcome::NeverSent);
             }
         });
     }

@@ -19,15 +19,15 @@ pub(super) const MAX_HELD: usize = 2 * MAX_TASKS * (4 << 10);
 #[derive(Clone, Debug)]
 pub(super) struct Tasks {
     by_id: Turns,
-    /// How many there have been: each has a name of its own in the table.
-    made: u64,
+    /// How many names there have been.
+    named: u64,
     /// Handles of tasks that were not kept.
     unkept: u64,
 }
 
 impl Tasks {
     pub(super) const fn new(seed: Seed) -> Self {
-        Self { by_id: Turns::new(seed), made: 0, unkept: 0 }
+        Self { by_id: Turns::new(seed), named: 0, unkept: 0 }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -44,15 +44,17 @@ impl Tasks {
         if self.len() == 0 { None } else { self.by_id.nth(task, 0) }
     }
 
-    /// Whether one more of this id has room; counts one that has not. Where it has, the name under which its entry stands
-    /// on the other side: nothing is ever sent under that.
-    pub(super) fn enter(&mut self, task: &[u8]) -> Option<RequestId> {
-        if task.len() > MAX_ID || self.len() >= MAX_TASKS {
-            self.unkept += 1;
-            return None;
-        }
-        self.made += 1;
-        Some(RequestId::string(&format!("rescind task {}", self.made)))
+    /// Whether one more of this id has room; counts one that has not.
+    pub(super) fn has_room(&mut self, task: &[u8]) -> bool {
+        let has_room = task.len() <= MAX_ID && self.len() < MAX_TASKS;
+        self.unkept += u64::from(!has_room);
+        has_room
+    }
+
+    /// A name under which an entry may stand on the other side: nothing is ever sent under that.
+    pub(super) fn next_name(&mut self) -> RequestId {
+        self.named += 1;
+        RequestId::string(&format!("rescind task {}", self.named))
     }
 
     pub(super) fn insert(&mut self, task: &[u8], key: Key) {

@@ -570,6 +570,9 @@ impl Step<'_> {
 
     /// The server has answered the cancel, and the work goes on.
     pub(super) fn cancel_unheeded(&mut self) {
+        if !self.exchange.is_waiting() {
+            return;
+        }
         self.stop_grace();
         if let Some(cancel) = self.cancel()
             && !core::mem::replace(&mut cancel.stuck, true)
@@ -581,8 +584,12 @@ impl Step<'_> {
     /// A cancel that did not stop the work can be asked for again. One that still waits is taken back: it would end what may
     /// be other work by then.
     pub(super) fn forget_unheeded(&mut self) {
-        let is_unheeded = self.exchange.cancel.as_deref().is_some_and(|cancel| cancel.stuck);
-        if (self.exchange.thread().is_some() || self.exchange.is_work()) && is_unheeded {
+        let is_work = self.exchange.is_work();
+        let is_unheeded = self.exchange.cancel.as_deref().is_some_and(|cancel| {
+            let has_not_gone = matches!(cancel.receipt.outcome, Outcome::NeverSent | Outcome::NotSendable);
+            cancel.stuck || (is_work && has_not_gone)
+        });
+        if (self.exchange.thread().is_some() || is_work) && is_unheeded {
             self.work().into_iter().for_each(|task| task.checks = 0);
             let cancel = self.exchange.cancel.take();
             if let Some(frame) = cancel.and_then(|cancel| cancel.frame) {

@@ -55,6 +55,8 @@ pub struct RequestView<'a> {
     pub is_held: bool,
     /// Who cancelled it, and what is known of that.
     pub cancel: Option<&'a Receipt>,
+    /// Its client waits for the agent to end the cancelled turn: [`release`](Relay::release) ends that (D61).
+    pub may_be_released: bool,
     /// It is a prompt that waits for the turn before it to end (D60).
     pub waits_for_turn: bool,
     /// It was cancelled, and something of its work came late, no longer than a grace ago.
@@ -227,6 +229,7 @@ impl Relay {
             at_work: exchange.task_work().map(|&TaskWork { status, reported, .. }| TaskView { status, reported }),
             is_held: is_held(exchange),
             cancel: cancel.map(|cancel| &cancel.receipt),
+            may_be_released: self.core.may_be_released(key.from, exchange),
             waits_for_turn: exchange.is_held(),
             works_on: cancel.is_some_and(|cancel| cancel.works_on) && exchange.is_open_upstream(),
             children: match (key.from, cancel) {

@@ -452,6 +452,52 @@ fn a_refused_cancel_of_an_item_leaves_it_in_view_acp_55() {
 }
 
 #[test]
+fn a_refused_cancel_of_an_item_that_has_ended_leaves_nothing_stuck_acp_55() {
+    let mut rig = at_work();
+    let tool = |more: Value| {
+        let mut update = json!({"sessionUpdate": "tool_call_update", "toolCallId": "i"});
+        update.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        update
+    };
+    update(&mut rig, "s", &tool(json!({"capabilities": {"cancel": {}}})));
+    state(&mut rig, "s", listed(&json!([{"type": "tool_call", "toolCallId": "i"}])));
+    let item = key(&rig, r#""i""#);
+    let found = stop(&mut rig, item);
+    update(&mut rig, "s", &tool(json!({"status": "completed"})));
+    answer_own(&mut rig, &error(&found[0]["id"], -32602));
+    assert_eq!(rig.relay.tally().stuck, 0, "a server is ended for such");
+    assert!(matches!(outcome(&rig, item), Some(Outcome::AnsweredAfter { .. })));
+}
+
+#[test]
+fn an_item_that_could_not_be_cancelled_is_once_it_grants_that_acp_55() {
+    let mut rig = at_work();
+    state(&mut rig, "s", listed(&json!([{"type": "terminal", "terminalId": "i"}])));
+    let item = key(&rig, r#""i""#);
+    assert_eq!((stop(&mut rig, item), outcome(&rig, item)), (vec![], Some(Outcome::NotSendable)));
+    update(
+        &mut rig,
+        "s",
+        &json!({"sessionUpdate": "terminal_update", "terminalId": "i", "capabilities": {"cancel": {}}}),
+    );
+    assert_eq!(stop(&mut rig, item)[0]["method"], "terminal/cancel");
+}
+
+#[test]
+fn a_second_order_releases_nobody_where_nobody_waits_acp_52() {
+    let mut rig = at_work();
+    let work = key(&rig, "1");
+    stop(&mut rig, work);
+    assert!(!rig.relay.view(work).unwrap().may_be_released);
+    for _ in 0..2 {
+        assert!(!rig.relay.release(rig.now, work));
+    }
+    update(&mut rig, "s", &json!({"sessionUpdate": "agent_message_chunk", "content": {}}));
+    idle(&mut rig, "s", "cancelled");
+    assert!(matches!(outcome(&rig, work), Some(Outcome::Confirmed { .. })));
+}
+
+#[test]
 fn a_stop_of_the_turn_reaches_its_background_work_after_its_session_acp_55() {
     let mut rig = at_work();
     for item in ["a", "b"] {

@@ -365,6 +365,41 @@ fn a_clients_own_cancel_of_its_task_passes_and_counts() {
     }
 }
 
+#[test]
+fn a_clients_cancel_of_its_task_that_it_takes_back_has_cancelled_nothing() {
+    for spoken in BOTH {
+        let mut link = Link::new(spoken);
+        let task = link.task(1, "t");
+        let params = match spoken {
+            TaskDialect::November => json!({"taskId": "t"}),
+            TaskDialect::Extension => json!({"taskId": "t", "_meta": meta()}),
+        };
+        link.rig.from_client(&request(2, "tasks/cancel", &params));
+        let back = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}});
+        link.rig.from_client(&back.to_string());
+        assert_eq!((link.rig.at_server(), link.outcome(task)), (vec![], Outcome::NeverSent), "{spoken:?}");
+        link.rig.pass(Duration::from_secs(60));
+        assert_eq!((link.rig.at_server(), link.rig.relay.tally().stuck), (vec![], 0));
+        assert!(link.rig.relay.stop(link.rig.now, task, None), "it can be cancelled");
+        link.obeys("t");
+        assert!(matches!(link.outcome(task), Outcome::Confirmed { .. }), "{spoken:?}");
+    }
+}
+
+#[test]
+fn a_request_of_any_id_beside_a_task_gets_its_answer() {
+    let mut link = Link::new(TaskDialect::November);
+    for id in ["\"rescind task 1\"", "-1"] {
+        let named = |rest: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},{rest}}}"#);
+        link.rig.from_client(&named(r#""method":"ping""#));
+        assert_eq!(link.rig.at_server().len(), 1);
+        link.task(7, "t");
+        link.rig.from_server(&named(r#""result":{}"#));
+        assert_eq!(link.rig.at_client(), [named(r#""result":{}"#)]);
+        link = Link::new(TaskDialect::November);
+    }
+}
+
 /// TASK-06: the wait for a cancelled task may be answered before its cancel is.
 #[test]
 fn what_a_task_led_to_ends_it_and_the_answer_to_its_cancel_says_how() {

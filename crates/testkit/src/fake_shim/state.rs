@@ -233,7 +233,7 @@ impl Script {
 
     fn stop(&mut self, key: &str, reason: Option<&str>) -> OrderOutcome {
         let mut request = self.request(key).cloned();
-        let obeys = |request: &Request| request.may_be_released() || (request.is_open() && request.cancel.is_none());
+        let obeys = |request: &Request| request.may_be_released || (request.is_open() && request.cancel.is_none());
         let accepted = request.as_ref().is_some_and(obeys);
         if let Some(request) = request.as_mut().filter(|_| accepted) {
             (self.obey)(request, reason);

@@ -208,8 +208,11 @@ impl LateTaskWorld {
             () => json!({"jsonrpc": "2.0", "id": id, "result": status}),
         };
         let is_over = matches!(self.work, Work::Cancelled | Work::Completed);
-        self.is_told_over |= is_taken && is_over && !(is_cancel && self.era == TaskEra::Extension);
+        let tells = is_over && !(is_cancel && self.era == TaskEra::Extension);
+        self.is_told_over |= is_taken && tells;
         self.says(Side::Server, &message);
+        // What it has not forgotten by then it may take all the same.
+        self.is_told_over |= tells && self.in_view().is_none();
     }
 
     fn act(&mut self, action: Action) {
