@@ -4,6 +4,7 @@
 //! through the shim; the direct run shows the field as it is, and is only asked to have run.
 
 mod acp;
+mod acp_two;
 mod agents;
 mod clients;
 mod eras;
