@@ -19,39 +19,50 @@ use crate::{
     },
 };
 
+/// Shakes hands in version 2.
+pub(crate) fn greet(rig: &mut Rig) {
+    let hello = json!({"jsonrpc": "2.0", "id": "hello", "method": "initialize", "params": {"protocolVersion": 2}});
+    pass_to_server(rig, &hello.to_string());
+    let answer = json!({"jsonrpc": "2.0", "id": "hello", "result": {"protocolVersion": 2}});
+    pass_to_client(rig, &answer.to_string());
+}
+
+/// Inserts a prompt of session "s", id 3.
+pub(crate) fn insert_prompt(rig: &mut Rig) {
+    let prompt =
+        json!({"jsonrpc": "2.0", "id": 3, "method": "session/prompt", "params": {"sessionId": "s", "prompt": []}});
+    pass_to_server(rig, &prompt.to_string());
+    pass_to_client(rig, &json!({"jsonrpc": "2.0", "id": 3, "result": {"messageId": "m"}}).to_string());
+}
+
 fn greeted() -> Rig {
     let mut rig = Rig::start(PROGRAM);
-    let hello = json!({"jsonrpc": "2.0", "id": "hello", "method": "initialize", "params": {"protocolVersion": 2}});
-    pass_to_server(&mut rig, &hello.to_string());
-    let answer = json!({"jsonrpc": "2.0", "id": "hello", "result": {"protocolVersion": 2}});
-    pass_to_client(&mut rig, &answer.to_string());
+    greet(&mut rig);
     rig
 }
 
-/// A prompt of session "s", id 3, was inserted, and its work has begun.
+/// The work of a prompt has begun.
 fn at_work() -> Rig {
     let mut rig = greeted();
-    let prompt =
-        json!({"jsonrpc": "2.0", "id": 3, "method": "session/prompt", "params": {"sessionId": "s", "prompt": []}});
-    pass_to_server(&mut rig, &prompt.to_string());
-    pass_to_client(&mut rig, &json!({"jsonrpc": "2.0", "id": 3, "result": {"messageId": "m"}}).to_string());
+    insert_prompt(&mut rig);
     state(&mut rig, &json!({"state": "running", "background": []}));
     rig
 }
 
-fn update(rig: &mut Rig, kind: &str, members: &Value) {
+/// The agent reports an update of session "s".
+pub(crate) fn update(rig: &mut Rig, kind: &str, members: &Value) {
     let mut update = members.clone();
     update["sessionUpdate"] = kind.into();
     let params = json!({"sessionId": "s", "update": update});
     pass_to_client(rig, &json!({"jsonrpc": "2.0", "method": "session/update", "params": params}).to_string());
 }
 
-fn state(rig: &mut Rig, members: &Value) {
+pub(crate) fn state(rig: &mut Rig, members: &Value) {
     update(rig, "state_update", members);
 }
 
 /// The next message of the shim's own to the agent: its method, its id and its params.
-fn own_message(rig: &mut Rig) -> (String, Value, Value) {
+pub(crate) fn own_message(rig: &mut Rig) -> (String, Value, Value) {
     let message: Value = serde_json::from_str(&rig.server.receive()).unwrap();
     (message["method"].as_str().unwrap().to_owned(), message["id"].clone(), message["params"].clone())
 }

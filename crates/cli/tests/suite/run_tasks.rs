@@ -46,9 +46,53 @@ impl Drop for Work {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Era {
+pub(crate) enum Era {
     November,
     Extension,
+}
+
+impl Era {
+    /// A handshake, where the era has one. The server lets tasks be cancelled.
+    pub(crate) fn greet(self, rig: &mut Rig) {
+        if self == Self::November {
+            let info = r#"{"name":"test","version":"1"}"#;
+            let params = format!(r#"{{"protocolVersion":"2025-11-25","capabilities":{{}},"clientInfo":{info}}}"#);
+            let tasks = r#"{"tasks":{"cancel":{},"requests":{"tools":{"call":{}}}}}"#;
+            let answer = format!(r#"{{"protocolVersion":"2025-11-25","capabilities":{tasks},"serverInfo":{info}}}"#);
+            pass_to_server(rig, &request_with("\"hello\"", "initialize", &params));
+            pass_to_client(rig, &result("\"hello\"", &answer));
+        }
+    }
+
+    /// A call that may become a task.
+    pub(crate) fn call(self, rig: &mut Rig, id: &str) {
+        let extension = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+        let params = match self {
+            Self::November => json!({"name": "slow", "task": {}}),
+            Self::Extension => json!({"name": "slow", "_meta": {
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientCapabilities": extension,
+                "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+            }}),
+        };
+        pass_to_server(rig, &request_with(id, "tools/call", &params.to_string()));
+    }
+
+    /// The answer that makes a task of a call.
+    pub(crate) fn handle(self, id: &str, task: &str) -> String {
+        let made = match self {
+            Self::November => json!({"task": {"taskId": task, "status": "working"}}),
+            Self::Extension => json!({"resultType": "task", "taskId": task, "status": "working"}),
+        };
+        result(id, &made.to_string())
+    }
+}
+
+/// What the shim asks the server next about a task: the method, the id and the task.
+pub(crate) fn asked(rig: &mut Rig) -> (String, Value, String) {
+    let heard: Value = serde_json::from_str(&rig.server.receive()).unwrap();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    (text(&heard["method"]), heard["id"].clone(), text(&heard["params"]["taskId"]))
 }
 
 /// A server with tasks.
@@ -61,51 +105,20 @@ struct Server {
 impl Server {
     fn new(era: Era) -> Self {
         let mut rig = Rig::start(PROGRAM);
-        if era == Era::November {
-            let info = r#"{"name":"test","version":"1"}"#;
-            let params = format!(r#"{{"protocolVersion":"2025-11-25","capabilities":{{}},"clientInfo":{info}}}"#);
-            let tasks = r#"{"tasks":{"cancel":{},"requests":{"tools":{"call":{}}}}}"#;
-            let answer = format!(r#"{{"protocolVersion":"2025-11-25","capabilities":{tasks},"serverInfo":{info}}}"#);
-            pass_to_server(&mut rig, &request_with("\"hello\"", "initialize", &params));
-            pass_to_client(&mut rig, &result("\"hello\"", &answer));
-        }
+        era.greet(&mut rig);
         Self { rig, era, tasks: HashMap::new() }
     }
 
     /// The client's call, which becomes a task; its work begins.
     fn call(&mut self, id: &str, task: &str) {
-        let extension = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
-        let params = match self.era {
-            Era::November => json!({"name": "slow", "task": {}}),
-            Era::Extension => json!({"name": "slow", "_meta": {
-                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-                "io.modelcontextprotocol/clientCapabilities": extension,
-                "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
-            }}),
-        };
-        pass_to_server(&mut self.rig, &request_with(id, "tools/call", &params.to_string()));
+        self.era.call(&mut self.rig, id);
         self.tasks.insert(task.to_owned(), Work::begin());
-    }
-
-    fn handle(&self, id: &str, task: &str) -> String {
-        let made = match self.era {
-            Era::November => json!({"task": {"taskId": task, "status": "working"}}),
-            Era::Extension => json!({"resultType": "task", "taskId": task, "status": "working"}),
-        };
-        result(id, &made.to_string())
     }
 
     fn task(&mut self, id: &str, task: &str) {
         self.call(id, task);
-        let handle = self.handle(id, task);
+        let handle = self.era.handle(id, task);
         pass_to_client(&mut self.rig, &handle);
-    }
-
-    /// What the shim asks next: the method, the id and the task.
-    fn asked(&mut self) -> (String, Value, String) {
-        let heard: Value = serde_json::from_str(&self.rig.server.receive()).unwrap();
-        let text = |value: &Value| value.as_str().unwrap().to_owned();
-        (text(&heard["method"]), heard["id"].clone(), text(&heard["params"]["taskId"]))
     }
 
     fn answer(&mut self, id: &Value, answer: &Value) {
@@ -114,7 +127,7 @@ impl Server {
 
     /// The server ends the work as it is asked, and says so.
     fn obey(&mut self) {
-        let (method, id, task) = self.asked();
+        let (method, id, task) = asked(&mut self.rig);
         assert_eq!(method, "tasks/cancel");
         self.tasks.get_mut(&task).unwrap().end();
         let cancelled = json!({"resultType": "complete", "taskId": task, "status": "cancelled"});
@@ -122,7 +135,7 @@ impl Server {
             return self.answer(&id, &cancelled);
         }
         self.answer(&id, &json!({"resultType": "complete"}));
-        let (method, id, _) = self.asked();
+        let (method, id, _) = asked(&mut self.rig);
         assert_eq!(method, "tasks/get");
         self.answer(&id, &cancelled);
     }
@@ -223,7 +236,7 @@ fn stop_of_a_request_before_its_handle_ends_with_what_its_task_came_to() {
     assert!(server.rig.client.receive().contains("-31003"));
     let held = say(&sockets, &["ps"]);
     assert!(held.stdout.contains("held until its server has given its task an id"), "{held:?}");
-    let handle = server.handle("1", "late");
+    let handle = server.era.handle("1", "late");
     server.rig.server.send(&handle);
     server.obey();
     let said = running.end();
@@ -272,7 +285,7 @@ impl Server {
         }
         let mut open = 2;
         while open > 0 {
-            let (method, id, task) = self.asked();
+            let (method, id, task) = asked(&mut self.rig);
             if method == "tasks/cancel" {
                 self.tasks.get_mut(&task).unwrap().end();
                 self.answer(&id, &json!({"resultType": "complete"}));

@@ -15,7 +15,9 @@ use super::{
     servers::{Dialect, KINDS, Session, Temper, Told, stop},
 };
 use crate::{
+    run_acp_two::{self, insert_prompt, own_message, update},
     run_codex::{begin_turn, complete, greet, own_request},
+    run_tasks::{Era, asked},
     shim::{
         PROGRAM,
         words::{greet_acp, notification, pass_to_client, pass_to_server, request_with, result},
@@ -67,6 +69,22 @@ const ROWS: &[Row] = &[
             stage.end_turn();
         },
         told: &[("1", "stopped"), ("child:fixed", "not delivered"), ("child:unseen", "unknown")],
+        is_ended: true,
+    },
+    Row {
+        what: "an agent of ACP v2 with background items that may be cancelled",
+        open: |stage| stage.begin_items(&[("terminal", "t", true), ("tool_call", "c", true)]),
+        serve: |stage| (0..3).for_each(|_| stage.obey_item()),
+        told: &[("3", "stopped"), ("t", "stopped"), ("c", "stopped")],
+        is_ended: false,
+    },
+    Row {
+        what: "an agent of ACP v2 with background items, one without a grant and one that accepts its cancel and goes on",
+        open: |stage| {
+            stage.begin_items(&[("terminal", "fixed", false), ("tool_call", DEAF, true), ("terminal", "t", true)])
+        },
+        serve: |stage| (0..3).for_each(|_| stage.obey_item()),
+        told: &[("3", "stopped"), ("fixed", "not delivered"), (DEAF, "no answer"), ("t", "stopped")],
         is_ended: true,
     },
     Row {
@@ -139,6 +157,44 @@ const ROWS: &[Row] = &[
         is_ended: false,
     },
     Row {
+        what: "a server with tasks of 2025-11-25, and a call that gets its handle after its cancel",
+        open: |stage| {
+            stage.begin_tasks(Era::November, &["one", "two"]);
+            Era::November.call(&mut stage.rig, "3");
+            stage.begin("3");
+        },
+        serve: |stage| {
+            while !stage.rig.client.receive().contains("-31003") {}
+            let work = stage.work.remove("3").unwrap();
+            stage.work.insert("task:late".to_owned(), work);
+            stage.rig.server.send(&Era::November.handle("3", "late"));
+            (0..3).for_each(|_| stage.obey_task(Era::November));
+        },
+        told: &[("task:one", "stopped"), ("task:two", "stopped"), ("3", "stopped")],
+        is_ended: false,
+    },
+    Row {
+        what: "a server with tasks of 2025-11-25 that goes on with one",
+        open: |stage| stage.begin_tasks(Era::November, &["one", DEAF]),
+        serve: |stage| (0..2).for_each(|_| stage.obey_task(Era::November)),
+        told: &[("task:one", "stopped"), ("task:deaf", "no answer")],
+        is_ended: true,
+    },
+    Row {
+        what: "a server with tasks of 2026-07-28",
+        open: |stage| stage.begin_tasks(Era::Extension, &["one", "two"]),
+        serve: |stage| (0..4).for_each(|_| stage.obey_task(Era::Extension)),
+        told: &[("task:one", "stopped"), ("task:two", "stopped")],
+        is_ended: false,
+    },
+    Row {
+        what: "a server with tasks of 2026-07-28 that goes on with one",
+        open: |stage| stage.begin_tasks(Era::Extension, &["one", DEAF]),
+        serve: |stage| (0..4).for_each(|_| stage.obey_task(Era::Extension)),
+        told: &[("task:one", "stopped"), ("task:deaf", "no answer")],
+        is_ended: true,
+    },
+    Row {
         what: "a silent server that ignores everything, SIGTERM included",
         open: |stage| {
             stage.call_alone(Dialect::Mcp);
@@ -155,6 +211,9 @@ const GRANT: &str = r#""capabilities":{"cancel":{}}"#;
 const RUNNING: &str = r#""state":{"state":"running"}"#;
 const CANCELLED: &str = r#""state":{"state":"idle","stopReason":"cancelled"}"#;
 
+/// What goes on although its cancel is accepted.
+const DEAF: &str = "deaf";
+
 /// A session of a row. Each piece of its work is a process of its server's group.
 struct Stage {
     rig: Rig,
@@ -162,6 +221,8 @@ struct Stage {
     work: BTreeMap<String, Puppet>,
     /// The session that each child was announced in.
     parents: BTreeMap<String, String>,
+    /// What works in the background in ACP v2, as it is listed.
+    background: BTreeMap<String, Value>,
 }
 
 impl Stage {
@@ -224,6 +285,77 @@ impl Stage {
         pass_to_client(&mut self.rig, &result("1", r#"{"stopReason":"cancelled"}"#));
     }
 
+    /// A foreground in ACP v2, and items of the background: the type and the id of each, and whether it may be cancelled.
+    fn begin_items(&mut self, items: &[(&str, &str, bool)]) {
+        run_acp_two::greet(&mut self.rig);
+        insert_prompt(&mut self.rig);
+        self.begin("3");
+        for (kind, name, is_granted) in items {
+            self.begin(name);
+            let item = if *kind == "terminal" { "terminalId" } else { "toolCallId" };
+            self.background.insert((*name).to_owned(), json!({"type": kind, item: name}));
+            if *is_granted {
+                update(&mut self.rig, &format!("{kind}_update"), &json!({item: name, "capabilities": {"cancel": {}}}));
+            }
+        }
+        self.report(json!({"state": "running"}));
+    }
+
+    /// The agent reports its state, with all that works in the background.
+    fn report(&mut self, mut state: Value) {
+        state["background"] = self.background.values().cloned().collect();
+        run_acp_two::state(&mut self.rig, &state);
+    }
+
+    /// Accepts the next cancel in ACP v2, and ends its work unless that is deaf.
+    fn obey_item(&mut self) {
+        let (method, id, params) = own_message(&mut self.rig);
+        let (item, kind, mut over) = match &*method {
+            "session/cancel" => {
+                self.end("3");
+                return self.report(json!({"state": "idle", "stopReason": "cancelled"}));
+            }
+            "terminal/cancel" => ("terminalId", "terminal_update", json!({"exitStatus": {"signal": "TERM"}})),
+            "tool_call/cancel" => ("toolCallId", "tool_call_update", json!({"status": "cancelled"})),
+            other => panic!("{other}"),
+        };
+        let name = params[item].as_str().unwrap();
+        self.rig.server.send(&json!({"jsonrpc": "2.0", "id": id, "result": {}}).to_string());
+        if name != DEAF {
+            self.end(name);
+            self.background.remove(name);
+            over[item] = name.into();
+            update(&mut self.rig, kind, &over);
+        }
+    }
+
+    /// Calls that have become tasks.
+    fn begin_tasks(&mut self, era: Era, tasks: &[&str]) {
+        era.greet(&mut self.rig);
+        for (id, task) in (1..).zip(tasks) {
+            let id = i32::to_string(&id);
+            era.call(&mut self.rig, &id);
+            self.begin(&format!("task:{task}"));
+            pass_to_client(&mut self.rig, &era.handle(&id, task));
+        }
+    }
+
+    /// Answers what the shim asks about a task; ends the work that it cancels, unless that is deaf.
+    fn obey_task(&mut self, era: Era) {
+        let (method, id, task) = asked(&mut self.rig);
+        let (name, is_cancel) = (format!("task:{task}"), method == "tasks/cancel");
+        if is_cancel && task != DEAF {
+            self.end(&name);
+        }
+        let status = if self.work.contains_key(&name) { "working" } else { "cancelled" };
+        let answer = if is_cancel && era == Era::Extension {
+            json!({"resultType": "complete"})
+        } else {
+            json!({"resultType": "complete", "taskId": task, "status": status})
+        };
+        self.rig.server.send(&json!({"jsonrpc": "2.0", "id": id, "result": answer}).to_string());
+    }
+
     fn begin_codex(&mut self, capabilities: &str) {
         greet(&mut self.rig, capabilities);
         begin_turn(&mut self.rig, 3, "t", "u");
@@ -273,7 +405,7 @@ fn a_stop_is_true_of_every_kind_of_work_and_a_second_one_leaves_nothing_and_ends
         .iter()
         .map(|row| {
             let rig = Rig::builder(PROGRAM).sockets(&path).start();
-            let mut stage = Stage { rig, work: BTreeMap::new(), parents: BTreeMap::new() };
+            let mut stage = Stage { rig, work: BTreeMap::new(), parents: BTreeMap::new(), background: BTreeMap::new() };
             (row.open)(&mut stage);
             stage
         })
@@ -305,7 +437,7 @@ fn a_stop_is_true_of_every_kind_of_work_and_a_second_one_leaves_nothing_and_ends
             assert!(!over.contains(&**name), "{}: {name} goes on", row.what);
             work.survive(Signal::USR1.as_raw());
         }
-        let going_on = row.told.iter().filter(|(_, state)| ["not delivered", "unknown"].contains(state));
+        let going_on = row.told.iter().filter(|(_, state)| ["not delivered", "no answer", "unknown"].contains(state));
         assert_eq!(going_on.count(), stage.work.len(), "{}", row.what);
     }
     for (session, (.., expected)) in &sessions {
