@@ -154,8 +154,8 @@ def _others(left: list[Alive], works: Works) -> dict[str, int]:
 
 
 def operator_stops(rescind: Path, folder: Path, env: dict[str, str], seen: Seen) -> None:
-    """Does `rescind stop`, as a person types it who asks that nothing be killed."""
-    command = [str(rescind), "stop", "--within", "5s"]
+    """Does `rescind stop`, as a person types it."""
+    command = [str(rescind), "stop"]
     stopped = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     seen.words = (stopped.stdout + stopped.stderr).strip()
     seen.code = stopped.returncode

@@ -79,6 +79,16 @@ fn rescind_stop_ends_the_agents_of_codex_app_server_and_every_terminal() {
     assert!(code == 0 && words.lines().last() == Some("3 stopped"), "{words}");
 }
 
+/// D59. On the wire all of it has stopped.
+#[test]
+fn rescind_stop_names_the_commands_that_codex_acp_leaves() {
+    let Some(seen) = agent("codex-acp", "children", "rescind") else { return };
+    assert_eq!(seen.alive(), r#"{"agent":2,"command":1}"#);
+    let (code, words) = seen.said();
+    let counted = words.contains("\n3 stopped; 3 processes that began during it still run\n");
+    assert!(code == 1 && counted && words.contains("`rescind reap "), "{words}");
+}
+
 #[test]
 fn an_allow_that_comes_after_the_stop_runs_nothing_in_any_agent() {
     for program in ["claude-agent-acp", "codex-acp", "Codex app-server"] {
@@ -91,8 +101,12 @@ fn an_allow_that_comes_after_the_stop_runs_nothing_in_any_agent() {
 
 /// server-everything, to a client of its era, and through the bridge to one of the other.
 #[test]
-fn a_task_of_server_everything_stops_by_its_clients_cancel_through_the_shim() {
+fn a_task_of_server_everything_stops_by_its_clients_cancel_and_by_that_of_an_operator() {
     let folders = ["node/mcp1/node_modules", PROGRAMS];
-    let Some(rows) = play(&folders, "RESCIND_REQUIRE_PEERS", "server-everything", "task", "shim") else { return };
-    assert_eq!(rows.iter().map(Seen::alive).collect::<Vec<_>>(), ["{}", "{}"]);
+    for stop in ["shim", "rescind"] {
+        let Some(rows) = play(&folders, "RESCIND_REQUIRE_PEERS", "server-everything", "task", stop) else { return };
+        assert_eq!(rows.iter().map(Seen::alive).collect::<Vec<_>>(), ["{}", "{}"], "{stop}");
+        let said_so = |seen: &Seen| seen.said().1.lines().any(|line| line.starts_with("1 stopped"));
+        assert!(stop == "shim" || rows.iter().all(said_so), "{stop}");
+    }
 }
