@@ -10,7 +10,7 @@ mod receipt;
 mod row;
 mod stop;
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use clap::{Args, ValueEnum};
 use rescind::{
@@ -177,7 +177,7 @@ async fn list_in_flight(_: NoArguments, reach: Arc<Reach>, cx: Context) -> Resul
 
 async fn receipt(named: Named, reach: Arc<Reach>, cx: Context) -> Result<Readable<Receipt>, AnyError> {
     let found = cx.unless_cancelled(reach.find(&named.request)).await??;
-    Ok(Receipt::of(&found, &found.chosen.request, None))
+    Ok(Receipt::of(&found, &found.chosen.request, None, []))
 }
 
 async fn cancel(order: CancelArguments, reach: Arc<Reach>, cx: Context) -> Result<Readable<Receipt>, AnyError> {
@@ -189,10 +189,16 @@ async fn cancel(order: CancelArguments, reach: Arc<Reach>, cx: Context) -> Resul
     let ordered = async move { orders::cancel(&chosen.shim, 0, vec![chosen.clone()], &plan, &sender).await };
     let heard = async {
         let (mut last, mut is_accepted, mut receipts) = (found.chosen.request.clone(), None, 0_u32);
+        let mut background = BTreeMap::new();
         while let Some(News { learnt, .. }) = news.recv().await {
             let request: Request = match learnt {
                 // What becomes of children that are cancelled with it is in the words of its own receipt.
-                Learnt::Receipt(request) if request.key != found.chosen.request.key => continue,
+                Learnt::Receipt(request) if request.key != found.chosen.request.key => {
+                    if request.child.is_none() {
+                        background.insert(request.key.clone(), request);
+                    }
+                    continue;
+                }
                 Learnt::Receipt(request) => request,
                 Learnt::NotCancelled(request) => {
                     is_accepted = Some(false);
@@ -207,12 +213,12 @@ async fn cancel(order: CancelArguments, reach: Arc<Reach>, cx: Context) -> Resul
             cx.progress(receipts.into(), None, words.as_deref()).await;
             last = request;
         }
-        Ok((last, is_accepted.unwrap_or(false)))
+        Ok((last, is_accepted.unwrap_or(false), background))
     };
     // Dropped here if this call is cancelled: what was sent stays sent, and its receipt is not awaited.
     let (heard, ()) = cx.unless_cancelled(async { tokio::join!(heard, ordered) }).await?;
-    let (request, is_accepted) = heard?;
-    Ok(Receipt::of(&found, &request, Some(is_accepted)))
+    let (request, is_accepted, background) = heard?;
+    Ok(Receipt::of(&found, &request, Some(is_accepted), background.values()))
 }
 
 async fn stop(order: StopArguments, reach: Arc<Reach>, cx: Context) -> Result<Readable<Stopped>, AnyError> {

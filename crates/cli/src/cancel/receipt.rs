@@ -283,8 +283,8 @@ impl<T: From<Learnt> + Send> SessionCancel<'_, T> {
         let follows_others = matches!(self.plan.reach, Reach::Whole { .. });
         match (accepted, request) {
             (true, Some(request)) => {
-                // A child that was cancelled with its turn.
-                if request.child.is_some() && !self.followed.contains_key(&key) {
+                // A child or background work that was cancelled with its turn, or could not be.
+                if !self.followed.contains_key(&key) {
                     self.followed
                         .insert(key, Followed { is_ordered: true, ..Followed::new(request.clone(), self.now) });
                 }

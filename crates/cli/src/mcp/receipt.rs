@@ -34,10 +34,25 @@ pub(super) struct Receipt {
     cause: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
+    /// Of `cancel`: what became of the background work that was cancelled with it, or could not be, a line each
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    background: Vec<String>,
 }
 
 impl Receipt {
-    pub(super) fn of(found: &Found, request: &Request, accepted: Option<bool>) -> Readable<Self> {
+    /// With the background work that was cancelled together with the request.
+    pub(super) fn of<'a>(
+        found: &Found,
+        request: &Request,
+        accepted: Option<bool>,
+        background: impl IntoIterator<Item = &'a Request>,
+    ) -> Readable<Self> {
+        let line = |one: &Request| {
+            let words = one.cancel.as_ref().map(|cancel| cancel::words(one, cancel)).unwrap_or_default();
+            let work = WorkStatus::of(one, one.is_open()).as_str();
+            format!("{}/{} {}: {work}: {words}", found.chosen.shim.name(), clean(&one.label()), row::method(one))
+        };
+        let background: Vec<_> = background.into_iter().map(line).collect();
         let cancel = request.cancel.as_ref();
         let words = match (cancel, &request.settled) {
             (Some(cancel), _) => cancel::words(request, cancel),
@@ -48,6 +63,7 @@ impl Receipt {
         let status = work.map(|work| format!("{}: ", work.as_str())).unwrap_or_default();
         let already = if accepted == Some(false) && cancel.is_some() { "cancelled before this call; " } else { "" };
         let text = format!("{} {}: {already}{status}{words}", found.name(), row::method(request));
+        let text = background.iter().fold(text, |text, line| format!("{text}\n{line}"));
         let value = Self {
             request: found.name(),
             server: row::server(&found.session),
@@ -59,6 +75,7 @@ impl Receipt {
             words,
             cause: cancel.map(|cancel| clean(&cancel.cause)),
             reason: cancel.and_then(|cancel| cancel.reason.as_deref()).map(clean),
+            background,
         };
         Readable { value, text }
     }

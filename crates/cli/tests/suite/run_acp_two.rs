@@ -102,6 +102,27 @@ fn ps_shows_work_until_it_is_idle_and_cancel_says_confirmed_only_then() {
     rig.expect_client_hears_nothing();
 }
 
+/// ACP-51: what is cancelled with the foreground has a line, too, and the exit code says what could not be.
+#[test]
+fn cancel_of_the_foreground_names_the_background_work_that_it_cancels_or_cannot() {
+    let mut rig = at_work();
+    update(&mut rig, "terminal_update", &json!({"terminalId": "granted", "capabilities": {"cancel": {}}}));
+    let [granted, fixed] = ["granted", "fixed"].map(|id| json!({"type": "terminal", "terminalId": id}));
+    state(&mut rig, &json!({"state": "running", "background": [granted, fixed]}));
+    let name = format!("{}/3", rig.shim.id);
+    let said = beside(&mut rig, &["cancel", &name, "--wait", "1h"], |rig| {
+        assert_eq!(own_message(rig).0, "session/cancel");
+        let (method, id, _) = own_message(rig);
+        assert_eq!(method, "terminal/cancel");
+        rig.server.send(&json!({"jsonrpc": "2.0", "id": id, "result": {}}).to_string());
+        update(rig, "terminal_update", &json!({"terminalId": "granted", "exitStatus": {"signal": "TERM"}}));
+        state(rig, &json!({"state": "idle", "stopReason": "cancelled", "background": [fixed]}));
+    });
+    assert!(said.stdout.contains("/3: confirmed after") && said.stdout.contains("/granted: confirmed after"), "{said:?}");
+    assert!(said.stdout.contains("/fixed: not sent"), "{said:?}");
+    assert_eq!(said.code, 1, "one was not cancelled: {said:?}");
+}
+
 /// ACP-51, ACP-55: `stopped` needs each of them over, and what cannot be asked is named.
 #[test]
 fn stop_ends_the_foreground_and_each_background_item_that_grants_it() {
