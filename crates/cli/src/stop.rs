@@ -76,7 +76,7 @@ const NEWS: usize = 64;
 /// ends them.
 ///
 /// Exit code: 0 if all of it is over, or nothing was in flight; 1 if something is not known to be over, if such processes
-/// still run, or a name matches no session; 2 if something failed, or a session did not answer.
+/// still run, if an agent does not report all of its background work, or a name matches no session; 2 if something failed, or a session did not answer.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -165,10 +165,12 @@ async fn run(arguments: &Arguments) -> Result<Completion, Failure> {
     if stopping.board.is_empty() {
         if is_none {
             report(&no_sessions());
+        } else if stopping.has_unseen && !has_silent {
+            report("nothing is seen in flight");
         } else if !stopping.board.is_over() {
             report("nothing else is known to be in flight");
         } else if !has_silent {
-            report(if stopping.has_unseen { "nothing is seen in flight" } else { "nothing is in flight" });
+            report("nothing is in flight");
         }
         return Ok(stopping.completion.max(Completion::whole_if(stopping.board.is_over())));
     }
@@ -196,6 +198,8 @@ pub(crate) struct StoppedSessions {
     pub(crate) board: Board,
     /// Sessions that could not be asked, and why.
     pub(crate) silent: Vec<(String, String)>,
+    /// A session may have work that cannot be seen.
+    pub(crate) has_unseen: bool,
     /// What went wrong, in words.
     pub(crate) notices: Vec<String>,
 }
@@ -213,9 +217,9 @@ pub(crate) async fn stop_quietly(
     let mut stopping = Stopping { tally: Some(tally), ..Stopping::new(&arguments) };
     stopping.cancel_all(shims, &Arc::new(Search::new(scope))).await;
     stopping.board.is_closed = true;
-    let Stopping { board, silent, notices, .. } = stopping;
+    let Stopping { board, silent, has_unseen, notices, .. } = stopping;
     // The reasons are among the notices.
-    StoppedSessions { board, silent, notices }
+    StoppedSessions { board, silent, has_unseen, notices }
 }
 
 /// What a session's task reports.

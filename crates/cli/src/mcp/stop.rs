@@ -47,10 +47,11 @@ struct StoppedRequest {
 
 impl Stopped {
     pub(super) fn of(stopped: StoppedSessions, mut unanswered: Vec<String>) -> Readable<Self> {
-        let StoppedSessions { board, silent, notices } = stopped;
+        let StoppedSessions { board, silent, has_unseen, notices } = stopped;
         unanswered.extend(silent.into_iter().map(|(name, _)| name));
         let rows = board.rows();
         let mut lines = match rows.is_empty() {
+            true if has_unseen || !unanswered.is_empty() => vec!["Nothing is seen in flight within reach.".to_owned()],
             true if !board.is_over() => vec!["Nothing else is known to be in flight within reach.".to_owned()],
             true => vec!["Nothing was in flight within reach.".to_owned()],
             false => [table::lines(&rows, PLAIN), vec![board.summary()]].concat(),

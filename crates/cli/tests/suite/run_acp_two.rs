@@ -189,9 +189,10 @@ fn background_work_that_is_not_reported_cannot_be_seen_and_is_said_so() {
     let mut rig = greeted();
     state(&mut rig, &json!({"state": "idle"}));
     let note = "its agent does not report all of its background work: whether any goes on cannot be seen";
-    for arguments in [&["ps"][..], &["stop"]] {
+    for (arguments, code) in [(&["ps"][..], 0), (&["stop"], 1)] {
         let said = say(&rig.sockets, arguments);
         assert!(said.stderr.contains(note) && said.stderr.contains("nothing is seen in flight"), "{said:?}");
+        assert_eq!(said.code, code, "not all of it is known to be over: {said:?}");
     }
     let said = say(&rig.sockets, &["ps", "--sessions"]);
     assert!(said.stdout.contains("cannot be seen") && !said.stdout.contains("idle"), "{said:?}");
@@ -199,6 +200,7 @@ fn background_work_that_is_not_reported_cannot_be_seen_and_is_said_so() {
     assert_eq!(document["sessions"][0]["session"]["hidesWork"], true, "{document}");
     state(&mut rig, &json!({"state": "idle", "background": []}));
     assert_eq!(say(&rig.sockets, &["ps"]).stderr, "nothing is in flight (1 session)\n");
+    assert_eq!(say(&rig.sockets, &["stop"]).code, 0);
 }
 
 /// An agent in a shell: its foreground and a terminal of the background each work in a process of its own, which writes into

@@ -2,7 +2,7 @@
 // Ends the server of a session, whatever is in flight in it, after a question.
 
 import { post } from "./orders.js";
-import { byId, command, over, plain, setText, several } from "./words.js";
+import { byId, command, hasUnseen, over, plain, setText, several } from "./words.js";
 
 /** @typedef {import("./store.js").Session} Session */
 
@@ -42,7 +42,8 @@ export class End {
     const { inFlight } = session;
     const released = session.released.size ? `, ${several(session.released.size, "request")} not known to have stopped` : "";
     const clients = (session.facts.connected?.sessions ?? 0) > 1 ? ` ${several(session.facts.connected?.sessions ?? 0, "client")} share it.` : "";
-    const inside = `${inFlight ? several(inFlight, "request") : "Nothing"} in flight${released}. All its work ends with it.${clients}`;
+    const unseen = hasUnseen(session.facts) ? " What else it works on cannot be seen." : "";
+    const inside = `${inFlight ? several(inFlight, "request") : "Nothing"} in flight${released}.${unseen} All its work ends with it.${clients}`;
     const hasEnded = session.hasEnded ? over(session) : null;
     setText(byId("end-note"), isAsking ? inside : hasEnded ?? this.#outcome ?? over(session) ?? "");
     this.send.hidden = !isAsking;

@@ -119,6 +119,9 @@ export function connected(facts) {
   return [sessions, `${several(facts.responses, "response")} open`, kept, restarts].filter(Boolean).join(", ");
 }
 
+/** Whether some of what its server works on cannot be seen, as `rescind_feed::Session::is_unseen`. @param {FeedSession} facts */
+export const hasUnseen = ({ hidesWork, server }) => Boolean(hidesWork) || ["unknown", "codex-unseen"].includes(server.protocol);
+
 /** How a session ended, or null. @param {import("./store.js").Session} session */
 export function over(session) {
   if (session.isSilent) return "no news since the connection came back";
