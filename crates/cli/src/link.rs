@@ -63,7 +63,7 @@ pub(crate) struct LinkArguments {
 
     /// What to do about processes that a cancelled request has started and left, once its cancel is confirmed, or a server
     /// that need not confirm it (MCP) has been silent for the grace. By default nothing is done: a development server may be
-    /// wanted. `rescind ps --processes` lists them
+    /// wanted. `rescind ps --processes` lists them. A server at a URL has none here
     #[arg(long, value_name = "WHAT", value_parser = value_of(ON_STOP))]
     pub(crate) on_stop: Option<OnStop>,
 

@@ -197,13 +197,15 @@ fn run(arguments: Arguments) -> Result<LinkEnd, Unrun> {
     let remote = remote.map(|remote| remote.signed_in(&arguments.profile));
     let (input, output) = detach_streams()
         .map_err(|error| Failure::new("standard streams", error, "check the limit on open files (ulimit -n)"))?;
-    let Arguments { protocol, server_protocol, finish, restart, record, no_hold, link, command, .. } = arguments;
+    let Arguments { protocol, server_protocol, finish, restart, record, no_hold, mut link, command, .. } = arguments;
     let client = protocol.dialect();
     let dialects = Sides { client, server: server_protocol.map_or(client, Protocol::dialect) };
     // Over HTTP it is MCP, and a user who names a protocol, or wants its eras joined, knows which it is.
     let is_auto = protocol.is_auto() && server_protocol.is_none_or(Protocol::is_auto);
     let unknown = remote.is_none() && is_auto && !link.bridge;
     let restart = restart && remote.is_none();
+    // A server elsewhere has no processes here.
+    link.on_stop = link.on_stop.filter(|_| remote.is_none());
     let next_turn_waits = !no_hold;
     let mut config = RelayConfig { dialects, unknown, restart, next_turn_waits, ..link.config(SETTING_NAMES) };
     config.early_cancels.client = EarlyCancelLimits::OWN_CLIENT;
@@ -260,13 +262,6 @@ fn check(arguments: &Arguments) -> Result<(), Failure> {
     }
     if arguments.url.is_none() && arguments.headers.is_given() {
         return Err(Failure::new("--header, --header-env", "are for a server at a URL", "give --url URL"));
-    }
-    if arguments.url.is_some() && link.on_stop.is_some() {
-        return Err(Failure::new(
-            "--on-stop",
-            "is for a server that is started here",
-            "leave it out, or give a COMMAND",
-        ));
     }
     let is_unknown = |protocol: Protocol| protocol.dialect().is_some_and(|dialect| dialect.opaque);
     if !link.limits.is_empty() && (is_unknown(*client) || server_protocol.is_some_and(is_unknown)) {

@@ -1,6 +1,11 @@
 //! Every flag of `rescind run` but those of recordings and logs, on real processes.
 
-use std::{fs, io::Write, os::unix::fs::OpenOptionsExt};
+use std::{
+    fs,
+    io::Write,
+    os::unix::fs::OpenOptionsExt,
+    process::{Command, Stdio},
+};
 
 use rescind_testkit::puppet::Rig;
 use rustix::{fs::OFlags, process::Signal};
@@ -491,4 +496,16 @@ fn a_command_that_cannot_be_run_is_named_with_the_remedy() {
 fn behind_dashes_anything_is_the_command() {
     let (said, code) = shim::run_to_end(&["run", "--", "-weird", "--timeout"]);
     assert_eq!((code, said.lines().next().unwrap()), (127, "error: -weird: command not found"));
+}
+
+/// As `rescind wrap --urls` may have written it for every server of a file.
+#[test]
+fn on_stop_is_ignored_where_the_server_is_at_a_url() {
+    let sockets = tempfile::tempdir().unwrap();
+    let [without, with] = [&[][..], &["--on-stop", "end-processes"]].map(|flags| {
+        let mut run = Command::new(PROGRAM);
+        run.args(["run", "--url", "http://127.0.0.1:9/mcp"]).args(flags).env("RESCIND_RUNTIME_DIR", sockets.path());
+        run.stdin(Stdio::null()).output().unwrap()
+    });
+    assert_eq!((with.status, with.stderr), (without.status, without.stderr));
 }
