@@ -145,8 +145,8 @@ async fn cancel(chosen: Vec<Chosen>, plan: Plan) -> Completion {
         }
         completion = completion.max(print(&session, learnt));
     }
-    if plan.until.is_some() {
-        turns::left_by(cancelled).await.iter().flat_map(LeftByRequest::lines).for_each(|line| report(&line));
+    if let Some(until) = plan.until {
+        turns::left_by(cancelled, until).await.iter().flat_map(LeftByRequest::lines).for_each(|line| report(&line));
     }
     if let Some(name) = waiting.first() {
         let hint = format!("hint: its agent has not ended {name}, and its client waits; `rescind cancel {name}` again");

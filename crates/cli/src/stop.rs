@@ -148,10 +148,10 @@ async fn run(arguments: &Arguments) -> Result<Completion, Failure> {
     let search = Arc::new(Search::new(arguments.scope.clone()));
     shims.retain(|shim| search.has_name(shim.name()));
     let mut stopping = Stopping::new(arguments);
-    stopping.cancel_all(shims, &search).await;
+    let until = stopping.cancel_all(shims, &search).await;
     stopping.board.is_closed = !arguments.dry_run;
     if !arguments.dry_run {
-        stopping.look_at_processes().await;
+        stopping.look_at_processes(until).await;
     }
     let unmatched = search.unmatched();
     let has_silent = !stopping.silent.is_empty();
@@ -180,7 +180,7 @@ async fn run(arguments: &Arguments) -> Result<Completion, Failure> {
     let orders = stopping.agreed()?;
     if orders != EndOrders::default() {
         stopping.end_servers(orders).await;
-        stopping.look_at_processes().await;
+        stopping.look_at_processes(Instant::now()).await;
         stopping.show();
     }
     if arguments.json {
@@ -351,8 +351,8 @@ impl<'a> Stopping<'a> {
         }
     }
 
-    /// Cancels what is in flight, and shows what becomes of it until the time is over.
-    async fn cancel_all(&mut self, shims: Vec<Shim>, search: &Arc<Search>) {
+    /// Cancels what is in flight, and shows what becomes of it until the time is over. Returns until when a person waits.
+    async fn cancel_all(&mut self, shims: Vec<Shim>, search: &Arc<Search>) -> Instant {
         let (begun, until) = (Instant::now(), receipt::after(self.arguments.within));
         let (sender, news) = mpsc::channel(NEWS);
         let (listing, listed) = mpsc::channel(1);
@@ -379,12 +379,14 @@ impl<'a> Stopping<'a> {
         if self.on_terminal && !self.arguments.dry_run {
             self.enter = Enter::listen();
         }
-        self.follow(news, Some(listed)).await;
+        let is_over = self.follow(news, Some(listed)).await;
         (self.until, self.enter) = (None, Enter::nobody());
+        if is_over { until } else { Instant::now() }
     }
 
     /// Shows what is reported until nothing more is, or a person waits no longer: once all is cancelled that `listing` sees.
-    async fn follow(&mut self, mut news: mpsc::Receiver<News<Step>>, mut listing: Option<mpsc::Receiver<()>>) {
+    /// Returns whether nothing more is reported.
+    async fn follow(&mut self, mut news: mpsc::Receiver<News<Step>>, mut listing: Option<mpsc::Receiver<()>>) -> bool {
         let (mut is_listed, mut is_pressed) = (false, false);
         let mut redraw = interval(REDRAW);
         redraw.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -392,7 +394,7 @@ impl<'a> Stopping<'a> {
             tokio::select! {
                 heard = news.recv() => match heard {
                     Some(News { session, learnt }) => self.receive(&session, learnt),
-                    None => return,
+                    None => return true,
                 },
                 _ = redraw.tick(), if !self.arguments.dry_run => match self.on_terminal {
                     true => self.draw(),
@@ -407,7 +409,7 @@ impl<'a> Stopping<'a> {
             }
             // No request is left without its cancel.
             if is_pressed && is_listed && news.is_empty() && self.board.is_ordered() {
-                return;
+                return false;
             }
             if let Some(tally) = &self.tally {
                 tally.send_if_modified(|known| std::mem::replace(known, self.board.tally()) != *known);
@@ -511,10 +513,10 @@ impl<'a> Stopping<'a> {
     }
 
     /// Looks at what the requests have left whose cancel is confirmed.
-    async fn look_at_processes(&mut self) {
+    async fn look_at_processes(&mut self, until: Instant) {
         let mut cancelled = Cancelled::default();
         self.board.cancelled().for_each(|(shim, request)| cancelled.note(shim, request));
-        self.board.note_left(turns::left_by(cancelled).await);
+        self.board.note_left(turns::left_by(cancelled, until).await);
     }
 
     /// Which servers to end: as --kill says, or as a person at the terminal does.

@@ -12,7 +12,10 @@ use rescind_ledger::{
 use rescind_operator::{Directories, ListingQuery, Shim, ShimError};
 use rescind_proto::dialect::Dialect;
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep, timeout_at},
+};
 
 use crate::{
     fleet::{self, Pages, SessionListing, ShimAnswer},
@@ -40,6 +43,11 @@ pub(crate) struct SessionTurns {
 }
 
 impl SessionTurns {
+    /// Whether its shim is still to end what this request has left.
+    fn is_ending(&self, key: &str) -> bool {
+        self.session.ending_turns.iter().flatten().any(|ending| ending == key)
+    }
+
     /// `None` if its shim is too old to relate its clock to that of processes.
     fn of(SessionListing { session, now, requests, .. }: SessionListing) -> Option<Self> {
         let clock = session.process_clock?;
@@ -123,6 +131,8 @@ pub(crate) struct LeftByRequest {
     /// Those that began during it or another one, and run.
     shared: Vec<(u32, String)>,
     ended: Vec<TurnProcess>,
+    /// More of it is to be ended (`--on-stop`).
+    is_ending: bool,
 }
 
 /// Cancelled requests of some sessions.
@@ -140,37 +150,31 @@ impl Cancelled {
 }
 
 /// Looks at what cancelled requests have left whose cancel is confirmed. Where a shim ends that (`--on-stop`) it is
-/// awaited, and so is what it does where no cancel need be confirmed. Sessions that do not answer are left out: nothing is
-/// known of them.
-pub(crate) async fn left_by(Cancelled(cancelled): Cancelled) -> Vec<LeftByRequest> {
-    let mut sessions = Vec::new();
+/// awaited, and so is what it does where no cancel need be confirmed: half a second longer than `until` at most. Sessions
+/// that do not answer are left out: nothing is known of them.
+pub(crate) async fn left_by(Cancelled(cancelled): Cancelled, until: Instant) -> Vec<LeftByRequest> {
     if cancelled.is_empty() {
         return Vec::new();
     }
+    let now = Instant::now();
+    let until = until.clamp(now, now + PATIENCE) + DYING;
     let directories = Directories::of_this_user();
     let families = directories.families(&Snapshot::take());
-    for (name, (shim, mut outcomes)) in cancelled {
+    // All at once. They end when the set is dropped.
+    let mut asked = JoinSet::new();
+    for (name, (shim, outcomes)) in cancelled {
         // Nothing is asked where there is nothing beside the server.
         let has_others = |family: &&Family| family.members.iter().any(|one| !is_server(family, &one.process));
-        if families.iter().filter(has_others).all(|family| family.session() != name) {
-            continue;
-        }
-        outcomes.retain(|_, outcome| matches!(outcome, Outcome::Confirmed | Outcome::Sent));
-        if outcomes.values().any(|outcome| *outcome == Outcome::Sent) {
-            let ends = shim.session().await.is_ok_and(|session| session.ending_turns.is_some());
-            outcomes.retain(|_, outcome| ends || *outcome == Outcome::Confirmed);
-        }
-        let keys: Vec<String> = outcomes.into_keys().collect();
-        if !keys.is_empty()
-            && let Some(turns) = settled(&shim, &keys).await
-        {
-            sessions.push((turns, keys));
+        if families.iter().filter(has_others).any(|family| family.session() == name) {
+            asked.spawn(async move { settled(&shim, outcomes, until).await });
         }
     }
+    let mut sessions: Vec<_> = asked.join_all().await.into_iter().flatten().collect();
+    sessions.sort_by(|(one, _), (other, _)| one.session.name.cmp(&other.session.name));
     if sessions.is_empty() {
         return Vec::new();
     }
-    let until = Instant::now() + DYING;
+    let until = until.min(Instant::now() + DYING);
     loop {
         let snapshot = Snapshot::take();
         let families = directories.families(&snapshot);
@@ -187,17 +191,36 @@ pub(crate) async fn left_by(Cancelled(cancelled): Cancelled) -> Vec<LeftByReques
     }
 }
 
-/// What a session knows once it has ended what it ends of these requests.
-async fn settled(shim: &Shim, keys: &[String]) -> Option<SessionTurns> {
-    let until = Instant::now() + PATIENCE;
+/// What a session knows of those of these requests that may have left something, and their keys: once it has ended what it
+/// ends of them, or shortly before `until`.
+async fn settled(
+    shim: &Shim,
+    mut outcomes: BTreeMap<String, Outcome>,
+    until: Instant,
+) -> Option<(SessionTurns, Vec<String>)> {
+    outcomes.retain(|_, outcome| matches!(outcome, Outcome::Confirmed | Outcome::Sent));
+    if outcomes.values().any(|outcome| *outcome == Outcome::Sent) {
+        let session = timeout_at(until, shim.session()).await;
+        let ends = session.is_ok_and(|session| session.is_ok_and(|session| session.ending_turns.is_some()));
+        outcomes.retain(|_, outcome| ends || *outcome == Outcome::Confirmed);
+    }
+    let keys: Vec<String> = outcomes.into_keys().collect();
+    if keys.is_empty() {
+        return None;
+    }
+    let mut known = None;
     loop {
-        let listing = fleet::ask(shim, all(), Pages::All).await.ok()?;
-        let ending = listing.session.ending_turns.as_deref().unwrap_or_default();
-        if !ending.iter().any(|key| keys.contains(key)) || until < Instant::now() {
-            return SessionTurns::of(listing);
+        // What was known last is told where no later answer comes in time.
+        let Ok(listing) = timeout_at(until, fleet::ask(shim, all(), Pages::All)).await else { break };
+        let turns = SessionTurns::of(listing.ok()?)?;
+        let is_ending = keys.iter().any(|key| turns.is_ending(key));
+        known = Some(turns);
+        if !is_ending || Instant::now() + ROUND >= until {
+            break;
         }
         sleep(ROUND).await;
     }
+    known.map(|turns| (turns, keys))
 }
 
 impl LeftByRequest {
@@ -214,6 +237,7 @@ impl LeftByRequest {
             own: own.iter().map(|one| (one.id.pid, one.name.clone(), is_first(one.parent))).collect(),
             shared: processes(&left.shared).into_iter().map(|one| (one.id.pid, one.name.clone())).collect(),
             ended: ended.cloned().collect(),
+            is_ending: turns.is_ending(&request.key),
         };
         (!one.own.is_empty() || !one.shared.is_empty() || !one.ended.is_empty()).then_some(one)
     }
@@ -254,11 +278,12 @@ impl LeftByRequest {
             let names = named(self.own.iter().map(|(pid, name, _)| format!("{pid} {name}")));
             let first = self.own.iter().filter(|(.., is_first)| *is_first).map(|(pid, ..)| pid.to_string());
             let (still, them) = still(self.own.len(), "");
-            lines.push(format!(
-                "note: {label}: its cancel is {}; {still}: {names}; `rescind reap {}` ends {them}",
-                if self.is_confirmed() { "confirmed" } else { "not confirmed" },
-                first.take(NAMED).collect::<Vec<_>>().join(" "),
-            ));
+            let next = match self.is_ending {
+                true => "still being ended".to_owned(),
+                false => format!("`rescind reap {}` ends {them}", first.take(NAMED).collect::<Vec<_>>().join(" ")),
+            };
+            let cancel = if self.is_confirmed() { "confirmed" } else { "not confirmed" };
+            lines.push(format!("note: {label}: its cancel is {cancel}; {still}: {names}; {next}"));
         }
         if !self.shared.is_empty() {
             let names = named(self.shared.iter().map(|(pid, name)| format!("{pid} {name}")));

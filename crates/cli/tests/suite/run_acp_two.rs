@@ -118,7 +118,10 @@ fn cancel_of_the_foreground_names_the_background_work_that_it_cancels_or_cannot(
         update(rig, "terminal_update", &json!({"terminalId": "granted", "exitStatus": {"signal": "TERM"}}));
         state(rig, &json!({"state": "idle", "stopReason": "cancelled", "background": [fixed]}));
     });
-    assert!(said.stdout.contains("/3: confirmed after") && said.stdout.contains("/granted: confirmed after"), "{said:?}");
+    assert!(
+        said.stdout.contains("/3: confirmed after") && said.stdout.contains("/granted: confirmed after"),
+        "{said:?}"
+    );
     assert!(said.stdout.contains("/fixed: not sent"), "{said:?}");
     assert_eq!(said.code, 1, "one was not cancelled: {said:?}");
 }

@@ -347,6 +347,17 @@ fn on_stop_ends_what_a_turn_has_left_and_nothing_of_an_earlier_one() {
     world.expect_alive();
 }
 
+/// SIGKILL comes 2.5 s after SIGTERM.
+#[test]
+fn what_is_still_being_ended_when_the_wait_is_over_is_told_so_and_not_awaited() {
+    let mut world = World::agent(&["--on-stop", "end-processes"]);
+    let deaf = world.prompt("1", "a", "deaf", "deaf");
+    let said = world.say(&["cancel", &format!("{}/1", world.name()), "--wait", "1s"]);
+    let line = format!("1 process that began during it still runs: {} sh; still being ended\n", deaf.pid);
+    assert!(said.stderr.ends_with(&line), "{said:?}");
+    expect_end(deaf);
+}
+
 #[test]
 fn on_stop_leaves_what_may_be_of_a_turn_that_goes_on_and_says_so() {
     let mut world = World::agent(&["--on-stop", "end-processes"]);
