@@ -167,6 +167,15 @@ fn a_second_cancel_releases_the_client_and_its_receipt_says_so() {
 }
 
 #[test]
+fn a_client_that_was_let_go_stays_so_in_words_when_its_turn_is_stuck() {
+    let mut rig = prompted(&["--grace", "session/prompt=20ms"]);
+    pass_to_server(&mut rig, &stop_turn());
+    rig.client.expect(&stopped(1));
+    let one = &listed(&rig)[0];
+    assert_eq!(one["cancel"]["words"], "released; not confirmed", "{one}");
+}
+
+#[test]
 fn the_first_cancel_after_the_clients_own_stop_says_what_the_second_does() {
     let mut rig = prompted(&[]);
     pass_to_server(&mut rig, &stop_turn());

@@ -140,10 +140,10 @@ pub(super) const fn is_to_be_followed(view: &RequestView<'_>) -> bool {
     view.ended.is_none() || outlives_its_end(view)
 }
 
-/// Whether its client was answered here, and does not wait any more for its server to end it.
+/// Whether its client was answered here, and does not wait any more for its server to end it: also once the grace for that
+/// is over.
 fn is_let_go(view: &RequestView<'_>) -> bool {
-    let is_over = matches!(view.state, RequestState::Answering | RequestState::Ended);
-    view.key.from == Side::Client && is_over && !view.is_stuck
+    view.key.from == Side::Client && matches!(view.state, RequestState::Answering | RequestState::Ended)
 }
 
 /// Whether it is shown after its end for its requester: as stuck, or as released.
