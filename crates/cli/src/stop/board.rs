@@ -358,8 +358,8 @@ impl Board {
             .collect();
         let processes = match self.running_processes() {
             0 => String::new(),
-            1 => "; 1 process that began during it still runs".to_owned(),
-            count => format!("; {count} processes that began during it still run"),
+            1 => "; 1 process that began during a cancelled request still runs".to_owned(),
+            count => format!("; {count} processes that began during cancelled requests still run"),
         };
         format!("{}{processes}", words.join(", "))
     }

@@ -254,7 +254,10 @@ fn a_stop_says_what_still_runs_of_the_turns_that_it_has_stopped() {
     world.receive();
     let other = world.prompt("2", "a", "other", "stays");
     let said = world.say(&["stop"]);
-    assert!(said.stdout.ends_with("\n1 stopped; 1 process that began during it still runs\n"), "{said:?}");
+    assert!(
+        said.stdout.ends_with("\n1 stopped; 1 process that began during a cancelled request still runs\n"),
+        "{said:?}"
+    );
     assert!(
         said.stderr.contains(&other.pid.to_string()) && !said.stderr.contains(&command.pid.to_string()),
         "{said:?}"

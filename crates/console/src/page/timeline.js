@@ -3,7 +3,7 @@
 
 import { Bar, ROW } from "./bar.js";
 import { choose, ordered, stack } from "./lanes.js";
-import { byId, command, connected, count, isHere, limited, moment, over, party, plain, setText } from "./words.js";
+import { byId, command, connected, count, hasUnseen, isHere, limited, moment, over, party, plain, setText, several } from "./words.js";
 
 /** @typedef {import("./store.js").Session} Session */
 
@@ -289,13 +289,14 @@ class Lane {
     const held = session.open.size;
     const released = session.released.size ? `${count(session.released.size)} not known to have stopped` : null;
     const unseen = session.inFlight > held ? `${count(session.inFlight - held)} more in flight` : null;
-    const isUnseen = ["unknown", "codex-unseen"].includes(facts.server.protocol);
-    const hidden = facts.hidesWork ? "its background work cannot be seen" : null;
-    const work = isUnseen ? "its work cannot be seen" : hidden;
+    const hidden = facts.hidesWork ? "its background work cannot be seen" : "its work cannot be seen";
+    const work = hasUnseen(facts) ? hidden : null;
+    const unkept = facts.unkeptChildren || facts.unkeptTasks ? "not all of its work is listed" : null;
+    const restarts = facts.restarts ? several(facts.restarts.count, "restart") : null;
     const waits = facts.signingIn ? "waits for a person to sign in" : facts.restarting ? "its server is being started again" : null;
     const unread = facts.heldUpBy ? `its ${facts.heldUpBy} does not read` : null;
     const owner = facts.owner ? `of ${plain(facts.owner, 40)}` : null;
-    const words = [plain(session.name, 40), protocols.join(" / "), owner, connected(facts.connected), over(session), unseen, released, work, waits, unread, limited(facts.limits)];
+    const words = [plain(session.name, 40), protocols.join(" / "), owner, connected(facts.connected), over(session), unseen, released, work, unkept, restarts, waits, unread, limited(facts.limits)];
     setText(this.facts, words.filter(Boolean).join(" · "));
     this.title.title = facts.command.map((word) => plain(word, 200)).join(" ");
     this.node.dataset.session = session.name;

@@ -14,6 +14,8 @@ interface FeedCancel {
   after?: number;
   answer?: "result" | "error";
   confirms: boolean;
+  /** It waits for the id of the task that the request becomes. */
+  held?: true;
   protocol: string;
   worksOn: boolean;
   words: string;
@@ -90,6 +92,13 @@ interface FeedSession {
   /** Limits as they were given, and how many requests each has refused. */
   limits?: Record<string, number>;
   heldUpBy?: Side;
+  /** How often there was more work, or a task, than the shim follows: not all is listed. */
+  unkeptChildren?: number;
+  unkeptTasks?: number;
+  /** Relates the session's clock to the start of processes. */
+  processClock?: { origin: number; slept?: number };
+  turnProcesses?: { request: string; pid: number; name: string; ended: boolean; how: string }[];
+  endingTurns?: string[];
   restarts?: { count: number; last: number };
   restarting?: boolean;
   /** An agent does not list all of its background work. */
@@ -173,6 +182,8 @@ interface LedgerProcess {
   memory: number;
   stopped: boolean;
   kept?: "terminal" | "ancestor";
+  /** During which requests it began, if its shim was asked. */
+  began?: { when: "during" | "one_of" | "perhaps" | "outside" | "unknown"; requests?: string[] };
 }
 
 interface LedgerContainer {
