@@ -138,7 +138,7 @@ pub(crate) fn held_up(session: &str, by: Side) -> String {
 /// The message for a session whose server was started again, or is about to be (D64); `now` is its clock.
 pub(crate) fn restarted(session: &str, facts: &Session, now: u64) -> Option<String> {
     let times = |count: u64| if count == 1 { "once".to_owned() } else { format!("{count} times") };
-    let before = facts.restarts.map(|Restarts { count, last }| {
+    let before = facts.restarts.map(|Restarts { count, last, .. }| {
         format!(
             "started again {}, the last time {} ago",
             times(count),

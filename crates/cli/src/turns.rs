@@ -7,7 +7,7 @@ use rescind_ledger::{
     family::Family,
     identity::ProcessId,
     snapshot::Snapshot,
-    turn::{Began, Span, Turns, is_server},
+    turn::{Began, ServerStart, Span, Turns, is_server},
 };
 use rescind_operator::{Directories, ListingQuery, Shim, ShimError};
 use rescind_proto::dialect::Dialect;
@@ -53,7 +53,8 @@ impl SessionTurns {
         let clock = session.process_clock?;
         // Children are a part of the turn in which they were opened.
         let turns = requests.iter().filter(|request| request.child.is_none()).map(span);
-        Some(Self { turns: Turns::new(turns.collect(), clock, now), session, requests })
+        let start = session.restarts.map(|last| ServerStart { at: last.last, greeted: last.greeted });
+        Some(Self { turns: Turns::new(turns.collect(), clock, now).since(start), session, requests })
     }
 
     /// What became of processes that its shim was to end, while it remembers their requests: a line each.

@@ -113,6 +113,9 @@ pub struct Restarts {
     pub count: u64,
     /// When it last was, in microseconds of the session's clock.
     pub last: u64,
+    /// When that one had answered the handshake, so that requests reached it, on the same clock; absent until it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub greeted: Option<u64>,
 }
 
 const fn is_zero(count: &u64) -> bool {

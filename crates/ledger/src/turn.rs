@@ -52,6 +52,16 @@ pub struct Turns {
     clock: ProcessClock,
     /// What ended before may be forgotten, in microseconds on the session's clock; 0 if nothing is.
     known_since: u64,
+    start: Option<ServerStart>,
+}
+
+/// When the server of a session was last started again (D64), in microseconds on the session's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerStart {
+    /// When its process was started.
+    pub at: u64,
+    /// When it had answered the handshake, so that requests reached it; `None` until it has.
+    pub greeted: Option<u64>,
 }
 
 /// When a process began, by the numbers of requests in [`Turns::spans`].
@@ -121,7 +131,14 @@ impl Turns {
         let known_since = oldest.max(now.saturating_sub(REMEMBERED_FOR));
         spans.retain(|span| span.is_work);
         spans.sort_by(|a, b| (a.began, &a.key).cmp(&(b.began, &b.key)));
-        Self { spans, clock, known_since }
+        Self { spans, clock, known_since, start: None }
+    }
+
+    /// The same where the server was last started again then. What began before it was greeted is of no request that
+    /// waited meanwhile: it may be the program that `npx` or a shell has started anew.
+    #[must_use]
+    pub fn since(self, start: Option<ServerStart>) -> Self {
+        Self { start, ..self }
     }
 
     /// The requests on whose behalf a process may begin, the oldest first.
@@ -138,8 +155,12 @@ impl Turns {
         let earliest = on_session_clock(earliest).saturating_sub(signed(self.clock.slept));
         let latest = on_session_clock(latest);
         let step = STEP.min(latest.saturating_sub(earliest));
-        let is_met =
-            |span: &Span| signed(span.began) < latest && span.ended.is_none_or(|ended| earliest <= signed(ended));
+        let is_before_greeting = |start: &ServerStart| start.greeted.is_none_or(|at| earliest <= signed(at));
+        let start = self.start.filter(is_before_greeting);
+        let has_waited = |span: &Span| start.is_some_and(|start| span.ended.is_none_or(|ended| ended > start.at));
+        let is_met = |span: &Span| {
+            signed(span.began) < latest && span.ended.is_none_or(|ended| earliest <= signed(ended)) && !has_waited(span)
+        };
         let is_within = |span: &Span| {
             let is_before_end = |ended: u64| latest.saturating_sub(step) <= signed(ended);
             signed(span.began) < earliest.saturating_add(step) && span.ended.is_none_or(is_before_end)
@@ -322,6 +343,20 @@ mod tests {
         let many: Vec<Span> = (0..4096).map(|one| span("k", 1_000 + one, 1_000 + one)).collect();
         assert_eq!(began(&many, 9_000, 500), Began::Unknown);
         assert_eq!(began(&many[1..], 9_000, 500), Began::Outside);
+    }
+
+    #[test]
+    fn a_request_that_waits_for_a_server_that_is_started_again_has_started_nothing() {
+        let at = |greeted: Option<u64>, millis| {
+            let spans = [span("1", 100, 200), span("2", 300, 450), span("3", 300, None)];
+            let start = ServerStart { at: 400_000, greeted: greeted.map(|at| at * 1_000) };
+            turns(&spans, 900).since(Some(start)).began(id(20, millis))
+        };
+        assert_eq!(at(None, 410), Began::Outside, "such as the program that npx starts");
+        assert_eq!(at(Some(500), 430), Began::Outside);
+        assert_eq!(at(Some(500), 500), Began::Outside, "a system reports in steps");
+        assert_eq!(at(Some(500), 600), Began::During(2));
+        assert_eq!(at(Some(500), 150), Began::During(0), "with the former server");
     }
 
     /// The shim's clock stands still while the machine sleeps, and that of processes goes on.

@@ -63,6 +63,14 @@ fn ps(rig: &Rig) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
+/// Has an operator order the end.
+fn end(rig: &Rig) {
+    let mut end = Command::new(PROGRAM);
+    let end = end.args(["end", "--yes", &rig.shim.id.to_string()]).env("RESCIND_RUNTIME_DIR", &rig.sockets);
+    let ended = end.output().unwrap();
+    assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+}
+
 #[test]
 fn a_server_that_is_killed_with_64_calls_in_flight_is_started_again_and_its_client_goes_on() {
     let mut rig = greeted([]);
@@ -274,10 +282,7 @@ fn an_end_that_the_client_asks_for_is_final() {
 fn an_end_that_an_operator_asks_for_is_final() {
     let mut rig = greeted([]);
     pass_to_server(&mut rig, &request("\"1\"", "tools/call"));
-    let name = rig.shim.id.to_string();
-    let mut end = Command::new(PROGRAM);
-    let ended = end.args(["end", "--yes", &name]).env("RESCIND_RUNTIME_DIR", &rig.sockets).output().unwrap();
-    assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+    end(&rig);
     let error = error_of(&rig.client.receive(), "\"1\"");
     assert_eq!(error["data"]["because"], "operator", "{error}");
     rig.server.close();
@@ -321,5 +326,33 @@ fn where_the_server_keeps_the_state_the_flag_is_refused() {
     for protocol in ["lsp", "acp", "codex", "unknown"] {
         let (said, code) = run_to_end(&["run", "--restart", "--protocol", protocol, "cat"]);
         assert_eq!(code, 125, "{protocol}: {said}");
+    }
+}
+
+/// Such as the program that `npx` starts: its parent is not the shim, and a request waited when it began.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_server_behind_a_launcher_did_not_begin_during_the_request_that_waited_for_it() {
+    let launcher = ["sh", "-c", "\"$@\"; exit $?", "sh"];
+    let flags = ["--restart", "--on-stop", "end-processes"];
+    let mut rig = Rig::builder(PROGRAM).within(launcher).flags(flags).start();
+    pass_to_server(&mut rig, &request_with("\"hello\"", "initialize", HELLO));
+    pass_to_client(&mut rig, &result("\"hello\"", &welcome("2025-06-18")));
+    pass_to_server(&mut rig, INITIALIZED);
+    rig.server.exit(1);
+    let mut second = rig.next_server();
+    greeting(&mut second);
+    rig.client.send(&request("\"kept\"", "tools/call"));
+    second.exit(1);
+    // Started a second later.
+    let mut third = next(&mut rig);
+    third.expect(&request("\"kept\"", "tools/call"));
+    let mut ps = Command::new(PROGRAM);
+    let ps = ps.args(["ps", "--processes", "--json"]).env("RESCIND_RUNTIME_DIR", &rig.sockets).output().unwrap();
+    let listed: Value = serde_json::from_slice(&ps.stdout).unwrap();
+    let processes = listed["sessions"][0]["processes"].as_array().unwrap();
+    assert!(processes.len() > 1, "{listed:#}");
+    for process in processes {
+        assert_ne!(process["began"]["when"], "during", "{process:#}");
     }
 }

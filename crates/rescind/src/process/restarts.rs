@@ -13,6 +13,8 @@ pub(crate) struct Restarts {
     stage: Stage,
     /// Starts in a row that came to nothing.
     failed: u32,
+    /// The server was started again and has not been greeted since.
+    is_new: bool,
 }
 
 #[derive(Debug)]
@@ -30,7 +32,7 @@ impl Restarts {
     pub(crate) fn new(now: Instant) -> Self {
         let mut back_off = BackOff::default();
         back_off.start(now);
-        Self { back_off, stage: Stage::Running(None), failed: 0 }
+        Self { back_off, stage: Stage::Running(None), failed: 0, is_new: false }
     }
 
     /// Notes that the server is of no use any more and is being ended.
@@ -50,7 +52,13 @@ impl Restarts {
     /// Notes that a server was started; how often that was so after an end.
     pub(crate) fn handle_start(&mut self) -> u64 {
         self.stage = Stage::Running(self.ended().cloned());
+        self.is_new = true;
         u64::try_from(self.back_off.restarts).unwrap_or(u64::MAX)
+    }
+
+    /// Notes that the server has answered the handshake; whether that is news.
+    pub(crate) const fn handle_greeted(&mut self) -> bool {
+        std::mem::replace(&mut self.is_new, false)
     }
 
     /// How the last server ended, if one has.

@@ -21,7 +21,7 @@ use rescind_ledger::{
     reap::{Reaped, reap},
     record::Record,
     snapshot::Snapshot,
-    turn::{Span, TurnVerdict, Turns, process_clock},
+    turn::{ServerStart, Span, TurnVerdict, Turns, process_clock},
 };
 use rescind_proto::{
     dialect::Dialect,
@@ -51,6 +51,8 @@ pub(crate) struct TurnProcesses {
     started: u64,
     /// How long a server need not confirm a cancel.
     grace: Duration,
+    /// When the server was last started again, if it was.
+    start: Option<ServerStart>,
     /// The earliest first.
     waiting: VecDeque<Waiting>,
     /// The requests that are looked at, and what a thread learns of their processes.
@@ -67,7 +69,17 @@ struct Waiting {
 impl TurnProcesses {
     /// For a link with this mark, whose clock began at `origin`, `started` microseconds after 1970.
     pub(crate) const fn new(mark: Mark, origin: std::time::Instant, started: u64, grace: Duration) -> Self {
-        Self { mark, origin, started, grace, waiting: VecDeque::new(), working: None }
+        Self { mark, origin, started, grace, start: None, waiting: VecDeque::new(), working: None }
+    }
+
+    /// Notes that the server was started again.
+    pub(crate) fn handle_restarted(&mut self, now: Instant) {
+        self.start = Some(ServerStart { at: micros(now), greeted: None });
+    }
+
+    /// Notes that it has answered the handshake.
+    pub(crate) fn handle_greeted(&mut self, now: Instant) {
+        self.start.iter_mut().for_each(|start| start.greeted = Some(micros(now)));
     }
 
     /// Handles what is known of a cancel.
@@ -136,7 +148,7 @@ impl TurnProcesses {
         let known = relay.summaries(Side::Client).filter_map(|one| relay.view(one.key));
         let spans = known.map(|view| span(&view)).collect();
         let clock = process_clock(self.origin, self.started);
-        let turns = Turns::new(spans, clock, now.since_origin().as_micros().try_into().unwrap_or(u64::MAX));
+        let turns = Turns::new(spans, clock, micros(now)).since(self.start);
         let (sender, news) = unbounded_channel();
         let (mark, keys) = (self.mark, requests.iter().map(ToString::to_string).collect::<Vec<_>>());
         let work = move || end_processes(mark, &turns, &keys, &sender);
@@ -152,8 +164,11 @@ impl TurnProcesses {
     }
 }
 
+fn micros(at: Instant) -> u64 {
+    at.since_origin().as_micros().try_into().unwrap_or(u64::MAX)
+}
+
 fn span(view: &RequestView<'_>) -> Span {
-    let micros = |at: Instant| at.since_origin().as_micros().try_into().unwrap_or(u64::MAX);
     Span {
         key: view.key.to_string(),
         method: view.method.to_owned(),

@@ -208,7 +208,14 @@ impl Admin {
     pub(super) fn handle_restarted(&mut self, now: Instant, count: u64) {
         if let Some(open) = &mut self.0 {
             let last = u64::try_from(now.since_origin().as_micros()).unwrap_or(u64::MAX);
-            open.state.facts.restarts = Some(rescind_feed::Restarts { count, last });
+            open.state.facts.restarts = Some(rescind_feed::Restarts { count, last, greeted: None });
+        }
+    }
+
+    /// It has answered the handshake.
+    pub(super) fn handle_greeted(&mut self, now: Instant) {
+        if let Some(restarts) = self.0.as_mut().and_then(|open| open.state.facts.restarts.as_mut()) {
+            restarts.greeted = Some(u64::try_from(now.since_origin().as_micros()).unwrap_or(u64::MAX));
         }
     }
 

@@ -226,6 +226,7 @@ impl Drive {
             if self.poll_sides(cx, now) {
                 // Events are of the time of the bytes that led to them.
                 self.handle_events(now);
+                self.note_greeting(now);
                 // Mostly there is no more: then the rest is done once, and not once for each look.
                 now = self.now();
                 moved |= self.poll_sides(cx, now);
@@ -801,6 +802,7 @@ impl Drive {
             Some(Ok((group, pipes))) => {
                 let count = self.restarts.as_mut().map_or(0, Restarts::handle_start);
                 self.admin.handle_restarted(now, count);
+                self.turns.iter_mut().for_each(|turns| turns.handle_restarted(now));
                 self.adopt(group, pipes);
                 self.observer.handle_restarted(now, count);
                 self.relay.handle_server_restarted(now);
@@ -813,6 +815,17 @@ impl Drive {
             None => self.stop_restarting(now),
         }
         self.handle_events(now);
+    }
+
+    /// Notes when a server that was started again has answered the handshake: no process began for a request before.
+    fn note_greeting(&mut self, now: Instant) {
+        if let Some(restarts) = &mut self.restarts
+            && !self.relay.awaits_server()
+            && restarts.handle_greeted()
+        {
+            self.admin.handle_greeted(now);
+            self.turns.iter_mut().for_each(|turns| turns.handle_greeted(now));
+        }
     }
 
     /// Whether there is no server now, and another is to be started (D64).

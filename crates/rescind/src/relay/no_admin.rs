@@ -35,6 +35,8 @@ impl NoAdmin {
 
     pub(super) const fn handle_restarted(&mut self, _: Instant, _: u64) {}
 
+    pub(super) const fn handle_greeted(&mut self, _: Instant) {}
+
     pub(super) const fn handle_idle(&mut self, _: &Context<'_>, _: &Relay) {}
 
     pub(super) const fn handle_eof(&mut self, _: Instant, _: &mut Relay, _: &End) {}
