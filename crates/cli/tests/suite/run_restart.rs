@@ -289,6 +289,35 @@ fn an_end_that_an_operator_asks_for_is_final() {
     rig.shim.expect_death(Signal::TERM);
 }
 
+/// A link without a server, and a request that waits for the next one, which is not due for two seconds.
+fn waiting() -> Rig {
+    let mut rig = greeted([]);
+    rig.server.exit(1);
+    for code in [2, 3] {
+        let mut server = rig.next_server();
+        greeting(&mut server);
+        server.exit(code);
+    }
+    rig.client.send(&request("\"waits\"", "tools/call"));
+    let listed = ps(&rig);
+    assert!(listed.contains("queued"), "{listed}");
+    rig
+}
+
+#[test]
+fn an_end_that_is_asked_for_while_there_is_no_server_answers_what_waits_with_it() {
+    let mut rig = waiting();
+    end(&rig);
+    let data = error_of(&rig.client.receive(), "\"waits\"")["data"].clone();
+    assert_eq!((&data["because"], &data["exitCode"]), (&json!("operator"), &json!(3)), "{data}");
+    rig.shim.expect_exit(3);
+    let mut rig = waiting();
+    rig.shim.kill(Signal::TERM);
+    let data = error_of(&rig.client.receive(), "\"waits\"")["data"].clone();
+    assert_eq!((&data["clientSignal"], &data["exitCode"]), (&json!(15), &json!(3)), "{data}");
+    rig.shim.expect_exit(3);
+}
+
 #[test]
 fn what_the_dead_server_has_started_ends_with_it() {
     let mut rig = greeted([]);

@@ -168,6 +168,13 @@ impl Shutdown {
         }
     }
 
+    /// For a server that has ended as `how` says and has no successor, because of `by` if somebody asked for that.
+    pub(crate) fn of_ended(limits: ShutdownLimits, now: Instant, how: End, by: Option<EndedBy>) -> Self {
+        let mut shutdown = Self { ended_by: by, ..Self::new(limits) };
+        shutdown.handle_server_exit(now, how);
+        shutdown
+    }
+
     /// Who was the first to ask the server to end, if anybody did.
     pub(crate) const fn ended_by(&self) -> Option<EndedBy> {
         self.ended_by

@@ -32,7 +32,7 @@ use crate::{
     process::{
         Pipes,
         container::Container,
-        ended_by::EndReason,
+        ended_by::{EndReason, EndedBy},
         group::Group,
         presence::Presence,
         restarts::Restarts,
@@ -335,11 +335,12 @@ impl Drive {
                 SignalEvent::AsksForEnd(signal) => {
                     // First notice a server that has already exited: this signal did not end it.
                     self.check_server(now);
-                    if signal != Signal::INT {
-                        self.stop_restarting(now);
-                    }
+                    let by = EndedBy::Client(signal.as_raw());
+                    let has_stopped = signal != Signal::INT && self.stop_restarting(now, Some(by));
                     let asks = self.shutdown.handle_signal(now, signal);
-                    if self.group.is_some() {
+                    if has_stopped {
+                        // There is no server to be told.
+                    } else if self.group.is_some() {
                         self.signal_server(now, signal);
                     } else if asks {
                         self.signal_server(now, Signal::TERM);
@@ -364,8 +365,9 @@ impl Drive {
         if self.admin.receive_end_order() {
             // First notice a server that has already exited: this order did not end it.
             self.check_server(now);
-            self.stop_restarting(now);
-            self.terminate(now, EndReason::Operator);
+            if !self.stop_restarting(now, Some(EndedBy::Shim(EndReason::Operator))) {
+                self.terminate(now, EndReason::Operator);
+            }
         }
     }
 
@@ -604,7 +606,7 @@ impl Drive {
         self.ports[side].input = None;
         match side {
             Side::Client => {
-                self.stop_restarting(now);
+                self.stop_restarting(now, None);
                 self.relay.handle_eof(now, Side::Client, &End::Closed);
                 self.shutdown.handle_client_eof(now);
                 // A process notices the end of its stdin. This server would work on for nobody.
@@ -778,8 +780,7 @@ impl Drive {
             return true;
         }
         if restarts.due().is_some() && !self.shutdown.is_relaying() {
-            self.stop_restarting(now);
-            return true;
+            return self.stop_restarting(now, None);
         }
         if restarts.due().is_some_and(|at| at <= now) {
             self.start_again(now);
@@ -790,7 +791,7 @@ impl Drive {
             self.ports.server = Port::default();
             self.group = None;
             self.unstarted = Some(format!("after it was started again, {why}"));
-            self.end_restarts(now);
+            self.end_restarts(now, None);
             return true;
         }
         false
@@ -812,7 +813,7 @@ impl Drive {
                 self.note_ended_server();
                 self.await_restart(now, &how, false);
             }
-            None => self.stop_restarting(now),
+            None => _ = self.stop_restarting(now, None),
         }
         self.handle_events(now);
     }
@@ -833,17 +834,19 @@ impl Drive {
         self.restarts.as_ref().is_some_and(|restarts| restarts.due().is_some())
     }
 
-    /// Starts no server any more, if there is none now: the link ends with the one that there was.
-    fn stop_restarting(&mut self, now: Instant) {
-        if self.is_between_servers() {
-            self.end_restarts(now);
+    /// Starts no server any more, if there is none now: the link ends with the one that there was, because of `by` if
+    /// somebody asked for it. Whether that was so.
+    fn stop_restarting(&mut self, now: Instant, by: Option<EndedBy>) -> bool {
+        let ends = self.is_between_servers();
+        if ends {
+            self.end_restarts(now, by);
         }
+        ends
     }
 
-    fn end_restarts(&mut self, now: Instant) {
+    fn end_restarts(&mut self, now: Instant, by: Option<EndedBy>) {
         let how = self.restarts.take().and_then(|restarts| restarts.ended().cloned());
-        self.shutdown = Shutdown::new(self.limits);
-        self.shutdown.handle_server_exit(now, how.unwrap_or(End::Closed));
+        self.shutdown = Shutdown::of_ended(self.limits, now, how.unwrap_or(End::Closed), by);
     }
 
     /// Whether another process is to take the place of a server that has ended or is about to: it ended by itself, of a
