@@ -318,6 +318,20 @@ fn an_end_that_is_asked_for_while_there_is_no_server_answers_what_waits_with_it(
     rig.shim.expect_exit(3);
 }
 
+/// It was being ended for another reason, and its successor would have come.
+#[test]
+fn an_end_that_an_operator_asks_for_while_the_server_is_being_ended_is_final() {
+    let mut rig = greeted([]);
+    pass_to_server(&mut rig, &request("\"lost\"", "tools/call"));
+    rig.server.puppet.survive(15);
+    rig.server.close_output();
+    rig.server.puppet.expect_signal(15);
+    end(&rig);
+    assert_eq!(error_of(&rig.client.receive(), "\"lost\"")["code"], -31002);
+    rig.server.puppet.expect_death();
+    rig.shim.expect_death(Signal::KILL);
+}
+
 #[test]
 fn what_the_dead_server_has_started_ends_with_it() {
     let mut rig = greeted([]);

@@ -15,6 +15,8 @@ pub(crate) struct Restarts {
     failed: u32,
     /// The server was started again and has not been greeted since.
     is_new: bool,
+    /// An operator has ordered the end.
+    is_forbidden: bool,
 }
 
 #[derive(Debug)]
@@ -32,7 +34,7 @@ impl Restarts {
     pub(crate) fn new(now: Instant) -> Self {
         let mut back_off = BackOff::default();
         back_off.start(now);
-        Self { back_off, stage: Stage::Running(None), failed: 0, is_new: false }
+        Self { back_off, stage: Stage::Running(None), failed: 0, is_new: false, is_forbidden: false }
     }
 
     /// Notes that the server is of no use any more and is being ended.
@@ -59,6 +61,15 @@ impl Restarts {
     /// Notes that the server has answered the handshake; whether that is news.
     pub(crate) const fn handle_greeted(&mut self) -> bool {
         std::mem::replace(&mut self.is_new, false)
+    }
+
+    /// Notes that no other server is to be started.
+    pub(crate) const fn forbid(&mut self) {
+        self.is_forbidden = true;
+    }
+
+    pub(crate) const fn is_forbidden(&self) -> bool {
+        self.is_forbidden
     }
 
     /// How the last server ended, if one has.

@@ -368,6 +368,8 @@ impl Drive {
             if !self.stop_restarting(now, Some(EndedBy::Shim(EndReason::Operator))) {
                 self.terminate(now, EndReason::Operator);
             }
+            // Also where the ladder had begun for another reason, or the server has exited.
+            self.restarts.iter_mut().for_each(Restarts::forbid);
         }
     }
 
@@ -727,7 +729,7 @@ impl Drive {
 
     /// Whether the server that has ended is started again (D64).
     fn may_restart(&mut self) -> bool {
-        if self.restarts.is_none() || !self.shutdown.may_restart() {
+        if self.restarts.as_ref().is_none_or(Restarts::is_forbidden) || !self.shutdown.may_restart() {
             return false;
         }
         let obstacle = self.relay.restart_obstacle();
@@ -771,7 +773,7 @@ impl Drive {
             if !self.shutdown.has_exited() {
                 return false;
             }
-            if self.shutdown.may_restart() {
+            if self.shutdown.may_restart() && !restarts.is_forbidden() {
                 self.await_restart(now, &how, was_of_use);
             } else {
                 self.restarts = None;
