@@ -162,9 +162,9 @@ impl Admin {
         if !open.drive.as_ref().is_some_and(|drive| drive.will_wake(cx.waker())) {
             open.register(cx.waker());
         }
-        if let AdminState { tracker: Some(tracker), events, .. } = &mut open.state
+        if let AdminState { tracker: Some(tracker), events, facts, .. } = &mut open.state
             && !tracker.has_notified
-            && tracker.has_changes(relay)
+            && tracker.has_changes(relay, facts)
         {
             tracker.has_notified = true;
             events.changed.notify_one();
@@ -176,7 +176,10 @@ impl Admin {
         let Some(open) = &mut self.0 else { return };
         open.mailbox.close();
         let mut left = MAX_FINAL_EVENTS;
-        while left > 0 && open.state.tracker.as_ref().is_some_and(|tracker| tracker.has_changes(relay)) {
+        let has_changes = |AdminState { tracker, facts, .. }: &AdminState, relay: &Relay| {
+            tracker.as_ref().is_some_and(|tracker| tracker.has_changes(relay, facts))
+        };
+        while left > 0 && has_changes(&open.state, relay) {
             LinkView { now, relay, state: &mut open.state }.report_changes();
             left -= 1;
         }

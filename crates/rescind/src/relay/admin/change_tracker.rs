@@ -77,13 +77,14 @@ impl ChangeTracker {
     }
 
     /// Whether there is anything to report.
-    pub(super) fn has_changes(&self, relay: &Relay) -> bool {
-        relay.has_changes() || self.differs(relay)
+    pub(super) fn has_changes(&self, relay: &Relay, facts: &SessionFacts) -> bool {
+        relay.has_changes() || self.differs(relay, facts)
     }
 
     /// Whether something that belongs to no request is not as last reported.
-    fn differs(&self, relay: &Relay) -> bool {
-        unkept(relay) != self.unkept
+    fn differs(&self, relay: &Relay, facts: &SessionFacts) -> bool {
+        (facts.restarts, relay.awaits_server()) != self.restarts
+            || unkept(relay) != self.unkept
             || relay.may_hide_work() != self.hides_work
             || relay.held_up_by() != self.held_up_by
     }
@@ -100,15 +101,13 @@ impl ChangeTracker {
         let implementations = implementations(relay);
         let (connected, is_signing_in) = (facts.connected(), facts.is_signing_in());
         let refused = relay.tally().limited.values().sum();
-        let restarts = (facts.restarts, relay.awaits_server());
         let is_other = implementations != self.implementations
             || connected != self.connected
             || is_signing_in != self.is_signing_in
             || refused != self.refused
-            || restarts != self.restarts
-            || self.differs(relay);
+            || self.differs(relay, facts);
         let session = is_other.then(|| facts.session(relay));
-        self.restarts = restarts;
+        self.restarts = (facts.restarts, relay.awaits_server());
         (self.implementations, self.connected) = (implementations, connected);
         (self.is_signing_in, self.refused) = (is_signing_in, refused);
         (self.unkept, self.held_up_by) = (unkept(relay), relay.held_up_by());
@@ -373,12 +372,23 @@ mod tests {
         for _ in 0..4 {
             link.relay.handle_input(link.now, Side::Server, format!("{log}\n").as_bytes());
         }
-        assert!(!link.relay.has_changes() && link.tracker.has_changes(&link.relay));
+        assert!(!link.relay.has_changes() && link.tracker.has_changes(&link.relay, &link.facts));
         assert_eq!(link.reported().unwrap().session.unwrap().held_up_by, Some(rescind_feed::Side::Client));
-        assert!(!link.tracker.has_changes(&link.relay));
+        assert!(!link.tracker.has_changes(&link.relay, &link.facts));
         link.write();
-        assert!(link.tracker.has_changes(&link.relay));
+        assert!(link.tracker.has_changes(&link.relay, &link.facts));
         assert_eq!(link.reported().unwrap().session.unwrap().held_up_by, None);
+    }
+
+    #[test]
+    fn a_restart_is_reported_though_no_request_changes() {
+        let mut link = TestLink::new();
+        assert!(!link.tracker.has_changes(&link.relay, &link.facts));
+        let restarts = Some(Restarts { count: 1, last: 5, greeted: None });
+        link.facts.restarts = restarts;
+        assert!(link.tracker.has_changes(&link.relay, &link.facts));
+        assert_eq!(link.reported().unwrap().session.unwrap().restarts, restarts);
+        assert!(!link.tracker.has_changes(&link.relay, &link.facts));
     }
 
     #[test]
@@ -410,10 +420,10 @@ mod tests {
         let snapshot = link.tracker.snapshot(link.now, &link.relay, &link.events, session);
         assert_eq!(snapshot.requests.iter().map(|one| one.state).collect::<Vec<_>>(), [State::Released]);
         link.wait(599);
-        assert!(!link.tracker.has_changes(&link.relay));
+        assert!(!link.tracker.has_changes(&link.relay, &link.facts));
         link.wait(1);
         assert_eq!(link.reported().unwrap().requests[0].state, State::Ended);
-        assert!(!link.tracker.has_changes(&link.relay));
+        assert!(!link.tracker.has_changes(&link.relay, &link.facts));
     }
 
     #[test]
@@ -449,8 +459,8 @@ mod tests {
         for _ in 0..20 {
             link.wait(60);
         }
-        assert!(link.tracker.has_changes(&link.relay));
+        assert!(link.tracker.has_changes(&link.relay, &link.facts));
         assert_eq!(link.reported().unwrap().requests[0].state, State::Ended);
-        assert!(!link.tracker.has_changes(&link.relay));
+        assert!(!link.tracker.has_changes(&link.relay, &link.facts));
     }
 }
