@@ -11,6 +11,8 @@ const PATIENCE: u32 = 3;
 pub(crate) struct Restarts {
     back_off: BackOff,
     stage: Stage,
+    /// How often it was started after an end.
+    count: u64,
     /// Starts in a row that came to nothing.
     failed: u32,
     /// The server was started again and has not been greeted since.
@@ -34,7 +36,7 @@ impl Restarts {
     pub(crate) fn new(now: Instant) -> Self {
         let mut back_off = BackOff::default();
         back_off.start(now);
-        Self { back_off, stage: Stage::Running(None), failed: 0, is_new: false, is_forbidden: false }
+        Self { back_off, stage: Stage::Running(None), count: 0, failed: 0, is_new: false, is_forbidden: false }
     }
 
     /// Notes that the server is of no use any more and is being ended.
@@ -55,7 +57,8 @@ impl Restarts {
     pub(crate) fn handle_start(&mut self) -> u64 {
         self.stage = Stage::Running(self.ended().cloned());
         self.is_new = true;
-        u64::try_from(self.back_off.restarts).unwrap_or(u64::MAX)
+        self.count += 1;
+        self.count
     }
 
     /// Notes that the server has answered the handshake; whether that is news.
@@ -124,5 +127,15 @@ mod tests {
         now = now + Duration::from_secs(60);
         restarts.handle_end(now, End::Exited(0), true);
         assert_eq!(restarts.due(), Some(now), "it had stayed");
+    }
+
+    #[test]
+    fn an_attempt_that_starts_nothing_is_not_counted() {
+        let mut restarts = Restarts::new(at(0));
+        restarts.handle_end(at(0), End::Exited(1), true);
+        restarts.handle_end(at(0), End::Exited(1), false);
+        assert_eq!(restarts.handle_start(), 1);
+        restarts.handle_end(at(9), End::Exited(1), true);
+        assert_eq!(restarts.handle_start(), 2);
     }
 }
