@@ -110,8 +110,8 @@ pub struct LateTaskWorld {
     client_knows: bool,
     /// A cancel of the task has reached the server.
     was_asked: bool,
-    /// Requests about the task that the server has read and not answered: their id, whether one is a cancel, and when.
-    open: Vec<(String, bool, Instant)>,
+    /// Requests about the task that the server has read and not answered: their id, and whether one is a cancel.
+    open: Vec<(String, bool)>,
     has_ended: bool,
     watcher: Option<Watcher>,
 }
@@ -175,7 +175,7 @@ impl LateTaskWorld {
         let is_cancel = method == "tasks/cancel";
         if is_cancel || method == "tasks/get" {
             self.was_asked |= is_cancel;
-            self.open.push((message["id"].to_string(), is_cancel, self.stage.now));
+            self.open.push((message["id"].to_string(), is_cancel));
         }
     }
 
@@ -187,9 +187,9 @@ impl LateTaskWorld {
 
     /// The server answers the oldest request about the task.
     fn answer(&mut self, obeys: bool) {
-        let (id, is_cancel, at) = self.open.remove(0);
-        // What the relay asked for itself and has forgotten it does not take an answer to.
-        let is_taken = id == "2" || self.stage.now.since(at) < Duration::from_secs(300);
+        let (id, is_cancel) = self.open.remove(0);
+        // What the relay asked for itself it may have forgotten some time after it asked, sent or not.
+        let is_taken = id == "2" || self.remembers_all();
         let id: Value = serde_json::from_str(&id).unwrap_or_default();
         let was_over = matches!(self.work, Work::Cancelled | Work::Completed);
         if is_cancel && obeys && !was_over {
@@ -253,7 +253,10 @@ impl LateTaskWorld {
             }
             Action::ClientCancelsTask => {
                 self.has_cancelled_task = true;
-                let params = json!({"taskId": TASK, "_meta": meta});
+                let params = match self.era {
+                    TaskEra::November => json!({"taskId": TASK}),
+                    TaskEra::Extension => json!({"taskId": TASK, "_meta": meta}),
+                };
                 self.says(
                     Side::Client,
                     &json!({"jsonrpc": "2.0", "id": 2, "method": "tasks/cancel", "params": params}),
@@ -292,6 +295,11 @@ impl LateTaskWorld {
                 self.stage.lose_server();
             }
         }
+    }
+
+    /// Whether it is too early for the relay to have forgotten anything.
+    fn remembers_all(&self) -> bool {
+        self.stage.now.since_origin() < Duration::from_secs(300)
     }
 
     /// Compares what the relay shows and claims with what is so.
@@ -398,9 +406,7 @@ impl World for LateTaskWorld {
         self.stage.hash_state(&mut digest);
         (self.call, self.is_stopped, self.has_cancelled_task, self.work).hash(&mut digest);
         (self.is_told_over, self.client_knows, self.was_asked, self.has_ended).hash(&mut digest);
-        for (id, is_cancel, at) in &self.open {
-            (id, is_cancel, self.stage.now.since(*at)).hash(&mut digest);
-        }
+        (&self.open, self.remembers_all()).hash(&mut digest);
         digest.finish_wide()
     }
 
