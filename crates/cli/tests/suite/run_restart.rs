@@ -332,6 +332,30 @@ fn an_end_that_an_operator_asks_for_while_the_server_is_being_ended_is_final() {
     rig.shim.expect_death(Signal::KILL);
 }
 
+/// A part of it writes once its first process has exited.
+#[test]
+fn what_a_server_writes_to_stderr_while_it_is_being_ended_is_passed_on_to_the_last() {
+    let launcher = r#"
+        test -p "$0" || mkfifo "$0"
+        (trap '' TERM; cat "$0" >/dev/null; echo "last words" >&2) >/dev/null &
+        exec 3<&0 4>"$0"
+        "$@" <&3 3<&- 4>&- &
+        exec >&- 3<&-
+        trap 'exit 3' TERM
+        wait
+    "#;
+    let folder = tempfile::tempdir().unwrap();
+    let fifo = folder.path().join("ends");
+    let launcher = ["sh", "-c", launcher, fifo.to_str().unwrap()];
+    let mut rig = Rig::builder(PROGRAM).within(launcher).flags(["--restart"]).start();
+    pass_to_server(&mut rig, &request_with("\"hello\"", "initialize", HELLO));
+    pass_to_client(&mut rig, &result("\"hello\"", &welcome("2025-06-18")));
+    pass_to_server(&mut rig, INITIALIZED);
+    rig.server.close_output();
+    while !rig.shim.stderr.line().contains("last words") {}
+    let _next = next(&mut rig);
+}
+
 #[test]
 fn what_the_dead_server_has_started_ends_with_it() {
     let mut rig = greeted([]);

@@ -89,6 +89,8 @@ pub(crate) struct Remaining {
     pub(crate) in_flight: bool,
     /// The client cannot know of the server's end, and may still send a request.
     pub(crate) end_untold: bool,
+    /// Another server takes the place of this one once its output was read (D64).
+    pub(crate) has_successor: bool,
 }
 
 /// The progress of a link towards its end.
@@ -305,6 +307,11 @@ impl Shutdown {
         )
     }
 
+    /// Whether it has exited, all that it wrote was read, and the relay is not told yet.
+    pub(crate) const fn is_drained(&self) -> bool {
+        matches!(self.stage, ShutdownStage::ServerDrained { .. })
+    }
+
     /// Whether neither the client nor the ladder has asked the server to end.
     const fn is_unrequested(&self) -> bool {
         matches!(self.stage, ShutdownStage::Relaying | ShutdownStage::Finishing { .. })
@@ -402,6 +409,7 @@ impl Shutdown {
                 self.stage = ShutdownStage::ServerDrained { how: how.clone() };
                 Some(ShutdownStep::Kill)
             }
+            ShutdownStage::ServerDrained { .. } if open.has_successor => None,
             ShutdownStage::ServerDrained { how } => {
                 let how = how.clone();
                 let limit = if self.is_hurried { self.limits.close } else { self.limits.client_drain };
@@ -435,8 +443,14 @@ impl Shutdown {
 mod tests {
     use super::*;
 
-    const QUIET: Remaining =
-        Remaining { owed_server: false, owed_client: false, server_output: true, in_flight: false, end_untold: false };
+    const QUIET: Remaining = Remaining {
+        owed_server: false,
+        owed_client: false,
+        server_output: true,
+        in_flight: false,
+        end_untold: false,
+        has_successor: false,
+    };
     const BUSY: Remaining = Remaining { in_flight: true, ..QUIET };
     const OWES_SERVER: Remaining = Remaining { owed_server: true, in_flight: true, ..QUIET };
     const OWES_CLIENT: Remaining = Remaining { owed_client: true, server_output: false, ..QUIET };

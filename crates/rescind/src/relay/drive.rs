@@ -770,7 +770,7 @@ impl Drive {
     fn poll_restart(&mut self, now: Instant) -> bool {
         let Some(restarts) = &self.restarts else { return false };
         if let Some((how, was_of_use)) = restarts.ending() {
-            if !self.shutdown.has_exited() {
+            if !self.shutdown.is_drained() {
                 return false;
             }
             if self.shutdown.may_restart() && !restarts.is_forbidden() {
@@ -945,6 +945,7 @@ impl Drive {
             server_output: self.ports.server.input.is_some() || self.ports.server.messages.is_some() || has_stderr,
             in_flight: self.relay.awaited(Side::Client) > 0,
             end_untold: self.ports.client.input.is_some() && self.relay.has_untold_end(),
+            has_successor: self.restarts.as_ref().is_some_and(|restarts| restarts.ending().is_some()),
         }
     }
 }

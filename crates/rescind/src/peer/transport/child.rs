@@ -209,6 +209,7 @@ impl ChildState {
             server_output: !self.stdout_ended && !self.stdin_closed,
             in_flight: false,
             end_untold: false,
+            has_successor: false,
         }
     }
 
