@@ -33,10 +33,10 @@ const PARTS: &[Part] = &[
         name: "the engine without the bridge",
         of: &["wire/src", "parts/src", "proto/src"],
         without: BRIDGE,
-        lines: 20_000,
+        lines: 20_050,
     },
     // It was 82,156 before the engine's parts were shared, and 82,143 after; what users gain adds to it.
-    Part { name: "all crates", of: &[""], without: &[], lines: 92_100 },
+    Part { name: "all crates", of: &[""], without: &[], lines: 92_300 },
 ];
 
 /// The most lines of code of each crate.
@@ -46,11 +46,11 @@ const CRATES: &[(&str, usize)] = &[
     ("demo", 2_600),
     ("feed", 900),
     ("http", 13_300),
-    ("ledger", 2_300),
+    ("ledger", 2_320),
     ("operator", 900),
     ("parts", 1_410),
-    ("proto", 19_700),
-    ("rescind", 17_700),
+    ("proto", 19_750),
+    ("rescind", 17_760),
     ("sign-in", 2_165),
     ("tasks", 4_785),
     ("testkit", 11_800),
