@@ -97,7 +97,7 @@ fn the_second_stop_ends_a_server_that_ignores_everything() {
     let silent = Silent::open(&path, &around.path().join("mark"));
     let name = silent.shim.id().to_string();
     let server = silent.server(&path);
-    let told = stop(&path, &["--within", "100ms"]);
+    let told = stop(&path, &["--within", "1s"]);
     assert_eq!((told.code, told.summary.as_str()), (1, "0 stopped, 1 unknown"), "{}", told.stderr);
     let hint = format!(
         "hint: `rescind stop --kill=unknown` ends the servers of what is not known to have stopped; `rescind end {name}` \
@@ -114,13 +114,13 @@ fn the_second_stop_ends_a_server_that_ignores_everything() {
     assert_eq!(states(&path), ["released"]);
     assert!(!say(&path, &["ps", "--sessions"]).stdout.contains("idle"));
     // A Stop that only ends what is known to work on leaves it, as often as it is said.
-    for arguments in [&["--within", "100ms", "--kill"][..], &["--within", "100ms"]] {
+    for arguments in [&["--within", "1s", "--kill"][..], &["--within", "1s"]] {
         let told = stop(&path, arguments);
         assert_eq!((told.code, told.summary.as_str()), (1, "0 stopped, 1 unknown"), "{}", told.stderr);
         assert_eq!(told.stderr, hint);
     }
     silent.works();
-    let told = stop(&path, &["--within", "100ms", "--kill=unknown"]);
+    let told = stop(&path, &["--within", "1s", "--kill=unknown"]);
     assert_eq!((told.code, told.summary.as_str()), (0, "0 stopped, 1 ended with its server"), "{}", told.stderr);
     assert_eq!((told.states[&name].join(", "), told.stderr.as_str()), ("unknown, ended".to_owned(), ""));
     silent.expect_end(server);
@@ -142,7 +142,7 @@ fn what_a_client_has_cancelled_is_ended_and_nothing_healthy_is() {
     agent.server.send(&result("1", r#"{"stopReason":"cancelled"}"#));
     agent.client.receive();
     assert_eq!(states(&path), ["released"]);
-    let told = stop(&path, &["--within", "100ms", "--kill=unknown"]);
+    let told = stop(&path, &["--within", "1s", "--kill=unknown"]);
     assert_eq!((told.code, told.summary.as_str()), (0, "0 stopped, 1 ended with its server"), "{}", told.stderr);
     mute.server.puppet.expect_death();
     expect_alive(&mut polite);
@@ -189,7 +189,7 @@ fn a_person_is_asked_before_a_server_ends_of_which_nothing_is_known() {
     let answered = |answer: &str| {
         let terminal = Terminal::open();
         let mut command = Command::new(PROGRAM);
-        command.args(["stop", "--within", "100ms"]).env("RESCIND_RUNTIME_DIR", &path).env("NO_COLOR", "1");
+        command.args(["stop", "--within", "1s"]).env("RESCIND_RUNTIME_DIR", &path).env("NO_COLOR", "1");
         let mut child = command.stdin(terminal.end()).stdout(terminal.end()).stderr(terminal.end()).spawn().unwrap();
         let shown = terminal.shows_until("End this server? [y/N]");
         assert!(shown.contains(&format!("  {name}  test  1 request not known to have stopped")), "{shown}");
