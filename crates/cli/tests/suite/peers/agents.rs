@@ -85,7 +85,7 @@ fn rescind_stop_names_the_commands_that_codex_acp_leaves() {
     let Some(seen) = agent("codex-acp", "children", "rescind") else { return };
     assert_eq!(seen.alive(), r#"{"agent":2,"command":1}"#);
     let (code, words) = seen.said();
-    let counted = words.contains("\n3 stopped; 3 processes that began during it still run\n");
+    let counted = words.contains("\n3 stopped; 3 processes that began during cancelled requests still run\n");
     assert!(code == 1 && counted && words.contains("`rescind reap "), "{words}");
 }
 
