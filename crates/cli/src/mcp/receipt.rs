@@ -35,7 +35,7 @@ pub(super) struct Receipt {
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
     /// Of `cancel`: what became of the background work that was cancelled with it, or could not be, a line each
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     background: Vec<String>,
 }
 
