@@ -38,7 +38,8 @@ class Shared extends StdioClientTransport {
       this.#waiting.set(id, resolve);
       signal?.addEventListener("abort", () => {
         if (!this.#waiting.delete(id)) return;
-        this.send({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: id, reason: String(signal.reason) } });
+        // The session may have ended with it.
+        this.send({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: id, reason: String(signal.reason) } }).catch(() => {});
         reject(signal.reason);
       });
       this.send({ jsonrpc: "2.0", id, ...request }).catch(reject);
