@@ -11,6 +11,14 @@ pub(crate) enum TurnProcesses {}
 pub(crate) enum TurnProcess {}
 
 impl TurnProcesses {
+    pub(crate) const fn handle_restarted(&mut self, _: Instant) {
+        match *self {}
+    }
+
+    pub(crate) const fn handle_greeted(&mut self, _: Instant) {
+        match *self {}
+    }
+
     pub(crate) const fn handle_receipt(&mut self, _: Instant, _: RequestKey, _: Outcome) {
         match *self {}
     }
