@@ -69,11 +69,11 @@ fn a_turn_that_does_not_end_is_cancelled_again_and_its_client_has_its_answer() {
                 (cancel.confirms, cancel.protocol) = (true, "ACP".into());
                 (cancel.written, cancel.outcome) = (Some(9 * SECOND), Outcome::Sent);
                 request.cancel = Some(cancel.in_words(None));
-                request.state = State::Cancelling;
+                (request.state, request.may_be_released) = (State::Cancelling, true);
             }
             Some(cancel) => {
                 request.cancel = Some(cancel.released());
-                request.state = State::Released;
+                (request.state, request.may_be_released) = (State::Released, false);
             }
         });
         shim.put([request(1, "session/prompt", None, SECOND)]);
