@@ -144,7 +144,7 @@ export class Details {
     line.className = `pane-state is-${state.tone}`;
 
     const typing = this.form.contains(document.activeElement);
-    const again = request.mayBeReleased;
+    const again = request.mayBeReleased === true;
     this.form.hidden = !live || (Boolean(request.cancel) && !again) || !open || session.isOver;
     setText(this.submit, again ? "Answer its client now" : "Cancel request");
     byId("reason-label").hidden = again;
