@@ -6,9 +6,8 @@
 //! children. An item of background work is cancelled by a request of the relay's own, where the item grants that now.
 
 use super::{
-    Core, Followup, Relay, Settled, Step,
-    exchange::{Exchange, Rare, ThreadPart, Up},
-    link::{Part, Tag},
+    Core, Followup, Relay, Step,
+    exchange::{ThreadPart, Up},
     sessions::{Item, MAX_ID, ReportedWork, Session},
     thread_turn::named,
     threads::Origin,
@@ -21,7 +20,6 @@ use crate::{
     id::RequestId,
     json,
     link::RequestKey,
-    message,
     receipt::{Answer, Outcome, Receipt},
     side::Side,
     slab::Key,
@@ -275,41 +273,8 @@ impl Relay {
         let Some(exchange) = self.exchange(request) else { return };
         let Some(&ThreadPart::Background { kind: Some(kind), ref item, .. }) = exchange.thread() else { return };
         let (Some(session), Some(turn)) = (exchange.session(), exchange.upstream_dialect.turn) else { return };
-        let members = [(turn.session, session.to_vec()), (kind.id, item.to_vec())];
-        let (like, dialect) = (exchange.id.clone(), exchange.upstream_dialect);
-        let id = self.tables.client.own_id(&like);
-        let framing = self.core.framing;
-        let ticket = self.core.links.server.outbox.push_urgent(Tag::Of(request, Part::Cancel).into(), |out| {
-            message::frame(framing, out, |out| {
-                message::request(&id, kind.cancel, out, |out| {
-                    for (place, (name, value)) in members.iter().enumerate() {
-                        if place > 0 {
-                            out.push(b',');
-                        }
-                        json::write_string(out, name);
-                        out.push(b':');
-                        out.extend_from_slice(value);
-                    }
-                });
-            });
-        });
-        let exchange = Exchange {
-            renamed: Some(id.clone()),
-            rare: Some(Box::new(Rare { thread: Some(Box::new(ThreadPart::Ours(request))), ..Rare::default() })),
-            // No requester calls it by its id.
-            replaced: true,
-            up: Up::Sent,
-            ..Exchange::new(id.clone(), dialect, dialect, now, self.core.methods.intern(kind.cancel))
-        };
-        let hash = self.tables.client.hash(&id);
-        let ours = self.tables.client.insert(hash, exchange);
-        // Its answer goes to no requester; it is remembered as long as that may come.
-        self.step(now, of_client(ours), |step| step.retire(Settled::Silent));
-        self.step(now, request, |step| {
-            if let Some(cancel) = step.cancel() {
-                cancel.frame = Some(ticket);
-            }
-        });
+        let (session, item): (Box<[u8]>, _) = (session.into(), item.clone());
+        self.ask_to_cancel(now, request, kind.cancel, false, &[(turn.session, &session), (kind.id, &item)]);
     }
 }
 

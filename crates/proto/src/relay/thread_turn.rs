@@ -370,48 +370,36 @@ impl Relay {
         }
     }
 
-    /// Cancels this work by a request of our own, and what works for it in other threads.
-    pub(super) fn cancel_work(&mut self, now: Instant, request: RequestKey) {
+    /// Cancels this work by a request of our own with these members, which the work's cancel then waits for; without a
+    /// `jsonrpc` member if it `is_bare`.
+    pub(super) fn ask_to_cancel(
+        &mut self,
+        now: Instant,
+        request: RequestKey,
+        method: &'static str,
+        is_bare: bool,
+        members: &[(&str, &[u8])],
+    ) {
         let Some(exchange) = self.exchange(request) else { return };
-        if exchange.task_work().is_some() {
-            return self.cancel_task(now, request);
-        }
-        let (Some(part), Some(form)) = (exchange.thread().cloned(), exchange.upstream_dialect.threads) else { return };
-        let cause = exchange.cancel.as_deref().map(|cancel| cancel.receipt.cause.code);
         let (like, dialect) = (exchange.id.clone(), exchange.upstream_dialect);
-        let (method, members): (&str, [(&str, &[u8]); 2]) = match &part {
-            ThreadPart::Turn { thread, turn, .. } => {
-                (form.interrupt.method, [(form.thread, thread), (form.interrupt.turn, turn)])
-            }
-            ThreadPart::Terminal { thread, process, .. } => {
-                (form.terminals.terminate, [(form.thread, thread), (form.terminals.process, process)])
-            }
-            ThreadPart::Runs(process) => (form.commands.terminate, [("", b""), (form.commands.process, process)]),
-            ThreadPart::Process(handle) => (form.processes.kill, [("", b""), (form.processes.handle, handle)]),
-            ThreadPart::Starts(_) | ThreadPart::Interrupts { .. } | ThreadPart::Leaves(_) => return,
-            ThreadPart::Spawns(_) | ThreadPart::Lists { .. } | ThreadPart::Ours(_) => return,
-            ThreadPart::Foreground | ThreadPart::Background { .. } => return,
-        };
         let id = self.tables.client.own_id(&like);
         let framing = self.core.framing;
+        let write = |out: &mut Vec<u8>| {
+            message::request(&id, method, out, |out| {
+                for (place, (name, value)) in members.iter().enumerate() {
+                    if place > 0 {
+                        out.push(b',');
+                    }
+                    json::write_string(out, name);
+                    out.push(b':');
+                    out.extend_from_slice(value);
+                }
+            });
+        };
         // Behind the request itself, and before whatever else it may pass (D13).
         let tag = Tag::Of(request, Part::Cancel).into();
         let ticket = self.core.links.server.outbox.push_urgent(tag, |out| {
-            message::frame(framing, out, |out| {
-                message::bare(out, |out| {
-                    message::request(&id, method, out, |out| {
-                        let members = members.into_iter().filter(|(name, _)| !name.is_empty());
-                        for (place, (name, value)) in members.enumerate() {
-                            if place > 0 {
-                                out.push(b',');
-                            }
-                            json::write_string(out, name);
-                            out.push(b':');
-                            out.extend_from_slice(value);
-                        }
-                    })
-                })
-            });
+            message::frame(framing, out, |out| if is_bare { message::bare(out, write) } else { write(out) });
         });
         let exchange = Exchange {
             renamed: Some(id.clone()),
@@ -430,6 +418,31 @@ impl Relay {
                 cancel.frame = Some(ticket);
             }
         });
+    }
+
+    /// Cancels this work by a request of our own, and what works for it in other threads.
+    pub(super) fn cancel_work(&mut self, now: Instant, request: RequestKey) {
+        let Some(exchange) = self.exchange(request) else { return };
+        if exchange.task_work().is_some() {
+            return self.cancel_task(now, request);
+        }
+        let (Some(part), Some(form)) = (exchange.thread().cloned(), exchange.upstream_dialect.threads) else { return };
+        let cause = exchange.cancel.as_deref().map(|cancel| cancel.receipt.cause.code);
+        let (method, members): (&'static str, [(&str, &[u8]); 2]) = match &part {
+            ThreadPart::Turn { thread, turn, .. } => {
+                (form.interrupt.method, [(form.thread, thread), (form.interrupt.turn, turn)])
+            }
+            ThreadPart::Terminal { thread, process, .. } => {
+                (form.terminals.terminate, [(form.thread, thread), (form.terminals.process, process)])
+            }
+            ThreadPart::Runs(process) => (form.commands.terminate, [("", b""), (form.commands.process, process)]),
+            ThreadPart::Process(handle) => (form.processes.kill, [("", b""), (form.processes.handle, handle)]),
+            ThreadPart::Starts(_) | ThreadPart::Interrupts { .. } | ThreadPart::Leaves(_) => return,
+            ThreadPart::Spawns(_) | ThreadPart::Lists { .. } | ThreadPart::Ours(_) => return,
+            ThreadPart::Foreground | ThreadPart::Background { .. } => return,
+        };
+        let named = members.into_iter().filter(|(name, _)| !name.is_empty()).collect::<Vec<_>>();
+        self.ask_to_cancel(now, request, method, true, &named);
         if !matches!(part, ThreadPart::Turn { is_alone: true, .. }) {
             self.cancel_below(now, request, cause);
         }

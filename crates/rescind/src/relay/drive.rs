@@ -943,7 +943,8 @@ impl Drive {
             owed_server: owed_server || self.relay.awaits_server(),
             owed_client,
             server_output: self.ports.server.input.is_some() || self.ports.server.messages.is_some() || has_stderr,
-            in_flight: self.relay.awaited(Side::Client) > 0,
+            // It counts what is followed, and is asked only by a link that ends.
+            in_flight: !self.shutdown.is_relaying() && self.relay.awaited(Side::Client) > 0,
             end_untold: self.ports.client.input.is_some() && self.relay.has_untold_end(),
             has_successor: self.restarts.as_ref().is_some_and(|restarts| restarts.ending().is_some()),
         }
