@@ -173,7 +173,7 @@ fn kill(id: ProcessId) {
 }
 
 /// Looks again and again, for a minute at most.
-fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let until = Instant::now() + Duration::from_secs(60);
     while Instant::now() < until {
         if let Some(found) = look() {

@@ -6,13 +6,13 @@ use std::{
     io::{BufRead, BufReader, Write},
     path::Path,
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
-    time::{Duration, Instant},
 };
 
 use rescind_ledger::identity::ProcessId;
 use serde_json::{Value, json};
 
 use crate::{
+    left_behind::eventually,
     operator::{Said, say},
     shim::{
         PROGRAM,
@@ -187,18 +187,6 @@ impl Drop for World {
 fn ticks() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     u64::try_from(now.tv_sec * 100 + now.tv_nsec / 10_000_000).unwrap()
-}
-
-/// Looks again and again, for a minute at most.
-fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let until = Instant::now() + Duration::from_secs(60);
-    while Instant::now() < until {
-        if let Some(found) = look() {
-            return found;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    panic!("waited in vain for {what}")
 }
 
 fn expect_end(process: ProcessId) {

@@ -43,7 +43,7 @@ fn one_of_three_operations_is_stopped_and_the_server_works_on() {
     three.expect_b_was_stopped_and_the_others_finish();
 }
 
-// D56: a task of the SDK in both dialects, of which its request has long been answered.
+// D56: a task of an SDK, in both dialects; its request was answered long before.
 #[test]
 fn a_task_is_listed_and_stopped_and_its_client_sees_that() {
     let both = [
