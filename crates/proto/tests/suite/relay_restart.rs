@@ -143,6 +143,28 @@ fn what_the_dead_server_had_is_answered_and_what_waits_goes_to_the_next_in_order
 }
 
 #[test]
+fn a_request_about_a_task_of_the_dead_server_is_answered_and_no_other_server_gets_it() {
+    let mut rig = rig();
+    rig.from_client(&initialize("0"));
+    rig.at_server();
+    let tasks = r#"{"cancel":{},"requests":{"tools":{"call":{}}}}"#;
+    let welcome =
+        welcome(0, "2025-11-25").replace(r#""resources":{}"#, &format!(r#""resources":{{}},"tasks":{tasks}"#));
+    rig.from_server(&welcome);
+    rig.from_client(&request(1, "tools/call", r#"{"name":"slow","task":{}}"#));
+    rig.at_server();
+    rig.from_server(r#"{"jsonrpc":"2.0","id":1,"result":{"task":{"taskId":"1","status":"working"}}}"#);
+    rig.at_client();
+    assert!(rig.relay.requests(Side::Client).any(|view| view.at_work.is_some()), "the task is at work");
+    rig.from_client(&request(2, "tasks/cancel", r#"{"taskId":"1"}"#));
+    rig.from_client(&call(3));
+    lose(&mut rig);
+    assert_eq!(ended(&rig.at_client()), [json!(2)]);
+    assert_eq!(rig.relay.in_flight(Side::Client), 1, "the task is over with its server");
+    assert!(methods(&greet_again_in(&mut rig, "2025-11-25")).iter().all(|method| !method.starts_with("tasks/")));
+}
+
+#[test]
 fn the_new_server_learns_of_subscriptions_that_stand_and_of_the_last_log_level() {
     let mut rig = rig();
     greet(&mut rig);
