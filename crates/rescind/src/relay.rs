@@ -48,7 +48,7 @@ use crate::process::{
 };
 #[cfg(feature = "admin")]
 use admin::Admin;
-use drive::{Drive, Port, Process};
+use drive::{Drive, Port, Server};
 #[cfg(feature = "admin")]
 use ends::StreamFacts;
 use log::Log;
@@ -226,7 +226,7 @@ async fn drive_here(link: Link) -> Result<LinkEnd, LinkError> {
     // Of a program on a terminal a person reads stderr, and the program may ask whether it writes to one (D63).
     let pipes_stderr = !io::stderr().is_terminal();
     let is_alone = matches!(client, LinkClient::Descriptors { .. });
-    let (process, server) = match server {
+    let (server, port) = match server {
         LinkServer::Command { launcher, .. } => {
             let program = command.first().map(|program| program.to_string_lossy().into_owned());
             let container = Container::of(&command, &environment);
@@ -243,21 +243,31 @@ async fn drive_here(link: Link) -> Result<LinkEnd, LinkError> {
                         // What is in a container is ended by the mark that the next one would have, too.
                         starter = Some(Starter::new(launcher, command.clone(), environment.clone(), pipes_stderr));
                     }
-                    let (server, stderr) = Port::to_server(pipes, stderr_in_errors);
+                    let (port, stderr) = Port::to_server(pipes, stderr_in_errors);
                     let group = Some(group);
-                    (Process { group, container, starter, stderr, stderr_in_errors, turns, program }, server)
+                    let parts = Server {
+                        group,
+                        container,
+                        starter,
+                        stderr,
+                        stderr_in_errors,
+                        turns,
+                        program,
+                        ..Server::default()
+                    };
+                    (parts, port)
                 }
                 // Its client gets an answer that says so.
                 Err(error) => {
                     unstarted = Some(error);
-                    (Process { program, ..Process::default() }, Port::default())
+                    (Server { program, ..Server::default() }, Port::default())
                 }
             }
         }
         LinkServer::Messages { mut stream, .. } => {
             config.framing = Some(Framing::Line);
             config.server_departs = stream.watch_departures();
-            (Process::default(), Port::to_messages(stream, config.max_message))
+            (Server::default(), Port::to_messages(stream, config.max_message))
         }
     };
     let is_person = matches!(&client, LinkClient::Descriptors { input, .. } if input.is_terminal());
@@ -271,7 +281,7 @@ async fn drive_here(link: Link) -> Result<LinkEnd, LinkError> {
         }
     };
     #[cfg(feature = "admin")]
-    let admin = Admin::open(&link.admin, origin, &command, process.group.as_ref().map(Group::server_id), told, mark)
+    let admin = Admin::open(&link.admin, origin, &command, server.group.as_ref().map(Group::server_id), told, mark)
         .unwrap_or_else(|errors| {
             errors.iter().for_each(|error| observer.handle_unlisted(error));
             Admin::default()
@@ -282,8 +292,8 @@ async fn drive_here(link: Link) -> Result<LinkEnd, LinkError> {
     if is_person {
         limits.first_request = Duration::ZERO;
     }
-    let ports = Sides { client, server };
-    let mut drive = Drive::new(origin, (config, limits), ports, process, signals, observer, admin);
+    let ports = Sides { client, server: port };
+    let mut drive = Drive::new(origin, (config, limits), ports, server, signals, observer, admin);
     if let Some(error) = &unstarted {
         drive.handle_unstarted(error);
     }

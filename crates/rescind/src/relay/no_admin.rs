@@ -31,6 +31,7 @@ impl NoAdmin {
     pub(super) const fn handle_replaced(&mut self, _: &Group) {}
 
     pub(super) const fn handle_turn_processes(&mut self, _: &TurnProcesses, _: &[TurnProcess]) {}
+
     pub(super) const fn handle_server_gone(&mut self) {}
 
     pub(super) const fn handle_restarted(&mut self, _: Instant, _: u64) {}
