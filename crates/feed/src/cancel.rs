@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Late, UNKNOWN_PROTOCOL};
+use crate::{Late, LaterWord, UNKNOWN_PROTOCOL};
 
 /// A cancel of a request: its receipt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,13 +60,16 @@ pub enum Outcome {
     AnsweredAfter,
     /// The connection ended before the outcome was known.
     Unknown,
+    /// A later shim's word: the `words` of the cancel say what it means.
+    #[serde(untagged)]
+    Later(LaterWord),
 }
 
 impl Outcome {
     /// Whether the outcome can no longer change, in a protocol that answers cancelled requests.
     #[must_use]
     pub const fn is_final(self) -> bool {
-        !matches!(self, Self::Asked | Self::Sent)
+        !matches!(self, Self::Asked | Self::Sent | Self::Later(_))
     }
 }
 
@@ -110,6 +113,21 @@ impl Cancel {
         self
     }
 
+    /// Words for work that is followed by itself: no answer ends it, and its server's own word does (D55, D58).
+    #[must_use]
+    pub fn of_work(mut self) -> Self {
+        let after = self.after.map(duration).unwrap_or_default();
+        match (self.outcome, self.answer) {
+            (Outcome::CompletedFirst, _) => self.words = "it was over before the cancel arrived".into(),
+            (Outcome::AnsweredAfter, Some(Answer::Error)) => self.words = format!("failed by itself after {after}"),
+            (Outcome::AnsweredAfter, Some(Answer::Result) | None) => {
+                self.words = format!("ended by itself after {after}");
+            }
+            _ => {}
+        }
+        self
+    }
+
     fn describe(&self, work: Option<&Late>) -> String {
         let after = self.after.map(duration).unwrap_or_default();
         match self.outcome {
@@ -135,6 +153,7 @@ impl Cancel {
                 Some(Answer::Result) | None => format!("answered after {after}"),
             },
             Outcome::Unknown => "connection ended".into(),
+            Outcome::Later(word) => word.as_str().replace('_', " "),
         }
     }
 }
@@ -193,6 +212,10 @@ mod tests {
         assert_eq!(words(Outcome::Confirmed, true, Some(12_400), None), "confirmed after 12 ms");
         assert_eq!(words(Outcome::AnsweredAfter, false, Some(3_200_000), None), "answered after 3.2 s");
         assert_eq!(words(Outcome::Unknown, true, None, None), "connection ended");
+        let of_work = |outcome| cancel(outcome, true, Some(12_400)).in_words(None).of_work().words;
+        assert_eq!(of_work(Outcome::AnsweredAfter), "ended by itself after 12 ms");
+        assert_eq!(of_work(Outcome::CompletedFirst), "it was over before the cancel arrived");
+        assert_eq!(of_work(Outcome::Confirmed), "confirmed after 12 ms");
         let forbidden = "not sent: MCP does not allow this request to be cancelled";
         assert_eq!(words(Outcome::NotSendable, false, None, None), forbidden);
         let unknown = Cancel { protocol: UNKNOWN_PROTOCOL.to_owned(), ..cancel(Outcome::NotSendable, false, None) };

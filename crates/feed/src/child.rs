@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Cancel, Outcome, duration};
+use crate::{Cancel, LaterWord, Outcome, duration};
 
 /// What makes a request a child. Its id is that of the child's session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,31 +39,32 @@ pub enum ChildState {
     History,
     /// Its parent was closed, and it with it.
     Closed,
-    /// A later word.
-    #[serde(other)]
-    Other,
+    /// A later shim's word.
+    #[serde(untagged)]
+    Later(LaterWord),
 }
 
 impl ChildState {
     /// The word used in lists.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
+    pub fn as_str(&self) -> &str {
         match self {
             Self::Running => "running",
             Self::Finished => "finished",
             Self::Cancelled => "cancelled",
             Self::Failed => "failed",
-            Self::Unknown | Self::Other => "unknown",
+            Self::Unknown => "unknown",
             Self::Unconfirmed => "unconfirmed",
             Self::History => "history",
             Self::Closed => "closed",
+            Self::Later(word) => word.as_str(),
         }
     }
 
     /// Whether it is known neither to work nor not to.
     #[must_use]
     pub const fn is_unseen(self) -> bool {
-        matches!(self, Self::Unknown | Self::Unconfirmed | Self::Other)
+        matches!(self, Self::Unknown | Self::Unconfirmed | Self::Later(_))
     }
 }
 
@@ -81,16 +82,18 @@ impl Cancel {
             Outcome::AnsweredAfter => format!("ended by itself after {after}"),
             Outcome::CompletedFirst | Outcome::NeverSent => "ended before the cancel was sent".into(),
             Outcome::Unknown => "connection ended".into(),
+            Outcome::Later(word) => word.as_str().replace('_', " "),
         };
         let unseen = match child.state {
-            ChildState::Unknown | ChildState::Other => "; its agent cannot see whether it works",
+            ChildState::Unknown => "; its agent cannot see whether it works",
             ChildState::Unconfirmed => "; its agent has not said whether it works",
             ChildState::Running
             | ChildState::Finished
             | ChildState::Cancelled
             | ChildState::Failed
             | ChildState::History
-            | ChildState::Closed => "",
+            | ChildState::Closed
+            | ChildState::Later(_) => "",
         };
         self.words = format!("{known}{unseen}");
         self
@@ -168,8 +171,8 @@ mod tests {
     }
 
     #[test]
-    fn a_word_of_a_later_shim_is_read_as_unknown() {
-        assert_eq!(serde_json::from_str::<ChildState>("\"dreaming\"").unwrap(), ChildState::Other);
-        assert!(ChildState::Other.is_unseen());
+    fn a_later_word_is_shown_as_it_is_and_is_not_known_to_mean_work_or_its_end() {
+        let later: ChildState = serde_json::from_str("\"dreaming\"").unwrap();
+        assert_eq!((later.as_str(), later.is_unseen()), ("dreaming", true));
     }
 }

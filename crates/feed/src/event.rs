@@ -4,7 +4,7 @@
 //! slow subscriber gets the same final state with fewer steps in between. A subscriber that reconnects with the last
 //! number it saw resumes there, or gets a snapshot.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::IgnoredAny};
 
 use crate::{End, Request, Session};
 
@@ -78,6 +78,20 @@ pub struct Ended {
     pub seq: u64,
     /// The session's clock, in microseconds.
     pub now: u64,
-    /// How it ended.
+    /// How it ended; [`End::Unknown`] if a later shim says it in a way that is not known here.
+    #[serde(deserialize_with = "end")]
     pub how: End,
+}
+
+fn end<'de, D: Deserializer<'de>>(deserializer: D) -> Result<End, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum How {
+        Known(End),
+        Later(IgnoredAny),
+    }
+    Ok(match How::deserialize(deserializer)? {
+        How::Known(end) => end,
+        How::Later(_) => End::Unknown,
+    })
 }

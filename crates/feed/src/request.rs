@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Cancel, Child, Side, TaskAtWork};
+use crate::{Cancel, Child, LaterWord, Side, TaskAtWork};
 
 /// A request of either side at one moment. A later record with the same key replaces it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -83,16 +83,19 @@ pub enum State {
     Released,
     /// It has ended for its requester.
     Ended,
+    /// A later shim's word. While such a request has not [settled](Request::settled), it counts as one in flight.
+    #[serde(untagged)]
+    Later(LaterWord),
 }
 
 impl State {
-    /// Every state, in the order of a request's life.
+    /// Every state that is known here, in the order of a request's life.
     pub const ALL: [Self; 7] =
         [Self::Queued, Self::Running, Self::Cancelling, Self::Stuck, Self::Answering, Self::Released, Self::Ended];
 
     /// The word used in lists.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
+    pub fn as_str(&self) -> &str {
         match self {
             Self::Queued => "queued",
             Self::Running => "running",
@@ -101,6 +104,7 @@ impl State {
             Self::Answering => "answering",
             Self::Released => "released",
             Self::Ended => "ended",
+            Self::Later(word) => word.as_str(),
         }
     }
 }
@@ -161,18 +165,22 @@ pub enum SettledHow {
     Silent,
     /// Its requester disconnected.
     Gone,
+    /// A later shim's word.
+    #[serde(untagged)]
+    Later(LaterWord),
 }
 
 impl SettledHow {
     /// The word used in lists.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
+    pub fn as_str(&self) -> &str {
         match self {
             Self::Result => "result",
             Self::Error => "error",
             Self::AnsweredHere => "answered by rescind",
             Self::Silent => "cancelled",
             Self::Gone => "gone",
+            Self::Later(word) => word.as_str(),
         }
     }
 }
@@ -214,7 +222,11 @@ impl Request {
     /// Whether it has not ended, or is stuck.
     #[must_use]
     pub const fn is_open(&self) -> bool {
-        !matches!(self.state, State::Released | State::Ended)
+        match self.state {
+            State::Queued | State::Running | State::Cancelling | State::Stuck | State::Answering => true,
+            State::Released | State::Ended => false,
+            State::Later(_) => self.settled.is_none(),
+        }
     }
 
     /// Whether it was cancelled and its client has its end, and nothing shows that its server has ended it (D52).

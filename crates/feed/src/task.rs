@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Answer, Cancel, Outcome, duration};
+use crate::{Answer, Cancel, LaterWord, Outcome, duration};
 
 /// What makes a request a task at work. Its id is that of the task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,22 +31,23 @@ pub enum TaskStatus {
     Cancelled,
     /// Its server has reported no status, or a word that is not known here.
     Unknown,
-    /// A later word.
-    #[serde(other)]
-    Other,
+    /// A later shim's word.
+    #[serde(untagged)]
+    Later(LaterWord),
 }
 
 impl TaskStatus {
     /// The word used in lists.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
+    pub fn as_str(&self) -> &str {
         match self {
             Self::Working => "working",
             Self::InputRequired => "input required",
             Self::Completed => "completed",
             Self::Failed => "failed",
             Self::Cancelled => "cancelled",
-            Self::Unknown | Self::Other => "unknown",
+            Self::Unknown => "unknown",
+            Self::Later(word) => word.as_str(),
         }
     }
 }
@@ -62,9 +63,8 @@ impl Cancel {
             (Outcome::CompletedFirst, _) => "its task was over before the cancel arrived".into(),
             (Outcome::AnsweredAfter, Some(Answer::Error)) => format!("its task failed or was gone after {after}"),
             (Outcome::AnsweredAfter, Some(Answer::Result) | None) => format!("its task ended by itself after {after}"),
-            (Outcome::Asked | Outcome::NeverSent | Outcome::Sent | Outcome::Confirmed | Outcome::Unknown, _) => {
-                return self;
-            }
+            (Outcome::Asked | Outcome::NeverSent | Outcome::Sent, _)
+            | (Outcome::Confirmed | Outcome::Unknown | Outcome::Later(_), _) => return self,
         };
         self
     }
@@ -103,8 +103,8 @@ mod tests {
     }
 
     #[test]
-    fn a_later_word_of_a_status_is_unknown() {
+    fn a_later_word_of_a_status_is_shown_as_it_is() {
         let later: TaskStatus = serde_json::from_str("\"paused\"").unwrap();
-        assert_eq!((later, later.as_str()), (TaskStatus::Other, "unknown"));
+        assert_eq!(later.as_str(), "paused");
     }
 }

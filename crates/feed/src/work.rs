@@ -54,7 +54,7 @@ impl WorkStatus {
         match (&request.cancel, request.from) {
             (Some(cancel), Side::Client) => Self::of_work(request, cancel, is_awaited),
             (Some(cancel), Side::Server) => Self::of_question(cancel, is_awaited),
-            (None, _) if !request.is_open() => Self::Finished,
+            (None, _) if request.state == State::Ended => Self::Finished,
             (None, _) if is_awaited => Self::Stopping,
             (None, Side::Client) => Self::Unknown,
             (None, Side::Server) => Self::WithClient,
@@ -68,6 +68,8 @@ impl WorkStatus {
             Outcome::CompletedFirst | Outcome::AnsweredAfter => Self::Finished,
             Outcome::NotSendable => Self::NotDelivered,
             Outcome::Unknown => Self::Unknown,
+            Outcome::Later(_) if is_awaited => Self::Stopping,
+            Outcome::Later(_) => Self::Unknown,
             Outcome::Sent if is_at_work(request, cancel) => Self::Working,
             Outcome::Sent if request.state == State::Stuck && cancel.confirms => Self::NoAnswer,
             Outcome::Asked | Outcome::Sent if is_awaited => Self::Stopping,
@@ -100,8 +102,10 @@ impl WorkStatus {
         match cancel.outcome {
             Outcome::NeverSent | Outcome::Confirmed => Self::Withdrawn,
             Outcome::CompletedFirst | Outcome::AnsweredAfter => Self::Finished,
-            Outcome::Asked | Outcome::Sent if is_awaited => Self::Stopping,
-            Outcome::Asked | Outcome::Sent | Outcome::NotSendable | Outcome::Unknown => Self::WithClient,
+            Outcome::Asked | Outcome::Sent | Outcome::Later(_) if is_awaited => Self::Stopping,
+            Outcome::Asked | Outcome::Sent | Outcome::NotSendable | Outcome::Unknown | Outcome::Later(_) => {
+                Self::WithClient
+            }
         }
     }
 
@@ -181,4 +185,69 @@ fn unsent(request: &Request) -> String {
     };
     let answered = if is_answered { format!(", and the {requester} gets an error") } else { String::new() };
     format!("; the {worker} was not told{answered}")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// A record of a later shim, with these members.
+    fn record(members: &Value) -> Request {
+        let mut record =
+            json!({"key": "c1", "from": "client", "id": "1", "method": "m", "since": 5, "state": "running"});
+        record.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+        serde_json::from_value(record).unwrap()
+    }
+
+    fn cancel(outcome: &str) -> Value {
+        json!({"cause": "scheduler", "asked": 6, "written": 7, "outcome": outcome, "confirms": true, "protocol": "ACP 3",
+               "worksOn": false, "words": "parked, and not confirmed"})
+    }
+
+    #[test]
+    fn a_row_with_a_word_of_a_later_shim_is_kept_and_goes_on_as_it_came() {
+        let settled = json!({"at": 9, "how": "handed_over"});
+        let rows = [
+            json!({"state": "paused"}),
+            json!({"state": "paused", "settled": settled}),
+            json!({"state": "cancelling", "cancel": cancel("parked")}),
+            json!({"child": {"parentSession": "\"s\"", "state": "dreaming", "canCancel": true, "reported": 5}}),
+            json!({"atWork": {"status": "waiting_for_quota", "reported": 5}}),
+            json!({"workflow": {"step": 3}}),
+        ];
+        for members in rows {
+            let row = record(&members);
+            let shown = serde_json::to_value(&row).unwrap();
+            for (name, value) in members.as_object().unwrap().iter().filter(|(name, _)| *name != "workflow") {
+                assert_eq!(shown[name], *value, "{shown}");
+            }
+        }
+    }
+
+    #[test]
+    fn of_a_state_that_is_not_known_nothing_is_claimed() {
+        let paused = record(&json!({"state": "paused"}));
+        assert_eq!((paused.state.as_str(), paused.is_open(), paused.is_released()), ("paused", true, false));
+        assert_eq!(WorkStatus::of(&paused, false), WorkStatus::Unknown);
+        let over = record(&json!({"state": "archived", "settled": {"at": 9, "how": "handed_over"}}));
+        assert!(
+            !over.is_open() && WorkStatus::of(&over, false) == WorkStatus::Unknown,
+            "it is not known to have ended"
+        );
+        let parked = record(&json!({"state": "cancelling", "cancel": cancel("parked")}));
+        let status = [true, false].map(|is_awaited| WorkStatus::of(&parked, is_awaited));
+        assert_eq!(status, [WorkStatus::Stopping, WorkStatus::Unknown]);
+        assert!(!parked.cancel.unwrap().outcome.is_final());
+    }
+
+    #[test]
+    fn the_end_of_a_session_is_read_also_where_its_manner_is_not_known() {
+        let how =
+            |how: Value| serde_json::from_value::<crate::Ended>(json!({"seq": 1, "now": 2, "how": how})).unwrap().how;
+        assert_eq!(how(json!({"exitCode": 3})), crate::End::ExitCode(3));
+        assert_eq!(how(json!({"evicted": {"by": "quota"}})), crate::End::Unknown);
+        assert_eq!(how(json!("suspended")), crate::End::Unknown);
+    }
 }
