@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::{LimitRules, restart};
+use super::{LimitRules, reporting, restart, sessions, tasks, threads};
 use crate::{
     bridge::{Bridge, BridgeConfig},
     children,
@@ -19,6 +19,10 @@ const REQUEST: usize = 4 << 10;
 
 /// The most that the events of a read cost, for each of its bytes.
 const EVENTS: usize = 256;
+
+/// The most that is kept of work that is followed by itself (D54, D55, D56, D58): children, sessions that report their work,
+/// threads, tasks.
+const FOLLOWED: usize = children::MAX_HELD + sessions::MAX_HELD + threads::MAX_HELD + tasks::MAX_HELD;
 
 /// Settings of a [`Relay`](super::Relay).
 #[derive(Clone, Debug)]
@@ -111,8 +115,8 @@ impl RelayConfig {
             + EVENTS * read
             + bridge
             + limits
-            + children::MAX_HELD
-            + super::tasks::MAX_HELD
+            + FOLLOWED
+            + reporting::MAX_HELD
     }
 }
 

@@ -141,7 +141,9 @@ impl Relay {
             + self.core.restart.as_ref().map_or(0, |restart| restart.held());
         let threads = self.core.threads.as_ref().map_or(0, |threads| threads.held());
         let sessions = self.core.sessions.as_ref().map_or(0, |sessions| sessions.held());
-        let own = bridge + limits + threads + sessions + self.core.children.held();
+        let tasks = Side::BOTH.into_iter().map(|side| self.core.tasks[side].held()).sum::<usize>();
+        let own = bridge + limits + threads + sessions + tasks + self.core.children.held() + self.core.turns.held();
+        let own = own + self.core.reports.changes.as_ref().map_or(0, |changes| changes.held());
         sides.sum::<usize>() + own + self.core.reports.events.capacity() * size_of::<RelayEvent>()
     }
 

@@ -239,6 +239,11 @@ impl Relay {
     /// The agent has inserted a prompt: its work begins with the next state that is not idle.
     pub(super) fn note_inserted(&mut self, session: &[u8], prompt: Key) {
         let origin = self.origin(of_client(prompt)).filter(|_| !self.core.has_foreground(session));
+        // A long id is not kept: the work is then called by its session's.
+        let origin = origin.map(|(origin, cancel)| match origin.is_kept() {
+            true => (origin, cancel),
+            false => (Origin { id: RequestId::from_json(session).unwrap_or(RequestId::NULL), ..origin }, cancel),
+        });
         if let Some(known) = self.core.session(session).filter(|known| known.begun != Some(prompt)) {
             known.inserted = origin;
         }

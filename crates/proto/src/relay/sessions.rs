@@ -18,6 +18,9 @@ const MAX_ITEMS: usize = 64;
 /// What has longer ids is not followed.
 pub(super) const MAX_ID: usize = 256;
 
+/// The most bytes that the sessions of a link hold: each with its id, its items and theirs, and a prompt with its cancel.
+pub(super) const MAX_HELD: usize = MAX_SESSIONS * (MAX_ITEMS * (MAX_ID + size_of::<Item>()) + (4 << 10));
+
 /// The sessions of one link, each under its id as JSON in its one spelling.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ReportedWork {
@@ -108,8 +111,11 @@ impl ReportedWork {
     pub(super) fn held(&self) -> usize {
         let of = |session: &Session| {
             let items = session.items.iter().map(|item| item.id.len()).sum::<usize>();
-            let origin =
-                session.inserted.as_ref().map_or(0, |(origin, _)| origin.id.heap_bytes() + size_of::<Receipt>());
+            let cancel = |cancel: &Receipt| size_of::<Receipt>() + cancel.cause.text().map_or(0, str::len);
+            let origin = session
+                .inserted
+                .as_ref()
+                .map_or(0, |(origin, receipt)| origin.id.heap_bytes() + receipt.as_deref().map_or(0, cancel));
             session.items.capacity() * size_of::<Item>() + items + origin
         };
         // Twice for the room that a map leaves.
@@ -198,7 +204,7 @@ mod tests {
                 }
             }
         }
-        assert!(sessions.held() < 32 << 20, "{}", sessions.held());
+        assert!((MAX_HELD / 2..MAX_HELD).contains(&sessions.held()), "{} of {MAX_HELD}", sessions.held());
         assert_eq!((sessions.known.len(), sessions.has_lost), (MAX_SESSIONS, true));
         assert!(sessions.keep(&[b'x'; 257]).is_none());
     }

@@ -65,6 +65,11 @@ impl Tasks {
         self.by_id.remove(task, key);
     }
 
+    /// Bytes of memory that the index holds; the tasks themselves stand in the table of requests.
+    pub(super) fn held(&self) -> usize {
+        self.by_id.held()
+    }
+
     pub(super) fn hash_state(&self, state: &mut impl Hasher) {
         (self.len(), self.unkept).hash(state);
     }

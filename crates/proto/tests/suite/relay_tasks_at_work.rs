@@ -565,3 +565,23 @@ impl Link {
         assert_eq!(self.rig.at_client(), [handle]);
     }
 }
+
+/// What is documented of a link with all the tasks that it follows: with ids as servers make them, and as long as may be,
+/// the last progress of each, and a reason for its cancel.
+#[test]
+fn a_link_with_all_the_tasks_that_it_follows_holds_what_is_documented() {
+    for (length, reason, most) in [(36, None, 1 << 20), (500, Some("x".repeat(1024)), 4 << 20)] {
+        let mut link = Link::new(TaskDialect::November);
+        let before = link.rig.relay.held();
+        for id in 0..1024 {
+            link.task_or_not(id + 1, &format!("{id:0length$}"));
+        }
+        let tasks: Vec<_> = link.rig.relay.requests(Side::Client).map(|view| view.key).collect();
+        for key in tasks.iter().filter(|_| reason.is_some()) {
+            link.rig.relay.stop(link.rig.now, *key, reason.as_deref());
+            link.rig.at_server();
+        }
+        let held = link.rig.relay.held() - before;
+        assert!((most / 2..most).contains(&held), "{held} of {most}");
+    }
+}

@@ -33,7 +33,7 @@ const PARTS: &[Part] = &[
         name: "the engine without the bridge",
         of: &["wire/src", "parts/src", "proto/src"],
         without: BRIDGE,
-        lines: 20_050,
+        lines: 20_080,
     },
     // It was 82,156 before the engine's parts were shared, and 82,143 after; what users gain adds to it.
     Part { name: "all crates", of: &[""], without: &[], lines: 92_300 },
@@ -44,7 +44,7 @@ const CRATES: &[(&str, usize)] = &[
     ("cli", 7_850),
     ("console", 2_080),
     ("demo", 2_600),
-    ("feed", 900),
+    ("feed", 1_000),
     ("http", 13_300),
     ("ledger", 2_320),
     ("operator", 900),
