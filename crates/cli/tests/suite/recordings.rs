@@ -7,12 +7,16 @@ use rescind_console::Recording;
 use rescind_feed::{CancelOrder, Changes, End, Ended, Event, Outcome, Request, SettledHow, Side, Snapshot, State};
 use rescind_operator::{Directories, ListingQuery, Shim};
 use rescind_testkit::puppet::Rig;
+use serde_json::{Value, json};
 
-use crate::shim::{
-    self, PROGRAM,
-    words::{
-        cancelled, error, greet_acp, greet_mcp, notification, pass_to_client, pass_to_server, progress, request,
-        request_with, result,
+use crate::{
+    run_acp_two, run_codex,
+    shim::{
+        self, PROGRAM,
+        words::{
+            cancelled, error, greet_acp, greet_mcp, notification, pass_to_client, pass_to_server, progress, request,
+            request_with, result,
+        },
     },
 };
 
@@ -265,6 +269,70 @@ fn a_recorded_turn_is_confirmed_by_its_own_result_and_holds_what_was_asked_in_it
     assert_eq!(prompt.progress.as_ref().map(|progress| progress.count), Some(1));
     assert_eq!(find(&all, Side::Server, "1").parent.as_ref(), Some(&prompt.key));
     assert_eq!(messages(&recording, prompt).len(), 4, "the prompt, its update, its cancel and its answer");
+}
+
+/// An item of a turn of Codex has begun, or is over.
+fn item(rig: &mut Rig, which: &str, thread: &str, turn: &str, item: &Value) {
+    let params = json!({"threadId": thread, "turnId": turn, "item": item});
+    pass_to_client(rig, &json!({"method": format!("item/{which}"), "params": params}).to_string());
+}
+
+/// A turn of Codex that no request has started.
+fn turn(rig: &mut Rig, thread: &str, turn: &str) {
+    let turn = json!({"id": turn, "status": "inProgress"});
+    pass_to_client(rig, &json!({"method": "turn/started", "params": {"threadId": thread, "turn": turn}}).to_string());
+}
+
+/// The parent of each request in a recording, by their labels.
+fn parents(all: &[Request]) -> BTreeMap<String, Option<String>> {
+    let of = |key: &String| all.iter().find(|one| one.key == *key).map(Request::label);
+    all.iter().map(|one| (one.label(), one.parent.as_ref().and_then(of))).collect()
+}
+
+/// D58: agents, what they open in turn, terminals that outlive their turn, and what a person is asked meanwhile.
+#[test]
+fn what_a_recorded_turn_of_codex_has_opened_stands_below_it_as_it_did_while_it_ran() {
+    let (mut rig, folder) = recorded(&[]);
+    let (begun, follower) = follow(&mut rig);
+    begun.recv().unwrap();
+    run_codex::greet(&mut rig, r#"{"experimentalApi":true}"#);
+    run_codex::begin_turn(&mut rig, 3, "t", "u");
+    let spawn = |id: &str, child: &str| json!({"type": "collabAgentToolCall", "id": id, "receiverThreadIds": [child]});
+    item(&mut rig, "started", "t", "u", &spawn("i", "c"));
+    turn(&mut rig, "c", "agent");
+    // Who has opened this one is known later.
+    turn(&mut rig, "d", "inner");
+    item(&mut rig, "completed", "c", "agent", &spawn("j", "d"));
+    let command = json!({"type": "commandExecution", "id": "long", "processId": "71"});
+    item(&mut rig, "started", "t", "u", &command);
+    let card =
+        json!({"method": "item/fileChange/requestApproval", "id": 0, "params": {"threadId": "c", "turnId": "agent"}});
+    pass_to_client(&mut rig, &card.to_string());
+    run_codex::complete(&mut rig, "t", "u", "completed");
+    run_codex::complete(&mut rig, "d", "inner", "completed");
+    rig.server.exit(0);
+    rig.shim.expect_exit(0);
+    let (live, all) = (follower.join().unwrap(), requests(&open(folder.path())));
+    let found = parents(&all);
+    for (part, of) in [("agent", "3"), ("inner", "agent"), ("long", "3"), ("server:0", "agent")] {
+        assert_eq!(found[part].as_deref(), Some(of), "{part}: {found:?}");
+    }
+    assert_eq!(comparable(&all), comparable(&live));
+}
+
+/// D55: what a session of ACP v2 has in the background stands below its foreground work.
+#[test]
+fn background_work_in_a_recording_stands_below_its_prompt() {
+    let (mut rig, folder) = recorded(&[]);
+    run_acp_two::greet(&mut rig);
+    run_acp_two::insert_prompt(&mut rig);
+    run_acp_two::state(&mut rig, &json!({"state": "running", "background": []}));
+    let listed = json!([{"type": "terminal", "terminalId": "built"}]);
+    run_acp_two::state(&mut rig, &json!({"state": "running", "background": listed}));
+    rig.server.exit(0);
+    rig.shim.expect_exit(0);
+    let found = parents(&requests(&open(folder.path())));
+    assert_eq!(found["built"].as_deref(), Some("3"), "{found:?}");
 }
 
 /// A shim that was killed leaves a recording that says how far it is, and not how it ended.

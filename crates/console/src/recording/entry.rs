@@ -45,6 +45,8 @@ pub(super) struct RequestEntry {
     /// The other side's answer.
     pub(super) answer: Option<ObservedAnswer>,
     pub(super) is_stuck: bool,
+    /// It is work that is followed, and no message is its own.
+    pub(super) is_work: bool,
     /// Its key on its requester's link, and on the other link.
     pub(super) near: Option<RequestKey>,
     pub(super) far: Option<RequestKey>,
@@ -70,6 +72,7 @@ impl RequestEntry {
             late: Late { at: 0, answers: 0, notices: 0 },
             answer: None,
             is_stuck: false,
+            is_work: false,
             near: None,
             far: None,
             first: Vec::new(),
@@ -134,12 +137,13 @@ impl RequestEntry {
     }
 
     const fn state(&self) -> State {
-        match (self.is_stuck && self.answer.is_none(), self.settled.is_some(), self.cancel.is_some(), self.far) {
+        let is_there = self.far.is_some() || self.is_work;
+        match (self.is_stuck && self.answer.is_none(), self.settled.is_some(), self.cancel.is_some(), is_there) {
             (true, ..) => State::Stuck,
             (false, true, ..) => State::Ended,
             (false, false, true, _) => State::Cancelling,
-            (false, false, false, Some(_)) => State::Running,
-            (false, false, false, None) => State::Queued,
+            (false, false, false, true) => State::Running,
+            (false, false, false, false) => State::Queued,
         }
     }
 
@@ -164,7 +168,10 @@ impl RequestEntry {
             deadline: None,
             progress: self.progress,
             task: self.task,
-            cancel: self.cancel.map(|cancel| cancel.with_words(late.as_ref(), false)),
+            cancel: self
+                .cancel
+                .map(|cancel| cancel.with_words(late.as_ref(), false))
+                .map(|cancel| if self.is_work { cancel.of_work() } else { cancel }),
             settled: self.settled,
             late,
             child: None,

@@ -84,6 +84,10 @@ pub(super) struct RecordedLine<'a> {
     #[serde(borrow)]
     upstream: Option<&'a RawValue>,
     #[serde(borrow)]
+    parent: Option<&'a RawValue>,
+    #[serde(borrow, rename = "parentFrom")]
+    parent_from: Option<Cow<'a, str>>,
+    #[serde(borrow)]
     pub(super) method: Option<Cow<'a, str>>,
     #[serde(borrow)]
     pub(super) how: Option<Cow<'a, str>>,
@@ -125,6 +129,11 @@ impl<'a> RecordedLine<'a> {
     /// The request that the line is about: its sender, and its sender's id for it.
     pub(super) fn request(&self) -> Option<(Side, RequestId)> {
         Some((side(self.from.as_deref()?)?, RequestId::from_json(self.id?.get().as_bytes())?))
+    }
+
+    /// What that is part of, in the same way.
+    pub(super) fn parent(&self) -> Option<(Side, RequestId)> {
+        Some((side(self.parent_from.as_deref()?)?, RequestId::from_json(self.parent?.get().as_bytes())?))
     }
 
     /// Its id on the other side.

@@ -40,8 +40,9 @@ pub(super) struct Replay {
     newest: HashMap<(Side, RequestId), u64>,
     /// Requests not seen on the other link yet, by their upstream ids.
     awaited: HashMap<(Side, RequestId), u64>,
-    /// The position of the last message received, and the requests in it.
+    /// The position of the last message received, who sent it, and the requests in it.
     arrived: Option<LinePosition>,
+    arrived_from: Side,
     just_arrived: Vec<RequestKey>,
     /// Settled requests, in the order in which they settled.
     settled: VecDeque<u64>,
@@ -79,6 +80,7 @@ impl Replay {
             newest: HashMap::new(),
             awaited: HashMap::new(),
             arrived: None,
+            arrived_from: Side::Client,
             just_arrived: Vec::new(),
             settled: VecDeque::new(),
             keep,
@@ -96,6 +98,7 @@ impl Replay {
         match &*line.kind {
             "frame" => self.receive_frame(line, position),
             "opened" => self.open(line),
+            "part_of" => self.join(line),
             "settled" => self.settle(line),
             "receipt" => self.receive_receipt(line),
             "stuck" => {
@@ -163,6 +166,7 @@ impl Replay {
         if arrived.is_some() {
             self.just_arrived.clear();
             self.arrived = arrived;
+            self.arrived_from = from;
         }
         let at = Instant::after_origin(core::time::Duration::from_micros(self.now));
         self.links[link].monitor.handle_input(at, from, &bytes);
@@ -231,7 +235,8 @@ impl Replay {
         }
     }
 
-    /// Handles an `opened` line: the request arrived in the message before it.
+    /// Handles an `opened` line: the request arrived in the message before it. Work that is followed without a request of its
+    /// own (D55, D58) came to light by a message of the server.
     fn open(&mut self, line: &RecordedLine<'_>) {
         let (Some((from, id)), Some(upstream)) = (line.request(), line.upstream()) else { return };
         let number = self.next;
@@ -241,8 +246,11 @@ impl Replay {
             Side::Client => 'c',
             Side::Server => 's',
         };
+        let is_work = from == Side::Client && self.arrived_from == Side::Server;
+        let upstream = if is_work { id.clone() } else { upstream };
         let mut entry =
             RequestEntry::new(format!("{letter}{}", self.opened[from]), from, id.clone(), upstream.clone(), line);
+        entry.is_work = is_work;
         let LinkReplay { monitor, known } = &mut self.links[from];
         let mut arrived = self.just_arrived.iter().copied().filter_map(|key| monitor.request(key));
         if let Some(view) = arrived.rfind(|view| *view.id == id) {
@@ -252,7 +260,9 @@ impl Replay {
             self.arrived.into_iter().for_each(|position| entry.note(position));
         }
         self.newest.insert((from, id), number);
-        self.awaited.insert((from, upstream), number);
+        if !is_work {
+            self.awaited.insert((from, upstream), number);
+        }
         self.entries.insert(number, entry);
         if self.entries.len() > self.keep {
             self.evict_one();
@@ -268,8 +278,18 @@ impl Replay {
         let parent = parent.and_then(|parent| Some(self.entries.get(&parent)?.key.clone()));
         let Some(entry) = self.entries.get_mut(&number) else { return };
         entry.far = Some(request);
-        entry.parent = parent;
+        // The shim's own line knows better.
+        entry.parent = entry.parent.take().or(parent);
         self.links[link].known.insert(request, number);
+    }
+
+    /// Handles a `part_of` line.
+    fn join(&mut self, line: &RecordedLine<'_>) {
+        let parent = line.parent().and_then(|parent| self.entries.get(self.newest.get(&parent)?));
+        let Some(parent) = parent.map(|parent| parent.key.clone()) else { return };
+        if let Some(entry) = self.named(line).filter(|entry| entry.key != parent) {
+            entry.parent = Some(parent);
+        }
     }
 
     fn settle(&mut self, line: &RecordedLine<'_>) {

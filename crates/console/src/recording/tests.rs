@@ -112,6 +112,36 @@ fn of_a_request_with_many_messages_the_first_and_the_last_are_shown() {
     assert!(details.frames[199].text.contains("result") && details.frames[0].text.contains("method"));
 }
 
+/// The relay's own line says what work is part of; one that cannot be says nothing.
+#[test]
+fn a_part_stands_below_what_its_line_names() {
+    let frame = |hop: &str, message: &str| {
+        format!(r#"{{"t":5,"kind":"frame","hop":"{hop}","frame":{}}}"#, quoted(&format!("{message}\n")))
+    };
+    let opened =
+        |id: &str| format!(r#"{{"t":6,"kind":"opened","from":"client","id":{id},"method":"turn","upstream":"x"}}"#);
+    let part = |id: &str, parent: &str| {
+        format!(r#"{{"t":6,"kind":"part_of","from":"client","id":{id},"parentFrom":"client","parent":{parent}}}"#)
+    };
+    let lines = [
+        frame("from_server", r#"{"method":"turn/started"}"#),
+        opened("\"a\""),
+        opened("\"b\""),
+        part("\"b\"", "\"a\""),
+        part("\"a\"", "\"a\""),
+        part("\"a\"", "\"never seen\""),
+        part("\"never seen\"", "\"a\""),
+        r#"{"t":6,"kind":"part_of","from":"client","id":"a","parent":7}"#.to_owned(),
+    ];
+    let recording = open(&format!("{HEADING}\n{}\n{END}\n", lines.join("\n"))).unwrap();
+    let found: Vec<_> = batches(&recording)[0]
+        .iter()
+        .map(|one| (one.id.clone(), one.state, one.parent.clone(), one.upstream.clone()))
+        .collect();
+    let (a, b) = ("\"a\"".to_owned(), "\"b\"".to_owned());
+    assert_eq!(found, [(a, State::Running, None, None), (b, State::Running, Some("c1".to_owned()), None)]);
+}
+
 #[test]
 fn children_of_an_acp_session_are_listed_with_their_parent_and_state() {
     let frame = |hop: &str, message: &str| {

@@ -27,6 +27,20 @@ pub enum RelayEvent {
         /// Its method.
         method: Arc<str>,
     },
+    /// It became known what followed work, or a question of the server about it, is part of (with
+    /// [`Emit::requests`](super::Emit)): of a turn of a thread, or of the foreground work of its session (D55, D58).
+    PartOf {
+        /// The work, or the question.
+        request: RequestKey,
+        /// Its id, as that side knows it.
+        id: RequestId,
+        /// Its method.
+        method: Arc<str>,
+        /// What it is part of.
+        parent: RequestKey,
+        /// The id of that.
+        parent_id: RequestId,
+    },
     /// The requester has its answer, or its silence, for good (with [`Emit::requests`](super::Emit)).
     Settled {
         /// The request.

@@ -14,6 +14,7 @@ use crate::{
     method::Method,
     outbox::Ticket,
     receipt::{Answer, Outcome, Receipt},
+    side::Side,
     slab::Key,
     standstill::Standstill,
     time::Instant,
@@ -370,6 +371,13 @@ impl Exchange {
     /// The request of the other side during which it was made, where that is certain.
     pub(super) fn parent(&self) -> Option<Key> {
         self.rare.as_deref()?.parent
+    }
+
+    /// What it, a request or work of `from`, is part of: a turn of its own side, or the request of the other one during which
+    /// it was made.
+    pub(super) fn parent_of(&self, from: Side) -> Option<RequestKey> {
+        let part_of = self.thread().and_then(ThreadPart::parent).map(|key| RequestKey { from, key });
+        part_of.or_else(|| Some(RequestKey { from: from.other(), key: self.parent()? }))
     }
 
     /// What it has to do with a task (D38, D56).

@@ -100,6 +100,7 @@ impl Relay {
         };
         let followed = RequestKey { from, key: self.tables[from].insert(hash, exchange) };
         let goes_on = self.with(now, followed, |step| step.open(None))?;
+        self.report_part(followed);
         self.note_thread_request(now, followed);
         let splice = renamed.map(|own| (request.id_span.clone(), own));
         goes_on.then_some(Passed { splice, tag: Tag::Of(followed, Part::Request), urgent: false })

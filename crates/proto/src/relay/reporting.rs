@@ -33,6 +33,11 @@ const MAX_OWN_MESSAGES: usize = 256;
 /// Longer ones are not: ids and sessions in them are the peers', of any length.
 const MAX_FRAME: usize = 16 << 10;
 
+/// The most bytes that the notes for an observer hold; a queue has room for twice what is in it.
+pub(super) const MAX_HELD: usize = 2 * MAX_CHANGES * size_of::<RequestKey>()
+    + 4 * MAX_MEMBERS * size_of::<ChildKey>()
+    + MAX_OWN_MESSAGES * (MAX_FRAME + 2 * size_of::<OwnMessage>());
+
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reports {
     pub(super) events: VecDeque<RelayEvent>,
@@ -144,6 +149,14 @@ impl Changes {
 }
 
 impl Changes {
+    /// Bytes of memory held, capacities included.
+    pub(super) fn held(&self) -> usize {
+        self.keys.capacity() * size_of::<RequestKey>()
+            + self.children.capacity() * size_of::<ChildKey>()
+            + self.own_messages.capacity() * size_of::<OwnMessage>()
+            + self.own_messages.iter().map(|message| message.frame.len()).sum::<usize>()
+    }
+
     /// Notes a change of a child. Children that come and go unobserved are worth no more than too many changes.
     pub(super) fn note_child(&mut self, child: ChildKey) {
         self.children.push_back(child);
@@ -211,6 +224,18 @@ impl Relay {
                 in_flight: tables[from].live(),
             })
         });
+    }
+
+    /// Reports what a request or followed work is part of, if that is known.
+    pub(super) fn report_part(&mut self, request: RequestKey) {
+        if !self.core.config.emit.requests {
+            return;
+        }
+        let Some(part) = self.exchange(request) else { return };
+        let Some(parent) = part.parent_of(request.from) else { return };
+        let Some(parent_id) = self.exchange(parent).map(|exchange| exchange.id.clone()) else { return };
+        let (id, method) = (part.id.clone(), self.core.methods.shared(part.method));
+        self.core.reports.emit(RelayEvent::PartOf { request, id, method, parent, parent_id });
     }
 
     /// Begins or ends noting which requests change. Off at first; turning it on again begins anew.

@@ -65,13 +65,17 @@ impl Relay {
         let Some(parent_turn) = threads.parent_turn(child) else { return };
         let turns: Vec<_> = threads.turns_of(child).collect();
         for key in turns {
-            self.step(now, RequestKey { from: Side::Client, key }, |step| {
-                if let Some(ThreadPart::Turn { parent: parent @ None, .. }) = step.exchange.rare().thread.as_deref_mut()
-                {
-                    *parent = Some(parent_turn);
-                    step.mark_changed();
-                }
+            let request = RequestKey { from: Side::Client, key };
+            let is_news = self.with(now, request, |step| {
+                let part = step.exchange.rare().thread.as_deref_mut();
+                let Some(ThreadPart::Turn { parent: parent @ None, .. }) = part else { return false };
+                *parent = Some(parent_turn);
+                step.mark_changed();
+                true
             });
+            if is_news == Some(true) {
+                self.report_part(request);
+            }
         }
     }
 

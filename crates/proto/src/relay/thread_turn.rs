@@ -219,6 +219,7 @@ impl Relay {
         };
         let key = table.insert(hash, exchange);
         self.step(now, of_client(key), |step| step.report_opened());
+        self.report_part(of_client(key));
         key
     }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::{
     Relay, Settled,
-    exchange::{Cancelling, Down, Exchange, Rare, ThreadPart, Up},
+    exchange::{Cancelling, Down, Exchange, Rare, Up},
     task_work::{TaskPart, TaskWork},
 };
 use crate::{
@@ -49,6 +49,9 @@ pub struct RequestView<'a> {
     pub is_task: bool,
     /// The task that it became, or is: untrusted.
     pub task: Option<Cow<'a, str>>,
+    /// It is work that is followed by itself, and no request: a turn of a thread, foreground or background work of a session,
+    /// a terminal, a process (D55, D58), or a task at work.
+    pub is_work: bool,
     /// It is a task at work, and no request (D56): what its server reported last.
     pub at_work: Option<TaskView>,
     /// Its cancel waits for the handle of its task, which alone can be cancelled (D56).
@@ -205,9 +208,6 @@ impl Relay {
         let questions = &self.core.questions[key.from];
         let due = exchange.clocks.as_deref().and_then(|clocks| Some(clocks.first(questions)?.0));
         let cancel = exchange.cancel.as_deref();
-        let asked_by = |parent| RequestKey { from: key.from.other(), key: parent };
-        let part_of = |parent| RequestKey { from: key.from, key: parent };
-        let part_of = exchange.thread().and_then(ThreadPart::parent).map(part_of);
         let named = exchange.name != Method::OTHER;
         RequestView {
             key,
@@ -215,7 +215,7 @@ impl Relay {
             upstream: if exchange.is_work() { &exchange.id } else { exchange.upstream() },
             method: self.core.methods.name(exchange.method),
             name: named.then(|| json::text(self.core.names.name(exchange.name).as_bytes())).flatten(),
-            parent: part_of.or_else(|| rare.and_then(|rare| rare.parent).map(asked_by)),
+            parent: exchange.parent_of(key.from),
             since: exchange.asked,
             state: state(exchange),
             deadline: due.filter(|due| *due != NEVER),
@@ -226,6 +226,7 @@ impl Relay {
                 Some(TaskPart::Work(work)) => json::text(&work.task),
                 Some(TaskPart::About(..) | TaskPart::Cancels(..) | TaskPart::Gets(_)) | None => None,
             },
+            is_work: exchange.is_work(),
             at_work: exchange.task_work().map(|&TaskWork { status, reported, .. }| TaskView { status, reported }),
             is_held: is_held(exchange),
             cancel: cancel.map(|cancel| &cancel.receipt),

@@ -9,7 +9,7 @@ use rescind_proto::{
     dialect::{Dialect, UNKNOWN, codex},
     link::RequestKey,
     receipt::{Answer, Outcome},
-    relay::{End, RelayConfig, RequestState, RequestView},
+    relay::{End, RelayConfig, RelayEvent, RequestState, RequestView},
     side::{Side, Sides},
 };
 use rescind_testkit::relay_rig::RelayRig;
@@ -1019,4 +1019,22 @@ fn a_client_that_never_reads_does_not_keep_a_turn_from_being_cancelled() {
     rig.relay.stop(rig.now, turn, None);
     assert_eq!(outcome(&rig, turn), Outcome::Unknown);
     rig.relay.check_invariants();
+}
+
+/// D58: what a recording needs to show the same tree. Told once, and where it becomes known later, then.
+#[test]
+fn a_part_is_reported_with_its_parent_once_that_is_known() {
+    let mut rig = codex();
+    begin(&mut rig, 3, "t", "u");
+    item(&mut rig, "started", "t", "u", &json!({"type": "collabAgentToolCall", "receiverThreadIds": ["c"]}));
+    started(&mut rig, "c", "a");
+    started(&mut rig, "d", "b");
+    for which in ["started", "completed"] {
+        item(&mut rig, which, "c", "a", &json!({"type": "collabAgentToolCall", "receiverThreadIds": ["d"]}));
+    }
+    let parts = rig.events.iter().filter_map(|event| match event {
+        RelayEvent::PartOf { id, parent_id, .. } => Some(format!("{id} of {parent_id}")),
+        _ => None,
+    });
+    assert_eq!(parts.collect::<Vec<_>>(), [r#""a" of 3"#, r#""b" of "a""#]);
 }

@@ -60,6 +60,7 @@ fn news(rig: &RelayRig) -> Vec<TaskNews> {
         }
         RelayEvent::Task { .. }
         | RelayEvent::Opened { .. }
+        | RelayEvent::PartOf { .. }
         | RelayEvent::Settled { .. }
         | RelayEvent::Cancel(_)
         | RelayEvent::Receipt { .. }

@@ -427,6 +427,7 @@ impl Drive {
                 }
                 RelayEvent::Stuck { .. }
                 | RelayEvent::Opened { .. }
+                | RelayEvent::PartOf { .. }
                 | RelayEvent::Settled { .. }
                 | RelayEvent::Cancel(_)
                 | RelayEvent::Task { .. }

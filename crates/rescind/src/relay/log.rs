@@ -215,8 +215,8 @@ impl Log {
             RelayEvent::GivenUp { side, unsent } => self.line(LogLevel::Error, "does not read, given up", |line| {
                 line.word("side", side.as_str()).word("unread", unsent)
             }),
-            // The cancel that led to it is logged.
-            RelayEvent::Silenced { .. } => {}
+            // The cancel that led to the one is logged; the other is for recordings.
+            RelayEvent::Silenced { .. } | RelayEvent::PartOf { .. } => {}
             RelayEvent::Opened { request, id, method, .. } => {
                 self.line(LogLevel::Debug, "request", |line| line.request(request.from, Some(id), Some(method)));
             }

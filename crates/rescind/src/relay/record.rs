@@ -127,6 +127,12 @@ impl Recorder {
                 write_request(&mut line, request.from, Some(id), Some(method));
                 line.id("upstream", upstream);
             }
+            RelayEvent::PartOf { request, id, method, parent, parent_id } => {
+                let mut line = Object::event(out, now, "part_of");
+                write_request(&mut line, request.from, Some(id), Some(method));
+                line.text("parentFrom", parent.from.as_str());
+                line.id("parent", parent_id);
+            }
             RelayEvent::Settled { request, id, method, how } => {
                 let mut line = Object::event(out, now, "settled");
                 write_request(&mut line, request.from, Some(id), Some(method));

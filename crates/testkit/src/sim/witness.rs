@@ -145,7 +145,8 @@ impl Witness {
                 // is over (D7), and what comes is for the new one.
                 self.in_doubt[*from] |= self.is_new[*from] && self.is_cut[*from];
             }
-            RelayEvent::Settled { .. }
+            RelayEvent::PartOf { .. }
+            | RelayEvent::Settled { .. }
             | RelayEvent::Cancel(_)
             | RelayEvent::Task { .. }
             | RelayEvent::Silenced { .. }

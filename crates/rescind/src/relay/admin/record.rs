@@ -40,7 +40,11 @@ pub(super) fn request(view: &RequestView<'_>) -> feed::Request {
             .cancel
             .map(|receipt| cancel(receipt, view.upstream_dialect).with_words(late.as_ref(), view.works_on))
             .map(|cancel| if is_let_go(view) { cancel.released() } else { cancel })
-            .map(|cancel| if view.is_task { of_task(cancel, view, late.as_ref()) } else { cancel })
+            .map(|cancel| match (view.is_task, view.is_work) {
+                (true, _) => of_task(cancel, view, late.as_ref()),
+                (false, true) => cancel.of_work(),
+                (false, false) => cancel,
+            })
             .map(|cancel| cancel.with_children(view.children.open, view.children.unseen)),
         settled: view.ended.map(settled),
         late,
