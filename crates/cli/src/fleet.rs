@@ -180,8 +180,8 @@ pub(crate) fn unseen(session: &str, facts: &Session) -> String {
 /// The message for a session with more work than its shim follows (D54, D58), if there is such.
 fn unkept_work(session: &str, facts: &Session) -> Option<String> {
     let announced = match facts.server.protocol.starts_with("codex") {
-        true => "its server has begun more turns and commands than rescind follows",
-        false => "its agent has announced more subagents than rescind keeps",
+        true => "its server has begun more turns and terminals than rescind follows",
+        false => "its agent has announced more subagents than rescind follows",
     };
     (facts.unkept_children > 0).then(|| {
         format!(
@@ -195,7 +195,7 @@ fn unkept_work(session: &str, facts: &Session) -> Option<String> {
 pub(crate) fn unkept(name: &str, session: &Session) -> Vec<String> {
     let tasks = (session.unkept_tasks > 0).then(|| {
         format!(
-            "note: {name}: more requests have become tasks than rescind keeps: not all of those that work are listed, and \
+            "note: {name}: more requests have become tasks than rescind follows: not all of those that work are listed, and \
              those that are not cannot be stopped one by one"
         )
     });

@@ -27,7 +27,7 @@ use row::{Busy, Row, is_from};
 ///
 /// Each `rescind run` is a session, named after its process id. The first column is the name for `rescind cancel`. Stdout
 /// has a heading and one line for each request, or nothing if there is none; of a session with more than 1,000 only the
-/// oldest 1,000 are listed, unless --state or --recent is given. What was cancelled and is not known to have ended is listed,
+/// oldest 1,000 are listed, unless --state or --recent is given. What was cancelled and is not known to have stopped is listed,
 /// too, as `released`, with its age since the cancel, for ten minutes at most: `rescind stop --kill=unknown` ends its server. A session of which a request waits for a person to sign in
 /// (`run --url`) is named on stderr. A session that does not answer within two seconds is
 /// listed as `not answering`; with --state, --from, --method or --older-than, such a session is reported on stderr only.

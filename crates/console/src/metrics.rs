@@ -90,7 +90,7 @@ fn written(samples: &[Sample], unreachable: u64) -> String {
     page.counts("rescind_limited_total", "counter", help, "limit", |c| &c.limited);
     let help = "Cancelled requests that were still worked on past the grace.";
     page.count("rescind_stuck_total", "counter", help, |c| c.stuck);
-    let help = "Requests that were cancelled and are not known to have ended.";
+    let help = "Requests that were cancelled and are not known to have stopped.";
     page.count("rescind_requests_released", "gauge", help, |c| c.released);
     page.counts("rescind_children", "gauge", "Subagents of ACP agents, by state.", "state", |c| &c.children);
     page.count("rescind_messages_dropped_total", "counter", "Messages that were not passed on.", |c| c.dropped);

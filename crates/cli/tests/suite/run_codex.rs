@@ -219,7 +219,7 @@ fn work_that_finds_no_room_is_told_and_stop_does_not_say_that_all_is_over() {
     let long = "x".repeat(300);
     let params = json!({"threadId": "t", "turn": {"id": long, "status": "inProgress"}});
     pass_to_client(&mut rig, &json!({"method": "turn/started", "params": params}).to_string());
-    let note = "its server has begun more turns and commands than rescind follows";
+    let note = "its server has begun more turns and terminals than rescind follows";
     let said = say(&rig.sockets, &["ps"]);
     assert!(said.stderr.contains(note) && !said.stderr.contains("nothing is in flight"), "{said:?}");
     let said = say(&rig.sockets, &["stop"]);

@@ -5,7 +5,7 @@ import { Messages } from "./messages.js";
 import { post } from "./orders.js";
 import { pageNow } from "./store.js";
 import {
-  age, byId, cause, command, duration, far, label, moment, outcomeWords, over, party, plain, setText, several, shownState,
+  age, byId, cause, command, duration, far, isOpen, isPart, label, moment, outcomeWords, over, party, plain, setText, several, shownState,
   stateWords,
 } from "./words.js";
 
@@ -192,8 +192,10 @@ export class Details {
     facts(byId("facts"), [
       ["Sent by", `${request.from}, ${party(requester)}`],
       ["Protocol", plain(requester.protocol, 60)],
+      ["State", request.child && isOpen(request) && `${plain(request.child.state, 40)}, as its agent said ${age(clock - request.child.reported)} ago`],
+      ["Status", request.atWork && isOpen(request) && `${plain(request.atWork.status.replaceAll("_", " "), 40)}, as its server said ${age(clock - request.atWork.reported)} ago`],
       ["Id", `${plain(request.id, 200)}${request.upstream ? `; on the other side ${plain(request.upstream, 200)}` : ""}`],
-      ["Arrived", when(request.since)],
+      [request.child || request.atWork ? "Since" : "Arrived", when(request.since)],
       ["Ended", settled && `${when(settled.at)}, ${HOW[settled.how] ?? "ended"}${settled.code === undefined ? "" : ` (${settled.code})`}`],
       ["Deadline", deadline === undefined ? "" : settled ? when(deadline) : left > 0 ? `in ${age(left)}, ${when(deadline)}` : `passed, ${when(deadline)}`],
       ["Task", request.task && plain(request.task, 200)],
@@ -205,6 +207,7 @@ export class Details {
   #kin(request, session) {
     const above = request.parent ? session.request(request.parent) : undefined;
     const below = [...session.requests()].filter((other) => other.parent === request.key).slice(0, 20);
+    const during = isPart(request) ? "Part of" : "Sent during";
     const link = (/** @type {string} */ words, /** @type {PageRequest} */ other) => {
       const button = element("button", `${words} ${label(other)} ${plain(other.name ?? other.method, 80)}`, "quiet");
       button.type = "button";
@@ -212,8 +215,8 @@ export class Details {
       return button;
     };
     fill(byId("kin"), [request.parent, ...below.map((other) => other.key)].join("\n"), () => [
-      ...(above ? [link("Sent during", above)] : request.parent ? [element("span", "Sent during a request that the page no longer keeps", "dim")] : []),
-      ...below.map((other) => link("Caused", other)),
+      ...(above ? [link(during, above)] : request.parent ? [element("span", `${during} a request that the page no longer keeps`, "dim")] : []),
+      ...below.map((other) => link(isPart(other) ? "Its part" : "Caused", other)),
     ]);
   }
 
@@ -224,8 +227,10 @@ export class Details {
     if (!progress) return;
     const total = typeof progress.total === "number" ? ` (${progress.progress} of ${progress.total})` : "";
     const ago = request.state === "ended" ? "" : `, the last ${age(clock - progress.at)} ago`;
-    const times = progress.count > 1 || total ? `, ${several(progress.count, "message")}` : "";
-    setText(byId("progress-now"), `${far(progress)}${total}${times}${ago}`);
+    const done = `${far(progress)}${total}`;
+    const isCount = progress.progress === undefined && !progress.message;
+    const times = isCount || (progress.count === 1 && !total && done) ? "" : several(progress.count, "message");
+    setText(byId("progress-now"), `${[done, times].filter(Boolean).join(", ")}${ago}`);
     const steps = session.trails.get(request.key)?.progress ?? [];
     steplist(byId("progress-trail"), steps, session);
   }

@@ -1,6 +1,8 @@
 // @ts-check
 // The layout of the timeline: the order of the lanes, which requests get a bar, and in which row.
 
+import { isOpen } from "./words.js";
+
 /** @typedef {import("./store.js").Session} Session */
 
 /** The most bars of all lanes, and the least most of one; the most rows of a lane, and with open requests. */
@@ -69,7 +71,7 @@ export function choose(session, filter, from, until, clock, scale, lanes) {
     const { last } = ends(request, clock);
     if (request.since > until || last < from || !filter.has(request)) continue;
     const eventful = request.cancel || request.late;
-    if (request.state !== "ended" && request.state !== "released") ranks[request.cancel ? 0 : 1].push(request);
+    if (isOpen(request)) ranks[request.cancel ? 0 : 1].push(request);
     else if (eventful) ranks[2].push(request);
     else if ((last - request.since) * scale >= NARROW) ranks[3].push(request);
     else rest.push(request.settled?.at ?? last);
@@ -94,7 +96,7 @@ export function stack(chosen, before, clock, scale) {
   const without = [];
   /** @type {(request: PageRequest) => [number, number]} */
   const span = (request) => {
-    const open = request.state !== "ended" && request.state !== "released" && !request.of.isOver;
+    const open = isOpen(request) && !request.of.isOver;
     return [request.since, open ? Infinity : Math.max(ends(request, clock).last, request.since + ROOM / scale)];
   };
   const free = (/** @type {number} */ row, /** @type {number} */ from, /** @type {number} */ until) => !(taken[row] ?? []).some(([start, end]) => from < end && start < until);

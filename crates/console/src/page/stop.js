@@ -3,7 +3,7 @@
 
 import { post } from "./orders.js";
 import { pageNow } from "./store.js";
-import { byId, command, count, isHere, label, plain, setText, several, workOf } from "./words.js";
+import { byId, command, count, isHere, isOpen, label, plain, setText, several, workOf } from "./words.js";
 
 /** @typedef {import("./store.js").Session} Session */
 
@@ -54,7 +54,7 @@ export class Stop {
   /** What would be stopped: what is in flight, worked on or not known to have ended, and selected. The pause of the page does not hide any. */
   selected() {
     const live = [...this.store.sessions.values()].filter((session) => !session.isOver);
-    const meant = (/** @type {PageRequest} */ request) => (request.state !== "ended" || request.cancel?.worksOn) && this.filter.has(request);
+    const meant = (/** @type {PageRequest} */ request) => (isOpen(request) || request.state === "released" || request.cancel?.worksOn) && this.filter.has(request);
     return live.flatMap((session) => [...session.open.values(), ...session.released.values(), ...session.eventful.values()].filter(meant));
   }
 
@@ -122,7 +122,7 @@ export class Stop {
   /** Cancels what is not cancelled yet, and orders again what a client still waits for. @param {Session} session @param {PageRequest[]} list @param {string} reason */
   async #cancel(session, list, reason) {
     const now = (/** @type {PageRequest} */ request) => this.store.find(session.name, request.key) ?? request;
-    const keys = list.map(now).filter((request) => (request.state !== "ended" && !request.cancel) || request.mayBeReleased).map((request) => request.key);
+    const keys = list.map(now).filter((request) => (isOpen(request) && !request.cancel) || request.mayBeReleased).map((request) => request.key);
     for (let first = 0; first < keys.length; first += ORDER) {
       const requests = keys.slice(first, first + ORDER);
       const { error } = await post(session.name, "cancel", reason ? { requests, reason } : { requests });
@@ -204,8 +204,8 @@ export class Stop {
       setText(byId(id), sessions.length ? `${words}: ${sessions.map(line).join("; ")}.` : "");
       if (!button.hidden && wasHidden) this.say(`Some requests are left. ${byId(id).textContent}`);
     };
-    setText(this.kill, `End ${several(resisting.length, "server")}`);
-    setText(this.killUnknown, `End ${several(unknown.length, "server")} not known to have stopped`);
+    setText(this.kill, `End ${several(resisting.length, "server")} of what would not stop`);
+    setText(this.killUnknown, `End ${several(unknown.length, "server")} of what is not known to have stopped`);
     show(this.kill, "stop-servers", "Would not stop", resisting);
     show(this.killUnknown, "stop-unknown", "Not known to have stopped", unknown);
   }

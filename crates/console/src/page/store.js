@@ -1,7 +1,7 @@
 // @ts-check
 // The state of the page: a bounded copy of every session, updated by the feed.
 
-import { plain } from "./words.js";
+import { isOpen, plain } from "./words.js";
 
 /** The most requests in flight kept of a session; further ones are only counted. */
 export const OPEN_MOST = 2000;
@@ -105,11 +105,10 @@ export class Session {
     /** @type {PageRequest} */
     const record = Object.assign(received, { of: /** @type {Session} */ (this), uid: `${this.name}/${key}` });
     const news = this.note(known, record);
-    const isEnded = record.state === "ended";
-    if (!isEnded && record.state !== "released") {
+    if (isOpen(record)) {
       if (!known && this.open.size >= OPEN_MOST && !record.cancel) return null;
       this.keep(this.open, record, 2 * OPEN_MOST);
-    } else if (!isEnded) this.keep(this.released, record, RELEASED_MOST);
+    } else if (record.state === "released") this.keep(this.released, record, RELEASED_MOST);
     else if (isEventful(record)) this.keep(this.eventful, record, EVENTFUL_MOST);
     else this.keep(this.ended, record, PLAIN_MOST);
     return news ? record : null;

@@ -1,25 +1,32 @@
 // @ts-check
 // The table of requests: the most important few hundred. A row is kept while its request is shown.
 
-import { age, byId, command, count, duration, far, label, outcomeWords, part, plain, setText, shownState, stateWords } from "./words.js";
+import { age, byId, command, count, duration, far, isOpen, isPart, label, outcomeWords, part, plain, setText, shownState, stateWords } from "./words.js";
 
 /** The initial number of rows, which "Show more" doubles, and the most. */
 const ROWS = 100;
 const ROWS_MOST = 1000;
+/** How far the rows of parts are indented at most. */
+const DEEPEST = 8;
 
 const STATE_ORDER = ["stuck", "cancelling", "released", "unknown", "answering", "running", "queued", "ended"];
+/** Its place in that order; a word of a later shim stands where unknown does. @param {PageRequest} request */
+const stateOrder = (request) => STATE_ORDER.indexOf(STATE_ORDER.includes(shownState(request)) ? shownState(request) : "unknown");
 const byText = new Intl.Collator("en", { numeric: true });
+
+/** Whether it is neither in flight nor released. @param {PageRequest} request */
+const isOver = (request) => !isOpen(request) && request.state !== "released";
 
 /** Since when a request is in its state: a released one since its cancel. @param {PageRequest} request */
 const begun = (request) => (request.state === "released" && request.cancel ? request.cancel.asked : request.since);
-const long = (/** @type {PageRequest} */ request, /** @type {number} */ at) => (request.state === "ended" && request.settled ? request.settled.at : request.of.clock(at)) - begun(request);
+const long = (/** @type {PageRequest} */ request, /** @type {number} */ at) => (isOver(request) && request.settled ? request.settled.at : request.of.clock(at)) - begun(request);
 /** @type {Record<string, (a: PageRequest, b: PageRequest, at: number) => number>} */
 const KEYS = {
   session: (a, b) => byText.compare(command(a.of), command(b.of)) || byText.compare(a.of.name, b.of.name),
   id: (a, b) => byText.compare(label(a), label(b)),
   from: (a, b) => byText.compare(a.from, b.from),
   method: (a, b) => byText.compare(a.method, b.method) || byText.compare(a.name ?? "", b.name ?? ""),
-  state: (a, b) => STATE_ORDER.indexOf(shownState(a)) - STATE_ORDER.indexOf(shownState(b)),
+  state: (a, b) => stateOrder(a) - stateOrder(b),
   age: (a, b, at) => long(b, at) - long(a, at),
   progress: (a, b) => (part(b.progress) ?? -1) - (part(a.progress) ?? -1),
   deadline: (a, b) => (a.deadline ?? Infinity) - a.of.offset - ((b.deadline ?? Infinity) - b.of.offset) || 0,
@@ -28,11 +35,40 @@ const KEYS = {
 
 /** Stuck requests first, then those in flight and then those released, the oldest first, then those that ended last. @param {PageRequest} a @param {PageRequest} b */
 function urgent(a, b) {
-  const rank = (/** @type {PageRequest} */ request) => (request.state === "ended" ? 4 : request.of.isOver ? 3 : request.state === "released" ? 2 : request.state === "stuck" ? 0 : 1);
+  const rank = (/** @type {PageRequest} */ request) => (isOver(request) ? 4 : request.of.isOver ? 3 : request.state === "released" ? 2 : request.state === "stuck" ? 0 : 1);
   const [first, second] = [rank(a), rank(b)];
   if (first !== second) return first - second;
   if (first === 4) return b.of.moment(b.settled?.at ?? b.since) - a.of.moment(a.settled?.at ?? a.since);
   return a.of.moment(a.since) - b.of.moment(b.since);
+}
+
+/**
+ * In flight, each part of a request's work below that and its other parts, as `rescind ps` has it; with how deep it stands.
+ * @param {PageRequest[]} requests @returns {[PageRequest, number][]}
+ */
+function inTree(requests) {
+  const open = new Map(requests.filter(isOpen).map((request) => [request.uid, request]));
+  const above = (/** @type {PageRequest} */ request) => (open.has(request.uid) && isPart(request) ? open.get(`${request.of.name}/${request.parent}`) : undefined);
+  /** @type {Map<PageRequest, PageRequest[]>} */
+  const below = new Map();
+  for (const request of requests) {
+    const parent = above(request);
+    if (parent && parent !== request) below.set(parent, [...(below.get(parent) ?? []), request]);
+  }
+  if (!below.size) return requests.map((request) => [request, 0]);
+  /** @type {[PageRequest, number][]} */
+  const ordered = [];
+  const rest = new Set(requests);
+  const add = (/** @type {PageRequest} */ request, /** @type {number} */ depth) => {
+    if (!rest.delete(request)) return;
+    ordered.push([request, depth]);
+    for (const part of below.get(request) ?? []) add(part, depth + 1);
+  };
+  const parts = new Set([...below.values()].flat());
+  for (const request of requests) if (!parts.has(request)) add(request, 0);
+  // A shim that names a circle of parents is wrong, and what it lists is shown all the same.
+  for (const request of [...rest]) add(request, 0);
+  return ordered;
 }
 
 export class Table {
@@ -121,7 +157,8 @@ export class Table {
 
   render() {
     const { first, all } = this.#first();
-    this.shown = first;
+    const lines = this.#sort ? first.map((request) => /** @type {[PageRequest, number]} */ ([request, 0])) : inTree(first);
+    this.shown = lines.map(([request]) => request);
     this.section.hidden = this.store.shown().length === 0;
     this.none.hidden = first.length > 0;
     this.none.textContent = this.filter.isEmpty ? "No requests yet." : "No request matches the filters.";
@@ -136,10 +173,10 @@ export class Table {
       row.remove();
       if (this.#spare.length < ROWS) this.#spare.push(row);
     }
-    if (!this.current || !there.has(this.current)) this.current = first[0]?.uid ?? null;
+    if (!this.current || !there.has(this.current)) this.current = this.shown[0]?.uid ?? null;
     const focused = /** @type {Row | null | undefined} */ (document.activeElement?.closest?.("#rows tr"));
     let place = /** @type {ChildNode | null} */ (this.body.firstChild);
-    for (const request of first) {
+    for (const [request, depth] of lines) {
       let row = this.#rows.get(request.uid);
       if (!row) {
         row = this.#spare.pop() ?? this.#make();
@@ -155,6 +192,10 @@ export class Table {
       if (place === row) place = row.nextSibling;
       else this.body.insertBefore(row, place);
       this.#fill(row, request);
+      if (row.depth === depth) continue;
+      row.depth = depth;
+      row.classList.toggle("is-part", depth > 0);
+      row.style.setProperty("--depth", String(Math.min(depth, DEEPEST)));
     }
     // The rest is not listed any more, except perhaps the focused row.
     while (place) {
@@ -189,9 +230,12 @@ export class Table {
     const { cells_: cells } = row;
     const tab = request.uid === this.current ? 0 : -1;
     if (row.tabIndex !== tab) row.tabIndex = tab;
-    setText(cells.age, request.state === "ended" ? duration((request.settled?.at ?? clock) - request.since) : age(clock - begun(request)));
+    setText(cells.age, isOver(request) ? duration((request.settled?.at ?? clock) - request.since) : age(clock - begun(request)));
     const left = request.deadline === undefined || request.settled ? null : request.deadline - clock;
     setText(cells.deadline, left === null ? "" : left > 0 ? `in ${age(left)}` : "passed");
+    const { waitsForTurn, atWork } = request;
+    const seen = atWork && isOpen(request) ? `as seen ${age(clock - atWork.reported)} ago` : "";
+    setText(cells.progress[1], waitsForTurn ? "" : request.progress ? far(request.progress) : seen);
     if (row.request === request && row.over === request.of.isOver) return;
     row.request = request;
     row.over = request.of.isOver;
@@ -207,23 +251,22 @@ export class Table {
     setText(cells.state[1], state.text);
     const shown = shownState(request);
     row.dataset.state = shown;
-    row.className = `is-${state.tone}${row.current ? " is-picked" : ""}`;
+    row.className = `is-${state.tone}${row.current ? " is-picked" : ""}${row.depth ? " is-part" : ""}`;
 
     const { progress, cancel } = request;
     const fraction = part(progress);
     cells.progress[0].hidden = fraction === null;
     if (fraction !== null) row.meter.style.width = `${(fraction * 100).toFixed(1)}%`;
-    setText(cells.progress[1], progress ? far(progress) : "");
-    setText(cells.progress[2], request.waitsForTurn ? "waits for the turn before" : progress?.message ? plain(progress.message, 160) : "");
+    setText(cells.progress[2], waitsForTurn ? "waits for the turn before" : progress?.message ? plain(progress.message, 160) : "");
 
     const outcome = cancel && outcomeWords(cancel, request.state);
     setText(cells.cancel[0], outcome ? outcome.glyph : "");
-    const isFixed = request.child && !request.child.canCancel && request.state !== "ended";
+    const isFixed = request.child && !request.child.canCancel && isOpen(request);
     setText(cells.cancel[1], cancel ? plain(cancel.words, 120) : isFixed ? "cannot be cancelled" : "");
     const tone = outcome ? ` is-${outcome.tone}` : "";
     cells.cancel[0].className = `glyph${tone}`;
     cells.cancel[1].className = `words${tone}`;
-    cells.cancel[2].hidden = Boolean(cancel) || Boolean(isFixed) || shown === "ended" || shown === "unknown" || shown === "answering";
+    cells.cancel[2].hidden = Boolean(cancel) || Boolean(isFixed) || !isOpen(request) || shown === "unknown" || shown === "answering";
     cells.cancel[2].setAttribute("aria-label", `Cancel… ${label(request)}`);
   }
 

@@ -2,15 +2,16 @@
 // What begins with `Feed` is the JSON of crates/feed: its documentation is there.
 
 type Side = "client" | "server";
-type State = "queued" | "running" | "cancelling" | "stuck" | "answering" | "released" | "ended";
+/** One of queued, running, cancelling, stuck, answering, released and ended, or a word of a later shim. */
+type State = string;
 
 interface FeedCancel {
   cause: string;
   reason?: string;
   asked: number;
   written?: number;
-  outcome:
-    | "asked" | "never_sent" | "not_sendable" | "sent" | "confirmed" | "completed_first" | "answered_after" | "unknown";
+  /** asked, never_sent, not_sendable, sent, confirmed, completed_first, answered_after, unknown, or a word of a later shim. */
+  outcome: string;
   after?: number;
   answer?: "result" | "error";
   confirms: boolean;
@@ -31,7 +32,8 @@ interface FeedProgress {
 
 interface FeedSettled {
   at: number;
-  how: "result" | "error" | "answered_here" | "silent" | "gone";
+  /** result, error, answered_here, silent, gone, or a word of a later shim. */
+  how: string;
   code?: number;
 }
 
@@ -261,6 +263,7 @@ type Row = HTMLTableRowElement & {
   over?: boolean;
   current?: boolean;
   meter: HTMLElement;
+  depth?: number;
   cells_: Record<"session" | "method" | "state" | "progress" | "cancel", HTMLElement[]> &
     Record<"id" | "from" | "age" | "deadline", HTMLElement>;
 };

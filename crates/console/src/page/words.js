@@ -129,6 +129,15 @@ export function over(session) {
   return session.why && session.why !== "gone" ? `lost: ${plain(session.why, 120)}` : ending(session.end);
 }
 
+/** The states of what is in flight. */
+const OPEN = new Set(["queued", "running", "cancelling", "stuck", "answering"]);
+
+/** Whether a request is in flight, as `rescind_feed::Request::is_open`: also in a state of a later shim, until it has settled. @param {FeedRequest} request */
+export const isOpen = ({ state, settled }) => OPEN.has(state) || (!settled && state !== "released" && state !== "ended");
+
+/** Whether it is a part of its parent's work, as `rescind_feed::Request::is_part`. @param {FeedRequest} request */
+export const isPart = ({ key, parent, child }) => Boolean(child) || (parent !== undefined && parent[0] === key[0]);
+
 /** @type {Record<string, string>} */
 const GLYPHS = { queued: "○", running: "●", cancelling: "◐", stuck: "▲", answering: "◑", released: "?", unknown: "?" };
 
@@ -154,7 +163,7 @@ const CHILDREN = {
 };
 
 /** @type {Record<string, string>} */
-const HOWS = { result: "result", error: "error", answered_here: "answered by rescind", silent: "cancelled", gone: "requester disconnected" };
+const HOWS = { result: "result", error: "error", answered_here: "answered by rescind", silent: "cancelled", gone: "gone" };
 
 /**
  * The state in a word and a sign, since colour alone is not enough.
@@ -167,9 +176,9 @@ export function stateWords(request) {
     return { text: plain(child, 40), ...(CHILDREN[child] ?? { glyph: "?", tone: "unknown" }) };
   }
   if (request.atWork && state === "running") return { glyph: GLYPHS[state] ?? "?", text: plain(request.atWork.status.replace("_", " "), 40), tone: state };
-  if (state !== "ended") return { glyph: GLYPHS[state] ?? "?", text: state, tone: state === "released" ? "unknown" : state };
+  if (state !== "ended") return { glyph: GLYPHS[state] ?? "?", text: plain(state, 40), tone: OPEN.has(state) ? state : "unknown" };
   const { how, code } = request.settled ?? {};
-  const text = (HOWS[how ?? ""] ?? "ended") + (code === undefined ? "" : ` ${code}`);
+  const text = (HOWS[how ?? ""] ?? plain(how ?? "ended", 40)) + (code === undefined ? "" : ` ${code}`);
   if (how === "error" && request.cancel?.outcome === "confirmed") return { glyph: "–", text: `cancelled ${code ?? ""}`.trim(), tone: "ended" };
   if (how === "error") return { glyph: "✕", text, tone: "error" };
   return { glyph: how === "result" ? "✓" : "–", text, tone: "ended" };
@@ -230,8 +239,8 @@ export function part(progress) {
 export function far(progress) {
   const fraction = part(progress);
   if (fraction !== null) return `${Math.floor(fraction * 100)} %`;
-  if (typeof progress.progress === "number") return `at ${count(progress.progress)}`;
-  return several(progress.count, "update");
+  if (typeof progress.progress === "number") return count(progress.progress);
+  return progress.message ? "" : `${count(progress.count)} so far`;
 }
 
 /** @type {Record<string, string>} */
