@@ -2,12 +2,12 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use rescind_feed::{Outcome, Request, Session, Side, TurnProcess};
+use rescind_feed::{ChildState, Outcome, Request, Session, Side, TurnProcess};
 use rescind_ledger::{
     family::Family,
     identity::ProcessId,
     snapshot::Snapshot,
-    turn::{Began, ServerStart, Span, Turns, is_server},
+    turn::{Began, Role, ServerStart, Span, Turns, is_server},
 };
 use rescind_operator::{Directories, ListingQuery, Shim, ShimError};
 use rescind_proto::dialect::Dialect;
@@ -43,7 +43,7 @@ pub(crate) struct SessionTurns {
 }
 
 impl SessionTurns {
-    /// Whether its shim is still to end what this request has left.
+    /// Whether its shim is still to end what this request, or child, has left.
     fn is_ending(&self, key: &str) -> bool {
         self.session.ending_turns.iter().flatten().any(|ending| ending == key)
     }
@@ -51,10 +51,9 @@ impl SessionTurns {
     /// `None` if its shim is too old to relate its clock to that of processes.
     fn of(SessionListing { session, now, requests, .. }: SessionListing) -> Option<Self> {
         let clock = session.process_clock?;
-        // Children are a part of the turn in which they were opened.
-        let turns = requests.iter().filter(|request| request.child.is_none()).map(span);
         let start = session.restarts.map(|last| ServerStart { at: last.last, greeted: last.greeted });
-        Some(Self { turns: Turns::new(turns.collect(), clock, now).since(start), session, requests })
+        let turns = Turns::new(requests.iter().map(span).collect(), clock, now).since(start);
+        Some(Self { turns, session, requests })
     }
 
     /// What became of processes that its shim was to end, while it remembers their requests: a line each.
@@ -96,12 +95,22 @@ pub(crate) enum Sureness {
 }
 
 fn span(request: &Request) -> Span {
+    let cancel = request.cancel.as_ref();
+    let was_never_sent = cancel.is_some_and(|cancel| cancel.outcome == Outcome::NeverSent);
+    let starts_nothing = !Dialect::is_any_work(&request.method) || request.waits_for_turn || was_never_sent;
+    let is_silent = request.is_released() && cancel.is_some_and(|cancel| !cancel.works_on);
+    let is_confirmed = cancel.is_some_and(|cancel| cancel.outcome == Outcome::Confirmed);
+    let (is_task, child) = (request.at_work.is_some(), request.child.as_ref());
     Span {
         key: request.key.clone(),
         method: request.method.clone(),
-        began: request.since,
+        began: request.held_until.unwrap_or(request.since),
         ended: request.settled.as_ref().map(|settled| settled.at),
-        is_work: Dialect::is_any_work(&request.method),
+        role: Role::of(starts_nothing, is_task, child.is_some(), request.opened_by.clone()),
+        is_stopped: match child {
+            Some(child) => child.state == ChildState::Cancelled,
+            None => is_confirmed || is_silent,
+        },
     }
 }
 
@@ -122,11 +131,14 @@ pub(crate) async fn ask(shims: Vec<Shim>) -> (Vec<SessionTurns>, Vec<(String, Sh
     (known, silent)
 }
 
-/// What a request has left whose cancel is confirmed, and what was ended of it.
+/// What cancelled work of a request has left whose cancel is confirmed, and what was ended of it.
 #[derive(Debug)]
 pub(crate) struct LeftByRequest {
     session: String,
+    /// The request; where only what it has opened was cancelled, that is not it.
     request: Request,
+    /// What was cancelled: the request itself, or what it has opened.
+    keys: Vec<String>,
     /// Those that began during it and run: number, name, and whether none of the others has started it.
     own: Vec<(u32, String, bool)>,
     /// Those that began during it or another one, and run.
@@ -136,14 +148,18 @@ pub(crate) struct LeftByRequest {
     is_ending: bool,
 }
 
-/// Cancelled requests of some sessions.
+/// Cancelled requests of some sessions, and what requests have opened.
 #[derive(Debug, Default)]
 pub(crate) struct Cancelled(BTreeMap<String, (Shim, BTreeMap<String, Outcome>)>);
 
 impl Cancelled {
     /// Notes what is known of a cancel of a client's request now.
     pub(crate) fn note(&mut self, shim: &Shim, request: &Request) {
-        if let (Some(cancel), Side::Client, None) = (&request.cancel, request.from, &request.child) {
+        // That of a child is confirmed or not known to be heeded.
+        let counts = |outcome| request.child.is_none() || outcome == Outcome::Confirmed;
+        if let (Some(cancel), Side::Client) = (&request.cancel, request.from)
+            && counts(cancel.outcome)
+        {
             let session = self.0.entry(shim.name().to_owned()).or_insert_with(|| (shim.clone(), BTreeMap::new()));
             session.1.insert(request.key.clone(), cancel.outcome);
         }
@@ -182,8 +198,13 @@ pub(crate) async fn left_by(Cancelled(cancelled): Cancelled, until: Instant) -> 
         let mut all = Vec::new();
         for (turns, keys) in &sessions {
             let Some(family) = families.iter().find(|family| turns.is_of(family)) else { continue };
-            let requests = turns.requests.iter().filter(|request| keys.contains(&request.key));
-            all.extend(requests.filter_map(|request| LeftByRequest::of(&snapshot, family, turns, request)));
+            let mut works: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+            for key in keys {
+                works.entry(turns.turns.shown_with(key)).or_default().push(key);
+            }
+            let left =
+                |request: &Request| LeftByRequest::of(&snapshot, family, turns, request, works.get(&*request.key)?);
+            all.extend(turns.requests.iter().filter_map(left));
         }
         if all.iter().all(|one| one.own.is_empty()) || until < Instant::now() {
             return all;
@@ -225,9 +246,15 @@ async fn settled(
 }
 
 impl LeftByRequest {
-    /// `None` if it has left nothing, as far as that is known.
-    fn of(snapshot: &Snapshot, family: &Family, turns: &SessionTurns, request: &Request) -> Option<Self> {
-        let left = turns.turns.left_by(family, &request.key);
+    /// `None` if it has left nothing, as far as that is known. `keys`: what was cancelled of its work.
+    fn of(
+        snapshot: &Snapshot,
+        family: &Family,
+        turns: &SessionTurns,
+        request: &Request,
+        keys: &[&str],
+    ) -> Option<Self> {
+        let left = turns.turns.left_by(family, keys);
         let ended = turns.session.turn_processes.iter().filter(|one| one.request == request.key);
         let processes = |ids: &[ProcessId]| ids.iter().filter_map(|id| snapshot.get(*id)).collect::<Vec<_>>();
         let own = processes(&left.own);
@@ -235,10 +262,11 @@ impl LeftByRequest {
         let one = Self {
             session: turns.session.name.clone(),
             request: request.clone(),
+            keys: keys.iter().map(|key| (*key).to_owned()).collect(),
             own: own.iter().map(|one| (one.id.pid, one.name.clone(), is_first(one.parent))).collect(),
             shared: processes(&left.shared).into_iter().map(|one| (one.id.pid, one.name.clone())).collect(),
             ended: ended.cloned().collect(),
-            is_ending: turns.is_ending(&request.key),
+            is_ending: keys.iter().any(|key| turns.is_ending(key)),
         };
         (!one.own.is_empty() || !one.shared.is_empty() || !one.ended.is_empty()).then_some(one)
     }
@@ -248,9 +276,11 @@ impl LeftByRequest {
         self.own.len()
     }
 
-    /// The session and the key of the request.
+    /// The session, and the key of what it is shown with: the request, if that was cancelled, or else the first of what it
+    /// has opened.
     pub(crate) fn place(&self) -> (&str, &str) {
-        (&self.session, &self.request.key)
+        let own = self.keys.iter().find(|key| **key == self.request.key);
+        (&self.session, own.or(self.keys.first()).map_or(&self.request.key, |key| key))
     }
 
     /// All of it as JSON.
@@ -258,11 +288,18 @@ impl LeftByRequest {
         let process = |pid: u32, name: &str, of: &str| json!({ "pid": pid, "name": name, "began": of });
         let own = self.own.iter().map(|(pid, name, _)| process(*pid, name, "during"));
         let shared = self.shared.iter().map(|(pid, name)| process(*pid, name, "one_of"));
-        json!({ "running": own.chain(shared).collect::<Vec<_>>(), "ended": self.ended })
+        let running: Vec<Value> = own.chain(shared).collect();
+        json!({ "request": self.request.key, "running": running, "ended": self.ended })
     }
 
-    fn is_confirmed(&self) -> bool {
-        self.request.cancel.as_ref().is_some_and(|cancel| cancel.outcome == Outcome::Confirmed)
+    /// What is known of the cancel.
+    fn cancel(&self) -> &'static str {
+        let is_itself = self.keys.contains(&self.request.key);
+        match &self.request.cancel {
+            Some(cancel) if is_itself && cancel.outcome != Outcome::Confirmed => "its cancel is not confirmed",
+            Some(_) if is_itself => "its cancel is confirmed",
+            _ => "what it has opened was cancelled",
+        }
     }
 
     /// All of it in words.
@@ -283,12 +320,11 @@ impl LeftByRequest {
                 true => "still being ended".to_owned(),
                 false => format!("`rescind reap {}` ends {them}", first.take(NAMED).collect::<Vec<_>>().join(" ")),
             };
-            let cancel = if self.is_confirmed() { "confirmed" } else { "not confirmed" };
-            lines.push(format!("note: {label}: its cancel is {cancel}; {still}: {names}; {next}"));
+            lines.push(format!("note: {label}: {}; {still}: {names}; {next}", self.cancel()));
         }
         if !self.shared.is_empty() {
             let names = named(self.shared.iter().map(|(pid, name)| format!("{pid} {name}")));
-            lines.push(format!("note: {label}: {}: {names}", still(self.shared.len(), " or another request").0));
+            lines.push(format!("note: {label}: {}: {names}", still(self.shared.len(), " or other work").0));
         }
         lines
     }

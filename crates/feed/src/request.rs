@@ -26,8 +26,15 @@ pub struct Request {
     /// belong to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
+    /// The key of the request that opened it, also once that has ended, or is forgotten: of a child and of other work that goes
+    /// on without a request the turn in the course of which it began, of a task the request that it came of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub opened_by: Option<String>,
     /// When it arrived, in microseconds on the session's clock.
     pub since: u64,
+    /// When it went on, if it has waited for the turn before it in its session to end (D60).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_until: Option<u64>,
     /// Its state.
     pub state: State,
     /// It is `queued` since it waits for the turn before it in its session to end (D60).
@@ -312,7 +319,9 @@ mod tests {
             method,
             name: None,
             parent: None,
+            opened_by: None,
             since: 0,
+            held_until: None,
             state: State::Running,
             waits_for_turn: false,
             may_be_released: false,

@@ -5,7 +5,7 @@
 //! several requests were in flight is of one of them, and of one that began before what the shim remembers nothing is known.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     time::{Duration, SystemTime},
 };
 
@@ -30,29 +30,72 @@ const ASLEEP: u64 = 1_000_000;
 /// the start of a process in steps.
 const STEP: i64 = 10_000;
 
-/// When a request of a client was in flight.
+/// When work of a client was in flight.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Names the request.
+    /// Names it.
     pub key: String,
     /// Its method.
     pub method: String,
-    /// When it arrived, in microseconds on its session's clock.
+    /// When it began for its server, in microseconds on its session's clock.
     pub began: u64,
     /// When it ended for its client, in microseconds on its session's clock; `None` while it is in flight.
     pub ended: Option<u64>,
-    /// A process may begin on its behalf: it is not a handshake, a ping or a subscription.
-    pub is_work: bool,
+    /// What it is for the processes that begin meanwhile.
+    pub role: Role,
+    /// It was cancelled, and is over as far as its protocol shows.
+    pub is_stopped: bool,
 }
 
-/// The requests of a session's client that a process may have begun during.
+/// What work of a client is for the processes that begin meanwhile.
+///
+/// It never grows: a process is of a request, of what that has opened, or of neither.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// No process begins on its behalf: it is a handshake, a ping or a subscription, or has not reached its server.
+    StartsNothing,
+    /// It is a request, or work that is nobody's part.
+    Whole,
+    /// It goes on with what this request has begun: the two are one, which is named as this one. A task is.
+    GoesOn(String),
+    /// It is a part of the work of this request: an agent that it has opened. It may outlive it. `None` where that is not
+    /// known.
+    PartOf(Option<String>),
+}
+
+impl Role {
+    /// That of work which `starts_nothing`, is a task or a child, or was opened by that request.
+    #[must_use]
+    pub fn of(starts_nothing: bool, is_task: bool, is_child: bool, opened_by: Option<String>) -> Self {
+        match opened_by {
+            _ if starts_nothing => Self::StartsNothing,
+            Some(request) if is_task => Self::GoesOn(request),
+            opened_by if is_child || opened_by.is_some() => Self::PartOf(opened_by),
+            _ => Self::Whole,
+        }
+    }
+}
+
+/// The work of a session's client that a process may have begun during.
 #[derive(Clone, Debug)]
 pub struct Turns {
+    /// Without what is a part of them.
     spans: Vec<Span>,
+    parts: Vec<Part>,
+    /// Requests that work goes on with by another key, and that.
+    go_on: BTreeMap<String, String>,
     clock: ProcessClock,
     /// What ended before may be forgotten, in microseconds on the session's clock; 0 if nothing is.
     known_since: u64,
     start: Option<ServerStart>,
+}
+
+/// A part of the work of a request.
+#[derive(Clone, Debug)]
+struct Part {
+    span: Span,
+    /// The request, by its number, as far as that is remembered.
+    of: Option<usize>,
 }
 
 /// When the server of a session was last started again (D64), in microseconds on the session's clock.
@@ -69,7 +112,7 @@ pub struct ServerStart {
 /// It never grows: what shows it must have words for each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Began {
-    /// While only this one was in flight.
+    /// While only this one was in flight; or while none was, and only what this one has opened was at work.
     During(usize),
     /// While these were, several of them.
     OneOf(Vec<usize>),
@@ -81,12 +124,12 @@ pub enum Began {
     Unknown,
 }
 
-/// The processes that began during a request and run.
+/// The processes that began during cancelled work of a request and run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeftByTurn {
-    /// Those that began during this one alone.
+    /// Those that began during this work alone.
     pub own: Vec<ProcessId>,
-    /// Those that began during it or another one.
+    /// Those that began during it or other work.
     pub shared: Vec<ProcessId>,
 }
 
@@ -103,7 +146,7 @@ pub struct TurnVerdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Spared {
-    /// It may have begun during another request.
+    /// It may be of other work: of another request, or of what its own has opened and is not stopped.
     Shared,
     /// It serves a process that began before its request: one that started it in the course of an earlier request, or of its
     /// own group.
@@ -115,7 +158,7 @@ impl Spared {
     #[must_use]
     pub fn words(self) -> String {
         match self {
-            Self::Shared => "not ended: it may have begun during another request".to_owned(),
+            Self::Shared => "not ended: it may be of other work".to_owned(),
             Self::Serves(other) => format!("not ended: it belongs to process {}, which began before", other.pid),
         }
     }
@@ -126,12 +169,31 @@ impl Turns {
     /// session's clock.
     #[must_use]
     pub fn new(mut spans: Vec<Span>, clock: ProcessClock, now: u64) -> Self {
-        let ended = || spans.iter().filter_map(|span| span.ended);
-        let oldest = ended().min().filter(|_| ended().count() >= REMEMBERED).unwrap_or_default();
+        // A part may be remembered for longer than requests are.
+        let requests = spans.iter().filter(|span| !matches!(span.role, Role::PartOf(_)));
+        let oldest = requests.filter_map(|span| span.ended).min();
+        let count = spans.iter().filter(|span| span.ended.is_some()).count();
+        let oldest = oldest.filter(|_| count >= REMEMBERED).unwrap_or_default();
         let known_since = oldest.max(now.saturating_sub(REMEMBERED_FOR));
-        spans.retain(|span| span.is_work);
         spans.sort_by(|a, b| (a.began, &a.key).cmp(&(b.began, &b.key)));
-        Self { spans, clock, known_since, start: None }
+        let goes_on = |span: &Span| match &span.role {
+            Role::GoesOn(request) => Some((request.clone(), span.key.clone())),
+            Role::StartsNothing | Role::Whole | Role::PartOf(_) => None,
+        };
+        let go_on: BTreeMap<String, String> = spans.iter().filter_map(goes_on).collect();
+        spans.retain(|span| span.role != Role::StartsNothing && !go_on.contains_key(&span.key));
+        let (parts, spans): (Vec<_>, Vec<_>) = spans.into_iter().partition(|span| matches!(span.role, Role::PartOf(_)));
+        let mut turns = Self { spans, parts: Vec::new(), go_on, clock, known_since, start: None };
+        let openers: BTreeMap<String, Option<String>> =
+            parts.iter().map(|part| (part.key.clone(), opener(part).cloned())).collect();
+        let of = |part: &Span| {
+            let next = |key: &String| openers.get(key).cloned().flatten();
+            // A shim that names a circle is wrong.
+            let above = std::iter::successors(opener(part).cloned(), next).take(openers.len() + 1);
+            above.filter_map(|key| turns.number(&key)).next()
+        };
+        turns.parts = parts.iter().map(|span| Part { span: span.clone(), of: of(span) }).collect();
+        turns
     }
 
     /// The same where the server was last started again then. What began before it was greeted is of no request that
@@ -147,61 +209,108 @@ impl Turns {
         &self.spans
     }
 
+    /// The request that this work is shown with: the one that it is a part of, as far as that is remembered, and else itself.
+    #[must_use]
+    pub fn shown_with<'a>(&'a self, key: &'a str) -> &'a str {
+        match self.part(key) {
+            Some(Part { of: Some(of), .. }) => &self.spans[*of].key,
+            Some(Part { of: None, .. }) => key,
+            None => self.go_on.get(key).map_or(key, |other| other),
+        }
+    }
+
+    /// Whether a part of this request was stopped.
+    #[must_use]
+    pub fn has_stopped_part(&self, key: &str) -> bool {
+        self.number(key).is_some_and(|one| self.parts.iter().any(|part| part.of == Some(one) && part.span.is_stopped))
+    }
+
     /// During which of them a process began.
     #[must_use]
     pub fn began(&self, process: ProcessId) -> Began {
-        let (earliest, latest) = system::started(process);
-        let on_session_clock = |at: u64| signed(at).saturating_sub(signed(self.clock.origin));
-        let earliest = on_session_clock(earliest).saturating_sub(signed(self.clock.slept));
-        let latest = on_session_clock(latest);
-        let step = STEP.min(latest.saturating_sub(earliest));
-        let is_before_greeting = |start: &ServerStart| start.greeted.is_none_or(|at| earliest <= signed(at));
-        let start = self.start.filter(is_before_greeting);
-        let has_waited = |span: &Span| start.is_some_and(|start| span.ended.is_none_or(|ended| ended > start.at));
-        let is_met = |span: &Span| {
-            signed(span.began) < latest && span.ended.is_none_or(|ended| earliest <= signed(ended)) && !has_waited(span)
-        };
-        let is_within = |span: &Span| {
-            let is_before_end = |ended: u64| latest.saturating_sub(step) <= signed(ended);
-            signed(span.began) < earliest.saturating_add(step) && span.ended.is_none_or(is_before_end)
-        };
-        let met: Vec<usize> = (0..self.spans.len()).filter(|one| is_met(&self.spans[*one])).collect();
-        let is_known = self.known_since == 0 || earliest >= signed(self.known_since);
+        let start = self.start_of(process);
+        let is_known = self.known_since == 0 || start.earliest >= signed(self.known_since);
+        let mut is_within = false;
+        let mut met: Vec<usize> = Vec::new();
+        for (one, span) in self.spans.iter().enumerate().filter(|(_, span)| self.meets(span, start)) {
+            is_within |= start.is_within(span);
+            met.push(one);
+        }
+        if met.is_empty() {
+            for part in self.parts.iter().filter(|part| self.meets(&part.span, start)) {
+                is_within |= part.of.is_some() && start.is_within(&part.span);
+                met.extend(part.of.filter(|of| !met.contains(of)));
+            }
+            met.sort_unstable();
+        }
         match met[..] {
             [] if is_known => Began::Outside,
             [] => Began::Unknown,
-            _ if !is_known || !met.iter().any(|one| is_within(&self.spans[*one])) => Began::Perhaps(met),
+            _ if !is_known || !is_within => Began::Perhaps(met),
             [one] => Began::During(one),
             _ => Began::OneOf(met),
         }
     }
 
-    /// What the request with this key has left in its session. The server is never among it.
+    /// What stopped work of one request has left in its session; `keys` names the request, or parts of it. The server is never
+    /// among it.
     #[must_use]
-    pub fn left_by(&self, family: &Family, key: &str) -> LeftByTurn {
+    pub fn left_by(&self, family: &Family, keys: &[&str]) -> LeftByTurn {
         let mut left = LeftByTurn::default();
+        let Some(shown) = keys.first().map(|key| self.shown_with(key)) else { return left };
+        let whole = self.number(shown);
+        let is_whole = keys.iter().any(|key| self.part(key).is_none());
+        let parts = || keys.iter().filter_map(|key| self.part(key));
         for Member { process, .. } in family.members.iter().filter(|member| !is_server(family, &member.process)) {
-            let has = |one: &usize| self.spans[*one].key == key;
-            match self.began(process.id) {
-                Began::During(one) if has(&one) => left.own.push(process.id),
-                Began::OneOf(some) | Began::Perhaps(some) if some.iter().any(has) => left.shared.push(process.id),
-                Began::During(_) | Began::OneOf(_) | Began::Perhaps(_) | Began::Outside | Began::Unknown => {}
+            let start = self.start_of(process.id);
+            let began = self.began(process.id);
+            let is_of_whole = match &began {
+                Began::During(one) => Some(*one) == whole,
+                Began::OneOf(some) | Began::Perhaps(some) => some.iter().any(|one| Some(*one) == whole),
+                Began::Outside | Began::Unknown => false,
+            };
+            let is_of_part = parts().any(|part| self.meets(&part.span, start));
+            if !is_of_whole && !is_of_part {
+                continue;
             }
+            let is_alone = match began {
+                Began::During(one) => Some(one) == whole,
+                // Of a part of which nothing else is remembered.
+                Began::Outside => whole.is_none(),
+                Began::OneOf(_) | Began::Perhaps(_) | Began::Unknown => false,
+            };
+            // What began during the turn of a part, and not during that part, is of other work of the turn.
+            let is_of_work = is_whole || is_of_part;
+            let is_own = is_of_work && is_alone && !self.may_be_of_other(start, whole);
+            let some = if is_own { &mut left.own } else { &mut left.shared };
+            some.push(process.id);
         }
         left
     }
 
-    /// Which processes end after the cancel of the request with this key: those that began during it alone. One that serves
+    /// Whether a process that started then may be of work that is not stopped: of this request, if it is in flight; or of
+    /// what requests have opened. What this request has opened and has ended by itself is over with it, if it is stopped.
+    fn may_be_of_other(&self, start: Start, whole: Option<usize>) -> bool {
+        let whole_is = |is: fn(&Span) -> bool| whole.is_some_and(|one| is(&self.spans[one]));
+        let is_other = |part: &Part| {
+            let is_over = part.of == whole && part.span.ended.is_some() && whole_is(|span| span.is_stopped);
+            !part.span.is_stopped && !is_over && self.meets(&part.span, start)
+        };
+        whole_is(|span| span.ended.is_none() && !span.is_stopped) || self.parts.iter().any(is_other)
+    }
+
+    /// Which processes end after the cancel of this work of one request: those that began during it alone. One that serves
     /// an earlier process is spared: a worker that a development server of an earlier turn starts anew is not work of this
     /// one.
     #[must_use]
-    pub fn to_end(&self, family: &Family, key: &str) -> TurnVerdict {
-        let LeftByTurn { own, shared } = self.left_by(family, key);
+    pub fn to_end(&self, family: &Family, keys: &[&str]) -> TurnVerdict {
+        let LeftByTurn { own, shared } = self.left_by(family, keys);
+        let whole = keys.first().and_then(|key| self.number(self.shown_with(key)));
         let mut verdict = TurnVerdict::default();
-        for id in own {
-            match self.master(family, id, key) {
-                None => drop(verdict.ends.insert(id)),
-                Some(master) => verdict.spared.push((id, Spared::Serves(master))),
+        for id in &own {
+            match self.master(family, *id, whole, &own) {
+                None => drop(verdict.ends.insert(*id)),
+                Some(master) => verdict.spared.push((*id, Spared::Serves(master))),
             }
         }
         verdict.spared.extend(shared.into_iter().map(|id| (id, Spared::Shared)));
@@ -209,19 +318,20 @@ impl Turns {
     }
 
     /// The process that began before the request and that this one serves, if there is one: an ancestor that began during
-    /// another request of the same method, or one of its group, unless that is the group of the server. What began outside
-    /// of such requests may be a part of the server, which does the work of many.
-    fn master(&self, family: &Family, id: ProcessId, key: &str) -> Option<ProcessId> {
+    /// another request of the same method, or one of its group that is not its `own`, unless that is the group of the server.
+    /// What began outside of such requests may be a part of the server, which does the work of many.
+    fn master(&self, family: &Family, id: ProcessId, whole: Option<usize>, own: &[ProcessId]) -> Option<ProcessId> {
         let member = |pid: u32| family.members.iter().find(|member| member.process.id.pid == pid);
-        let own = member(id.pid)?;
-        let request = self.spans.iter().find(|span| span.key == key)?;
-        let is_alike = |one: &usize| self.spans[*one].key != key && self.spans[*one].method == request.method;
+        let this = member(id.pid)?;
+        let method = whole.map(|one| &self.spans[one].method);
+        let is_alike =
+            |one: &usize| Some(*one) != whole && method.is_none_or(|method| self.spans[*one].method == *method);
         let is_of_another = |id: ProcessId| match self.began(id) {
             Began::During(one) => is_alike(&one),
             Began::OneOf(some) | Began::Perhaps(some) => some.iter().any(is_alike),
             Began::Outside | Began::Unknown => false,
         };
-        let above = std::iter::successors(member(own.process.parent), |above| member(above.process.parent));
+        let above = std::iter::successors(member(this.process.parent), |above| member(above.process.parent));
         let mut above = above.take(family.members.len()).take_while(|above| !is_server(family, &above.process));
         let ancestor = above.find(|above| is_of_another(above.process.id));
         let servers: BTreeSet<u32> = family
@@ -230,15 +340,61 @@ impl Turns {
             .filter(|member| is_server(family, &member.process))
             .flat_map(|server| [server.process.group, server.process.id.pid])
             .collect();
-        let group = own.process.group;
-        let is_mate = |member: &&Member| member.process.group == group && !self.began_in(member.process.id, key);
+        let group = this.process.group;
+        let is_mate = |member: &&Member| member.process.group == group && !own.contains(&member.process.id);
         let mate = family.members.iter().find(|member| !servers.contains(&group) && is_mate(member));
         let earlier = || mate.filter(|mate| mate.process.id.start <= id.start);
         ancestor.or_else(earlier).map(|master| master.process.id)
     }
 
-    fn began_in(&self, id: ProcessId, key: &str) -> bool {
-        matches!(self.began(id), Began::During(one) if self.spans[one].key == key)
+    fn number(&self, key: &str) -> Option<usize> {
+        let key = self.go_on.get(key).map_or(key, |other| other);
+        self.spans.iter().position(|span| span.key == key)
+    }
+
+    fn part(&self, key: &str) -> Option<&Part> {
+        self.parts.iter().find(|part| part.span.key == key)
+    }
+
+    /// When a process started, on the session's clock.
+    fn start_of(&self, process: ProcessId) -> Start {
+        let (earliest, latest) = system::started(process);
+        let on_session_clock = |at: u64| signed(at).saturating_sub(signed(self.clock.origin));
+        let earliest = on_session_clock(earliest).saturating_sub(signed(self.clock.slept));
+        Start { earliest, latest: on_session_clock(latest) }
+    }
+
+    /// Whether what started then may have done so during this.
+    fn meets(&self, span: &Span, Start { earliest, latest }: Start) -> bool {
+        let is_before_greeting = |start: &ServerStart| start.greeted.is_none_or(|at| earliest <= signed(at));
+        let start = self.start.filter(is_before_greeting);
+        let has_waited = start.is_some_and(|start| span.ended.is_none_or(|ended| ended > start.at));
+        signed(span.began) < latest && span.ended.is_none_or(|ended| earliest <= signed(ended)) && !has_waited
+    }
+}
+
+/// When a process started, in microseconds on its session's clock: not before, and not after.
+#[derive(Clone, Copy, Debug)]
+struct Start {
+    earliest: i64,
+    latest: i64,
+}
+
+impl Start {
+    /// Whether that was during this, and not only perhaps.
+    fn is_within(self, span: &Span) -> bool {
+        let Self { earliest, latest } = self;
+        let step = STEP.min(latest.saturating_sub(earliest));
+        let is_before_end = |ended: u64| latest.saturating_sub(step) <= signed(ended);
+        signed(span.began) < earliest.saturating_add(step) && span.ended.is_none_or(is_before_end)
+    }
+}
+
+/// The request, or the other part, that has opened this part.
+const fn opener(part: &Span) -> Option<&String> {
+    match &part.role {
+        Role::PartOf(opener) => opener.as_ref(),
+        Role::StartsNothing | Role::Whole | Role::GoesOn(_) => None,
     }
 }
 
@@ -292,7 +448,13 @@ mod tests {
 
     fn span(key: &str, began: u64, ended: impl Into<Option<u64>>) -> Span {
         let ended = ended.into().map(|ended| ended * 1_000);
-        Span { key: key.into(), method: "tools/call".into(), began: began * 1_000, ended, is_work: true }
+        let (key, method) = (key.into(), "tools/call".into());
+        Span { key, method, began: began * 1_000, ended, role: Role::Whole, is_stopped: false }
+    }
+
+    /// A part of the work of a request, which was stopped.
+    fn part(key: &str, of: &str, began: u64, ended: impl Into<Option<u64>>) -> Span {
+        Span { role: Role::PartOf(Some(of.into())), is_stopped: true, ..span(key, began, ended) }
     }
 
     fn turns(spans: &[Span], now: u64) -> Turns {
@@ -328,7 +490,7 @@ mod tests {
     #[test]
     fn a_handshake_a_ping_or_a_subscription_starts_nothing() {
         let mut spans = [span("1", 0, None), span("2", 100, 200)];
-        spans[0].is_work = false;
+        spans[0].role = Role::StartsNothing;
         assert_eq!(began(&spans, 900, 50), Began::Outside);
         assert_eq!(began(&spans, 900, 150), Began::During(0));
     }
@@ -410,7 +572,7 @@ mod tests {
 
     fn ended(spans: &[Span], key: &str, processes: &[(u32, u32, u32, u64)]) -> (Vec<u32>, Vec<(u32, Spared)>) {
         let family = family(processes);
-        let verdict = turns(spans, 60_000).to_end(&family, key);
+        let verdict = turns(spans, 60_000).to_end(&family, &[key]);
         let to_end = Choice::of_turn(&family, &verdict).follow(std::slice::from_ref(&family));
         (pids(to_end), verdict.spared.iter().map(|(id, why)| (id.pid, *why)).collect())
     }
@@ -450,12 +612,93 @@ mod tests {
         let before =
             [(12, SHIM, 12, 3_200), (21, SERVER, 21, 3_500), (23, SERVER, 21, 3_500), (24, SERVER, SERVER, 3_500)];
         let family_before = family(&before);
-        let verdict = turns(&spans, 60_000).to_end(&family_before, "2");
+        let verdict = turns(&spans, 60_000).to_end(&family_before, &["2"]);
         let mut choice = Choice::of_turn(&family_before, &verdict);
         assert_eq!(pids(choice.follow(&[family_before])), [21, 23, 24]);
         // 21 has ended, and has left 25; 26 is of the server's group.
         let after = family(&[(12, SHIM, 12, 3_200), (25, 1, 21, 8_000), (26, 1, SERVER, 8_000)]);
         assert_eq!(pids(choice.follow(&[after])), [25]);
+    }
+
+    fn left(spans: &[Span], keys: &[&str], processes: &[(u32, u32, u32, u64)]) -> (Vec<u32>, Vec<u32>) {
+        let left = turns(spans, 60_000).left_by(&family(processes), keys);
+        (pids(left.own), pids(left.shared))
+    }
+
+    /// Commands that began at these times, each in a group of its own.
+    fn commands(starts: &[u64]) -> Vec<(u32, u32, u32, u64)> {
+        (20_u32..).zip(starts).map(|(pid, millis)| (pid, SERVER, pid, *millis)).collect()
+    }
+
+    #[test]
+    fn what_a_turn_has_opened_leaves_what_began_while_it_was_at_work() {
+        let spans = [span("1", 1_000, 3_000), part("a", "1", 2_000, 9_000)];
+        // Before the agent, during the turn, after the turn, after both.
+        let processes = commands(&[1_500, 2_500, 6_000, 9_500]);
+        assert_eq!(left(&spans, &["a"], &processes), (vec![21, 22], vec![20]));
+        assert_eq!(began(&spans, 60_000, 6_000), Began::During(0), "of the turn, too");
+        let stopped = [Span { is_stopped: true, ..spans[0].clone() }, spans[1].clone()];
+        assert_eq!(left(&stopped, &["1"], &processes), (vec![20, 21, 22], vec![]), "all of it is of the turn");
+        assert_eq!(left(&stopped, &["1", "a"], &processes), (vec![20, 21, 22], vec![]));
+    }
+
+    #[test]
+    fn what_may_be_of_other_work_of_the_turn_is_shared() {
+        let turn = span("1", 1_000, 3_000);
+        let going_on = |key| Span { is_stopped: false, ..part(key, "1", 2_000, None) };
+        let finished = |key| Span { is_stopped: false, ..part(key, "1", 2_000, 2_800) };
+        let processes = commands(&[2_500]);
+        let of = |spans: &[Span], key| left(spans, &[key], &processes);
+        let stopped = part("a", "1", 2_000, 9_000);
+        let (own, shared) = ((vec![20], vec![]), (vec![], vec![20]));
+        assert_eq!(of(&[turn.clone(), stopped.clone(), part("b", "1", 2_000, 9_000)], "a"), own);
+        assert_eq!(of(&[turn.clone(), stopped.clone(), going_on("b")], "a"), shared);
+        assert_eq!(of(&[turn.clone(), stopped.clone(), finished("b")], "a"), shared);
+        // The turn goes on.
+        assert_eq!(of(&[span("1", 1_000, None), stopped.clone()], "a"), shared);
+        // The turn was stopped: what had finished before is over with it, and what goes on is not.
+        let turn = Span { is_stopped: true, ..turn };
+        assert_eq!(of(&[turn.clone(), stopped.clone(), finished("b")], "1"), own);
+        assert_eq!(of(&[turn.clone(), stopped.clone(), going_on("b")], "1"), shared);
+        // Of another turn.
+        let later = [span("1", 1_000, 2_100), going_on("b"), Span { is_stopped: true, ..span("2", 2_200, 3_000) }];
+        assert_eq!(of(&later, "2"), shared);
+        assert_eq!(of(&[span("1", 1_000, 2_100), stopped, span("2", 2_200, None)], "a"), shared);
+    }
+
+    #[test]
+    fn an_agent_is_shown_with_the_turn_above_it_as_far_as_that_is_remembered() {
+        let nested = Span { role: Role::PartOf(Some("a".into())), ..part("b", "", 2_000, None) };
+        let unknown = Span { role: Role::PartOf(None), ..part("c", "", 2_000, 9_000) };
+        let spans =
+            [span("1", 1_000, 3_000), part("a", "1", 2_000, None), nested, unknown, part("d", "gone", 4_000, 9_000)];
+        let turns = turns(&spans, 60_000);
+        assert_eq!(["1", "a", "b", "c", "d"].map(|key| turns.shown_with(key)), ["1", "1", "1", "c", "d"]);
+        assert!(turns.has_stopped_part("1") && !turns.has_stopped_part("c"));
+        let alone = [part("d", "gone", 4_000, 9_000)];
+        assert_eq!(left(&alone, &["d"], &commands(&[3_000, 5_000])), (vec![21], vec![]));
+        assert_eq!(ended(&alone, "d", &commands(&[5_000])).0, [20]);
+        let circle = [part("a", "b", 0, None), part("b", "a", 0, None)];
+        assert_eq!(super::Turns::new(circle.to_vec(), turns.clock, 0).shown_with("a"), "a");
+    }
+
+    #[test]
+    fn a_task_and_its_call_are_one() {
+        let task = Span { role: Role::GoesOn("1".into()), is_stopped: true, ..span("t", 1_000, 9_000) };
+        let spans = [span("1", 1_000, 2_000), task];
+        assert_eq!(began(&spans, 60_000, 1_500), Began::During(0));
+        for key in ["t", "1"] {
+            assert_eq!(turns(&spans, 60_000).shown_with(key), "t");
+            assert_eq!(left(&spans, &[key], &commands(&[1_500, 5_000])), (vec![20, 21], vec![]));
+        }
+    }
+
+    /// Parts are remembered for as long as their parents are, and requests are not.
+    #[test]
+    fn the_end_of_an_agent_long_ago_does_not_say_how_far_back_requests_are_remembered() {
+        let mut many: Vec<Span> = (0..4096).map(|one| span("k", 1_000 + one, 1_000 + one)).collect();
+        many.push(part("a", "k", 0, 100));
+        assert_eq!(began(&many, 9_000, 500), Began::Unknown);
     }
 
     #[test]

@@ -42,6 +42,8 @@ pub(crate) struct Child {
     pub(crate) cancel: Option<Box<ChildCancel>>,
     /// The cancelled turn in the course of which it was at work: the receipt of that one names it.
     pub(crate) turn: Option<Key>,
+    /// The turn in the course of which its present work began, which may be over, or forgotten.
+    pub(crate) opened_by: Option<Key>,
     /// It waits among the changes for an observer.
     pub(crate) changed: bool,
 }
@@ -139,6 +141,7 @@ impl Child {
             updated: now,
             cancel: None,
             turn: None,
+            opened_by: None,
             changed: false,
         }
     }
@@ -154,7 +157,7 @@ impl Child {
         if let Some(state) = news.state {
             if state.is_open() && !self.state.is_open() {
                 // Other work than that which was cancelled.
-                (self.since, self.cancel, self.turn) = (now, None, None);
+                (self.since, self.cancel, self.turn, self.opened_by) = (now, None, None, None);
             }
             (self.state, self.reported) = (state, now);
         }

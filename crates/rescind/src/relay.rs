@@ -190,7 +190,7 @@ async fn drive_here(link: Link) -> Result<LinkEnd, LinkError> {
     };
     #[cfg(feature = "admin")]
     if link.on_stop.is_some() {
-        config.emit.notices = true;
+        (config.emit.notices, config.emit.stopped_children) = (true, true);
     }
     let pinned = |side: Side| config.dialects[side].map_or("auto", |dialect| dialect.name);
     let mut observer = Observer::new(on_stuck, !config.limits.is_empty());

@@ -181,7 +181,12 @@ fn heading(turns: &SessionTurns, requests: &[&Request], sureness: Sureness, dept
             ("of the session, or of requests that are forgotten".to_owned(), String::new(), Tone::Faint)
         }
         ([one], Sureness::Sure) => {
-            let after = if one.is_open() { "" } else { "; still runs" };
+            let is_cancelled_later = one.cancel.is_none() && turns.turns.has_stopped_part(&one.key);
+            let after = match one.is_open() {
+                true => "",
+                false if is_cancelled_later => "; what it has opened was cancelled; still runs",
+                false => "; still runs",
+            };
             let tone = if one.is_open() { Tone::Faint } else { Tone::Notice };
             (format!("during {names} {}", row::method(one)), format!("{}{after}", request_state(one)), tone)
         }

@@ -57,7 +57,7 @@ const WORKER: &str = r#"
 "#;
 
 /// A client with its shim and agent.
-struct World {
+pub(crate) struct World {
     folder: tempfile::TempDir,
     shim: Child,
     input: Option<ChildStdin>,
@@ -66,12 +66,18 @@ struct World {
 
 impl World {
     fn start(flags: &[&str], hello: &str) -> Self {
+        Self::with(AGENT, flags, hello)
+    }
+
+    /// The same with this script in its place: its first argument is the folder, which has the pipes `never` and `go`.
+    pub(crate) fn with(agent: &str, flags: &[&str], hello: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        assert!(Command::new("mkfifo").arg(folder.path().join("never")).status().unwrap().success());
+        let pipes = ["never", "go"].map(|name| folder.path().join(name));
+        assert!(Command::new("mkfifo").args(pipes).status().unwrap().success());
         let mut shim = Command::new(PROGRAM)
             .arg("run")
             .args(flags)
-            .args(["sh", "-c", AGENT, "agent"])
+            .args(["sh", "-c", agent, "agent"])
             .arg(folder.path())
             .env("RESCIND_RUNTIME_DIR", folder.path().join("sockets"))
             .env("WORKER", WORKER)
@@ -87,15 +93,20 @@ impl World {
         world
     }
 
+    /// The agent goes on that waits for this.
+    pub(crate) fn go(&self) {
+        fs::OpenOptions::new().append(true).open(self.folder.path().join("go")).unwrap().write_all(b"\n").unwrap();
+    }
+
     fn agent(flags: &[&str]) -> Self {
         Self::start(flags, r#"{"protocolVersion":1}"#)
     }
 
-    fn send(&mut self, line: &str) {
+    pub(crate) fn send(&mut self, line: &str) {
         writeln!(self.input.as_mut().unwrap(), "{line}").unwrap();
     }
 
-    fn receive(&mut self) -> Value {
+    pub(crate) fn receive(&mut self) -> Value {
         let mut line = String::new();
         self.output.read_line(&mut line).unwrap();
         serde_json::from_str(&line).unwrap()
@@ -109,7 +120,7 @@ impl World {
     }
 
     /// The process that has written its number. More of the clock has passed by then than it tells apart.
-    fn process(&self, name: &str) -> ProcessId {
+    pub(crate) fn process(&self, name: &str) -> ProcessId {
         let file = self.folder.path().join(name);
         let pid = eventually("a number", || fs::read_to_string(&file).ok()?.trim().parse().ok());
         let id = ProcessId::of(pid).unwrap();
@@ -117,15 +128,15 @@ impl World {
         id
     }
 
-    fn cancel(&mut self, session: &str) {
+    pub(crate) fn cancel(&mut self, session: &str) {
         self.send(&notification("session/cancel", &format!(r#"{{"sessionId":"{session}"}}"#)));
     }
 
-    fn say(&self, arguments: &[&str]) -> Said {
+    pub(crate) fn say(&self, arguments: &[&str]) -> Said {
         say(&self.folder.path().join("sockets"), arguments)
     }
 
-    fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         self.shim.id().to_string()
     }
 
@@ -134,7 +145,7 @@ impl World {
     }
 
     /// During which requests a process began, by their ids.
-    fn began(&self, process: ProcessId) -> (String, Vec<String>) {
+    pub(crate) fn began(&self, process: ProcessId) -> (String, Vec<String>) {
         let listed = self.listed();
         let session = &listed["sessions"][0];
         let all = session["processes"].as_array().unwrap();
@@ -148,7 +159,7 @@ impl World {
     }
 
     /// What the shim says of this process.
-    fn told(&self, process: ProcessId) -> Option<String> {
+    pub(crate) fn told(&self, process: ProcessId) -> Option<String> {
         let listed: Value = serde_json::from_str(&self.say(&["ps", "--sessions", "--json"]).stdout).unwrap();
         let all = listed["sessions"][0]["session"]["turnProcesses"].as_array()?;
         Some(all.iter().find(|one| one["pid"] == process.pid)?["how"].as_str().unwrap().to_owned())
@@ -189,7 +200,7 @@ fn ticks() -> u64 {
     u64::try_from(now.tv_sec * 100 + now.tv_nsec / 10_000_000).unwrap()
 }
 
-fn expect_end(process: ProcessId) {
+pub(crate) fn expect_end(process: ProcessId) {
     eventually("its end", || (!process.is_alive()).then_some(()));
 }
 
@@ -262,8 +273,7 @@ fn what_began_while_two_turns_were_in_flight_is_told_as_of_one_of_them() {
     let table = world.say(&["ps", "--processes"]).stdout;
     assert!(table.contains(&format!("during one of {name}/1, {name}/2")), "{table}");
     let said = world.say(&["cancel", &format!("{name}/2")]);
-    let line =
-        format!("note: {name}/2: 1 process that began during it or another request still runs: {} sh\n", second.pid);
+    let line = format!("note: {name}/2: 1 process that began during it or other work still runs: {} sh\n", second.pid);
     assert_eq!(said.stderr, line);
 }
 
@@ -357,7 +367,7 @@ fn on_stop_leaves_what_may_be_of_a_turn_that_goes_on_and_says_so() {
     let name = world.name();
     let said = world.say(&["cancel", &format!("{name}/1")]);
     assert!(said.stderr.contains(&format!("1 process was ended: {} sh (ended)", first.pid)), "{said:?}");
-    let spared = format!("{} sh: not ended: it may have begun during another request", second.pid);
+    let spared = format!("{} sh: not ended: it may be of other work", second.pid);
     assert!(said.stderr.contains(&format!("note: {name}/1: {spared}\n")), "{said:?}");
     assert!(!first.is_alive() && second.is_alive());
 }

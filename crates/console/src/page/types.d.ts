@@ -45,7 +45,10 @@ interface FeedRequest {
   method: string;
   name?: string;
   parent?: string;
+  /** The request that opened it, also once that has ended. */
+  openedBy?: string;
   since: number;
+  heldUntil?: number;
   state: State;
   waitsForTurn?: true;
   /** Its client waits for the agent to end the cancelled turn: one more order ends that. */

@@ -162,7 +162,10 @@ impl RequestEntry {
             method: self.method,
             name: self.name,
             parent: self.parent,
+            // A recording has the messages alone.
+            opened_by: None,
             since: self.since,
+            held_until: None,
             waits_for_turn: false,
             may_be_released: false,
             deadline: None,

@@ -32,6 +32,9 @@ pub struct ChildView<'a> {
     pub parent_session: &'a [u8],
     /// Its parent: a child, or the prompt in flight of the parent's session.
     pub parent: Option<ChildParent>,
+    /// The turn in the course of which its present work began, also once that is over. `None` where there was none, and after
+    /// its session was loaded. Its [view](Relay::view) may be forgotten.
+    pub opened_by: Option<RequestKey>,
     /// Its name for people: untrusted.
     pub title: Option<&'a str>,
     /// What is known of its work.
@@ -84,10 +87,12 @@ impl Relay {
         match self.core.children.take(now, parent, news, is_history) {
             NewsTaken::Announced(key) => {
                 let turn = self.cancelled_turn(key);
-                self.change_child(key, |child| child.turn = turn);
+                let opened_by = self.opener(key).filter(|_| !is_history);
+                self.change_child(key, |child| (child.turn, child.opened_by) = (turn, opened_by));
                 self.mark_turn_of(now, key);
             }
             NewsTaken::Known(key, before) => {
+                self.note_work(key, before);
                 self.child_reported(now, key);
                 self.mark_child(key);
                 if before.is_open() {
@@ -96,6 +101,29 @@ impl Relay {
             }
             NewsTaken::Unkept => {}
             NewsTaken::Malformed => self.core.report_violation(Side::Server, Rule::Acp32, None),
+        }
+    }
+
+    /// Notes by what the work of a child was opened that begins anew, and whether it was cancelled that has ended; it was in
+    /// this state `before`.
+    fn note_work(&mut self, key: Key, before: ChildState) {
+        let Some(child) = self.core.children.get(key) else { return };
+        let is_cancelled = child.state == ChildState::Idle(ChildEnd::Cancelled);
+        if before.is_open() && is_cancelled && (child.cancel.is_some() || child.turn.is_some()) {
+            self.core.reports.note_stopped_child(ChildKey(key));
+        }
+        if !before.is_open() && child.state.is_open() {
+            let opened_by = self.opener(key);
+            self.change_child(key, |child| child.opened_by = opened_by);
+        }
+    }
+
+    /// The turn in the course of which the work of this child begins now. The parent of a nested child works for its own.
+    fn opener(&self, child: Key) -> Option<Key> {
+        let member = self.core.children.member(child)?;
+        match member.parent_key {
+            Some(parent) => self.core.children.get(parent)?.opened_by,
+            None => self.open_prompt(&member.parent).map(|turn| turn.key),
         }
     }
 
@@ -371,6 +399,7 @@ impl Relay {
             session: &member.name,
             parent_session: &member.parent,
             parent: parent.or_else(|| self.open_prompt(&member.parent).map(ChildParent::Turn)),
+            opened_by: child.opened_by.map(|key| RequestKey { from: Side::Client, key }),
             title: child.title.as_deref(),
             state: child.state,
             can_cancel: child.can_cancel,

@@ -133,11 +133,14 @@ pub struct Emit {
     pub silences: bool,
     /// Every frame ([`RelayEvent::Frame`](super::RelayEvent::Frame)), for recordings.
     pub frames: bool,
+    /// Children whose cancelled work has ended ([`Relay::poll_stopped_child`](super::Relay::poll_stopped_child)), for a driver
+    /// that looks at what is left of it.
+    pub stopped_children: bool,
 }
 
 impl Default for Emit {
     fn default() -> Self {
-        Self { notices: true, requests: false, silences: false, frames: false }
+        Self { notices: true, requests: false, silences: false, frames: false, stopped_children: false }
     }
 }
 

@@ -131,6 +131,8 @@ pub(super) struct Rare {
     pub(super) is_followed: bool,
     /// What is sent once the turn before it has ended (D60).
     pub(super) held: Option<Box<HeldPrompt>>,
+    /// When it went on after that.
+    pub(super) held_until: Option<Instant>,
     /// When the card is closed, once the client has stopped its turn (D37). No clock of the request: it runs on when
     /// those have stopped.
     pub(super) card: TimerKey,
@@ -378,6 +380,11 @@ impl Exchange {
     pub(super) fn parent_of(&self, from: Side) -> Option<RequestKey> {
         let part_of = self.thread().and_then(ThreadPart::parent).map(|key| RequestKey { from, key });
         part_of.or_else(|| Some(RequestKey { from: from.other(), key: self.parent()? }))
+    }
+
+    /// The request of its own side that opened it, if it is work that is followed.
+    pub(super) fn opened_by(&self) -> Option<Key> {
+        self.thread().and_then(ThreadPart::parent).or_else(|| Some(self.task_work()?.opened_by))
     }
 
     /// What it has to do with a task (D38, D56).

@@ -95,9 +95,12 @@ impl Relay {
     fn let_go(&mut self, now: Instant, session: &[u8]) {
         while let Some(key) = self.core.held.nth(session, 0) {
             let request = RequestKey { from: Side::Client, key };
-            let Some(HeldPrompt { body, splice, .. }) = self.with(now, request, |step| step.unhold()).flatten() else {
-                return;
-            };
+            let held = self.with(now, request, |step| {
+                let held = step.unhold();
+                step.exchange.rare().held_until = Some(now);
+                held
+            });
+            let Some(HeldPrompt { body, splice, .. }) = held.flatten() else { return };
             let passed = Passed { splice, tag: Tag::Of(request, Part::Request), urgent: false };
             self.pass_alone(now, Side::Server, &body, passed);
         }

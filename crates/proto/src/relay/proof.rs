@@ -183,7 +183,7 @@ impl Relay {
                     Some(TaskPart::Became(task)) => (1_u8, task).hash(state),
                     Some(TaskPart::Cancels(of, task)) => (2_u8, of.from, of.key.index(), task).hash(state),
                     Some(TaskPart::Work(work)) => {
-                        let TaskWork { task, status, reported: _, origin, delivered, checks, like: _ } = &**work;
+                        let TaskWork { task, status, origin, delivered, checks, .. } = &**work;
                         (3_u8, task, status, origin.map(Key::index), delivered, checks).hash(state);
                     }
                     Some(TaskPart::About(of, ask)) => (4_u8, of.index(), ask).hash(state),

@@ -45,6 +45,8 @@ pub(super) struct Reports {
     pub(super) tally: Tally,
     /// What has changed since the observer last asked; absent where there is none.
     pub(super) changes: Option<Changes>,
+    /// Children whose cancelled work has ended, since the driver last asked.
+    stopped_children: VecDeque<ChildKey>,
     /// What may still be reported and refused of the batch that is being read.
     pub(super) allowance: Option<Allowance>,
 }
@@ -113,6 +115,15 @@ impl Reports {
             && !exchange.changed
         {
             changes.note(request);
+        }
+    }
+
+    /// The work of a child is over that was cancelled, alone or with its turn. The oldest are forgotten: no more are kept than
+    /// there are children.
+    pub(super) fn note_stopped_child(&mut self, child: ChildKey) {
+        if self.emit.stopped_children {
+            self.stopped_children.push_back(child);
+            self.stopped_children.drain(..self.stopped_children.len().saturating_sub(MAX_MEMBERS));
         }
     }
 
@@ -197,6 +208,12 @@ impl Relay {
             events.shrink_to(KEPT_RECORDS);
         }
         event
+    }
+
+    /// A child that was cancelled, alone or with its turn, and whose agent has reported that its work was
+    /// [cancelled](crate::child::ChildEnd::Cancelled) since this last gave its key (with [`Emit::stopped_children`]).
+    pub fn poll_stopped_child(&mut self) -> Option<ChildKey> {
+        self.core.reports.stopped_children.pop_front()
     }
 
     /// Reports a cancel that a side sent.

@@ -78,8 +78,10 @@ impl Relay {
             return;
         }
         if kind == form.state {
+            // What is listed first with the end of foreground work was begun by that.
+            let foreground = self.foreground(session);
             self.take_state(now, turn, session, body);
-            self.take_background(now, form, session, body);
+            self.take_background(now, form, session, body, foreground);
         } else if let Some(kind) = form.items.iter().find(|item| kind == item.update) {
             self.take_item(now, session, kind, body, turn.child.grant_in(params));
         }
@@ -97,8 +99,7 @@ impl Relay {
             let news = ChildNews { session, title: None, can_cancel: None, state: Some(state) };
             return self.take_child(now, &parent, &news);
         }
-        let known = self.core.sessions.as_deref().and_then(|sessions| sessions.get(session)?.foreground);
-        match (state, known) {
+        match (state, self.foreground(session)) {
             (ChildState::Idle(end), Some(key)) => {
                 let (answer, is_cancelled) = shown_by(end);
                 self.step(now, of_client(key), |step| step.work_over(answer, is_cancelled));
@@ -107,6 +108,10 @@ impl Relay {
             (ChildState::Running | ChildState::Unknown, None) => self.begin_foreground(now, session),
             _ => {}
         }
+    }
+
+    fn foreground(&self, session: &[u8]) -> Option<Key> {
+        self.core.sessions.as_deref()?.get(session)?.foreground
     }
 
     fn begin_foreground(&mut self, now: Instant, session: &[u8]) {
@@ -157,7 +162,15 @@ impl Relay {
     }
 
     /// Takes in the list of a session's background work, which stands in every state of an agent that reports it (ACP-56).
-    fn take_background(&mut self, now: Instant, form: &'static SessionWorkForm, session: &[u8], body: &[u8]) {
+    /// `ended`: the foreground work that was at work until then.
+    fn take_background(
+        &mut self,
+        now: Instant,
+        form: &'static SessionWorkForm,
+        session: &[u8],
+        body: &[u8],
+        ended: Option<Key>,
+    ) {
         let listed = json::member(body, form.background).and_then(json::elements);
         let Some(known) = self.core.session(session) else { return };
         known.background = Some(listed.is_some());
@@ -170,7 +183,7 @@ impl Relay {
         for item in &listed {
             // A child that is known is listed by itself.
             if item.word != form.child.0 || self.core.children.find(item.id).is_none() {
-                self.begin_item(now, session, item);
+                self.begin_item(now, session, item, ended);
             }
         }
         let is_listed =
@@ -181,9 +194,9 @@ impl Relay {
         }
     }
 
-    fn begin_item(&mut self, now: Instant, session: &[u8], item: &Listed<'_>) {
+    fn begin_item(&mut self, now: Instant, session: &[u8], item: &Listed<'_>, ended: Option<Key>) {
         let has_room = self.has_room_for_work();
-        let parent = self.core.sessions.as_deref().and_then(|sessions| sessions.get(session)?.foreground);
+        let parent = self.foreground(session).or(ended);
         let known = self.core.session(session).and_then(|known| known.keep_item(item.kind, item.id));
         let Some(known) = known.filter(|_| has_room) else { return self.note_lost_work() };
         if known.is_over || known.entry.is_some() {

@@ -240,8 +240,16 @@ impl Relay {
                 break name;
             }
         };
-        let work =
-            TaskWork { task: task.clone(), status, reported: now, like, origin: None, delivered: None, checks: 0 };
+        let work = TaskWork {
+            task: task.clone(),
+            opened_by: request.key,
+            status,
+            reported: now,
+            like,
+            origin: None,
+            delivered: None,
+            checks: 0,
+        };
         let exchange = Exchange {
             // Nothing is ever sent under this id.
             renamed: Some(own),

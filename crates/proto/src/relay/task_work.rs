@@ -24,6 +24,8 @@ pub(super) enum TaskPart {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TaskWork {
     pub(super) task: Box<[u8]>,
+    /// The request that became it, which may be forgotten.
+    pub(super) opened_by: Key,
     /// The status that was reported last, and when.
     pub(super) status: TaskStatus,
     pub(super) reported: Instant,

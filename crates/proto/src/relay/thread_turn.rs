@@ -164,7 +164,8 @@ impl Relay {
             return;
         }
         let awaited = threads.take_awaited(thread);
-        let (parent, is_unseen) = (threads.parent_turn(thread), threads.has_left(thread));
+        let parent = threads.parent_turn(thread).or_else(|| threads.opener(thread));
+        let is_unseen = threads.has_left(thread);
         let requests: Vec<_> = threads.requests_of(thread).collect();
         let origin = origin.or_else(|| self.first_start(&requests)).or(awaited);
         let spoken = self.core.spoken(Side::Server);

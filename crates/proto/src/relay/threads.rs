@@ -65,6 +65,8 @@ struct Thread {
     awaited: Option<Origin>,
     /// The client has left it: its turns end unseen (CDX-16).
     is_left: bool,
+    /// The last turn that it was opened by, or given work, which may be over.
+    opened_by: Option<Key>,
 }
 
 impl Work for Thread {
@@ -207,8 +209,16 @@ impl Threads {
 
     /// The newest turn at work of the thread in which this one was opened.
     pub(super) fn parent_turn(&self, thread: &[u8]) -> Option<Key> {
-        let parent = self.family.member(self.family.find(thread)?)?.parent_key?;
-        self.family.get(parent)?.turns.back().copied()
+        self.newest_turn(self.family.member(self.family.find(thread)?)?.parent_key?)
+    }
+
+    fn newest_turn(&self, thread: Key) -> Option<Key> {
+        self.family.get(thread)?.turns.back().copied()
+    }
+
+    /// The turn by which this thread was opened, or given work last; it may be over.
+    pub(super) fn opener(&self, thread: &[u8]) -> Option<Key> {
+        self.thread(thread)?.opened_by
     }
 
     /// Whether a turn of these ids is followed from now on: it is new, and there is room, in the table of requests, too.
@@ -308,6 +318,10 @@ impl Threads {
             && let Some(child) = self.keep(child)
         {
             self.family.set_parent(child, parent);
+            let turn = self.family.member(child).and_then(|child| child.parent_key).and_then(|of| self.newest_turn(of));
+            if let Some(thread) = self.family.get_mut(child) {
+                thread.opened_by = turn.or(thread.opened_by);
+            }
         }
     }
 
@@ -474,8 +488,9 @@ impl Threads {
         self.unkept().hash(state);
         let indices = |keys: &VecDeque<Key>| keys.iter().map(|key| key.index()).collect::<Vec<_>>();
         for (key, member) in self.family.members() {
-            let Some(Thread { turns, requests, awaited, is_left }) = self.family.get(key) else { continue };
+            let Some(Thread { turns, requests, awaited, is_left, opened_by }) = self.family.get(key) else { continue };
             (&member.name, &member.parent, indices(turns), indices(requests), is_left).hash(state);
+            opened_by.map(Key::index).hash(state);
             awaited.as_ref().map(|Origin { id, method }| (id, method)).hash(state);
         }
         for (_, Turn { id, thread, key }) in self.turns.iter() {

@@ -37,8 +37,13 @@ pub struct RequestView<'a> {
     /// The request of the other side during which it was made, where that is certain; of a turn or a command in a thread
     /// (D58) the turn that it is part of.
     pub parent: Option<RequestKey>,
+    /// The request of the same side that opened it, also once that is over: of a task the request that it came of, of a turn or
+    /// a command in a thread (D58) and of background work (D55) the turn. Its view may be forgotten.
+    pub opened_by: Option<RequestKey>,
     /// When it arrived.
     pub since: Instant,
+    /// When it went on, if it has waited for the turn before it to end (D60).
+    pub held_until: Option<Instant>,
     /// How far it is.
     pub state: RequestState,
     /// When a clock ends it, unless progress comes (D16). A response clock ends nothing while it stands still (D49).
@@ -208,6 +213,7 @@ impl Relay {
         let questions = &self.core.questions[key.from];
         let due = exchange.clocks.as_deref().and_then(|clocks| Some(clocks.first(questions)?.0));
         let cancel = exchange.cancel.as_deref();
+        let opened_by = exchange.opened_by().map(|parent| RequestKey { from: key.from, key: parent });
         let named = exchange.name != Method::OTHER;
         RequestView {
             key,
@@ -216,7 +222,9 @@ impl Relay {
             method: self.core.methods.name(exchange.method),
             name: named.then(|| json::text(self.core.names.name(exchange.name).as_bytes())).flatten(),
             parent: exchange.parent_of(key.from),
+            opened_by,
             since: exchange.asked,
+            held_until: rare.and_then(|rare| rare.held_until),
             state: state(exchange),
             deadline: due.filter(|due| *due != NEVER),
             progress: rare.filter(|rare| rare.progress.count > 0).map(|rare| progress(rare, exchange.upstream_dialect)),

@@ -657,3 +657,18 @@ fn an_id_is_not_null_and_is_free_again_after_its_answer_acp_59() {
     rig.from_client(&request(&Value::Null, "session/prompt", "s").to_string());
     assert_eq!((rig.at_client().len(), rig.at_server()), (1, vec![]));
 }
+
+/// An agent may list what it leaves at work only with the end of its turn.
+#[test]
+fn background_work_knows_the_turn_that_began_it_after_its_end_too_acp_56() {
+    let mut rig = at_work();
+    let turn = key(&rig, "1");
+    let terminal = |id: &str| json!({"type": "terminal", "terminalId": id});
+    state(&mut rig, "s", listed(&json!([terminal("during")])));
+    let both = json!([terminal("during"), terminal("with its end")]);
+    state(&mut rig, "s", json!({"state": "idle", "stopReason": "end_turn", "background": both}));
+    let all = json!([terminal("during"), terminal("with its end"), terminal("later")]);
+    state(&mut rig, "s", json!({"state": "idle", "background": all}));
+    let opened_by = |id: &str| rig.relay.view(key(&rig, id)).expect("it is at work").opened_by;
+    assert_eq!([r#""during""#, r#""with its end""#, r#""later""#].map(opened_by), [Some(turn), Some(turn), None]);
+}

@@ -7,7 +7,7 @@ use rescind_proto::{
     child::{ChildEnd, ChildState},
     link::RequestKey,
     receipt::{Answer, Outcome},
-    relay::{ChildParent, ChildView, End, RelayConfig},
+    relay::{ChildParent, ChildView, Emit, End, RelayConfig},
     rule::Rule,
     side::Side,
 };
@@ -637,4 +637,91 @@ fn observers_learn_of_each_change_of_a_child_once() {
     pass_to_client(&mut rig, &result("2", "{}"));
     assert_eq!(drain(&mut rig), [a]);
     assert!(rig.relay.child(a).is_none());
+}
+
+fn opened_by(rig: &RelayRig, child: &str) -> Option<RequestKey> {
+    view(rig, child).opened_by
+}
+
+#[test]
+fn a_child_knows_the_turn_in_the_course_of_which_its_work_began_after_its_end_too() {
+    let mut rig = prompted();
+    let first = prompt_key(&rig);
+    say(&mut rig, "s", "a", &[GRANT, RUNNING]);
+    say(&mut rig, "a", "b", &[RUNNING]);
+    pass_to_client(&mut rig, &result("1", r#"{"stopReason":"end_turn"}"#));
+    assert_eq!(view(&rig, "a").parent, None, "it is shown under what is in flight alone");
+    say(&mut rig, "a", "c", &[RUNNING]);
+    for child in ["a", "b", "c"] {
+        assert_eq!(opened_by(&rig, child), Some(first), "{child}");
+    }
+    // Announced when no turn was in flight.
+    say(&mut rig, "s", "d", &[RUNNING]);
+    assert_eq!(opened_by(&rig, "d"), None);
+    // Other work, in another turn, and in none.
+    say(&mut rig, "s", "a", &[FINISHED]);
+    pass_to_server(&mut rig, &request("2", "session/prompt", "s"));
+    let second = rig.key(Side::Client, "2");
+    say(&mut rig, "s", "a", &[r#""title":"idle all the same""#]);
+    assert_eq!(opened_by(&rig, "a"), Some(first));
+    say(&mut rig, "s", "a", &[RUNNING]);
+    assert_eq!((opened_by(&rig, "a"), opened_by(&rig, "b")), (second, Some(first)));
+    say(&mut rig, "s", "a", &[FINISHED]);
+    pass_to_client(&mut rig, &result("2", r#"{"stopReason":"end_turn"}"#));
+    say(&mut rig, "s", "a", &[RUNNING]);
+    assert_eq!(opened_by(&rig, "a"), None);
+    // What opened it is known when that is forgotten.
+    rig.pass(3600 * Duration::from_secs(1));
+    assert_eq!((opened_by(&rig, "b"), rig.relay.view(first).is_none()), (Some(first), true));
+}
+
+#[test]
+fn no_turn_is_named_for_a_child_of_a_history() {
+    let mut rig = acp();
+    pass_to_server(&mut rig, &request("1", "session/load", "s"));
+    say(&mut rig, "s", "a", &[RUNNING]);
+    assert_eq!(opened_by(&rig, "a"), None);
+}
+
+/// The children that were reported to have stopped.
+fn stopped(rig: &mut RelayRig) -> Vec<String> {
+    let keys: Vec<_> = std::iter::from_fn(|| rig.relay.poll_stopped_child()).collect();
+    let name = |key| String::from_utf8_lossy(rig.relay.child(key).expect("it is kept").session).into_owned();
+    keys.into_iter().map(name).collect()
+}
+
+#[test]
+fn a_driver_learns_of_each_child_that_was_cancelled_and_has_stopped() {
+    let emit = Emit { stopped_children: true, ..Emit::default() };
+    let mut rig = greeted("1", SUBAGENTS, RelayConfig { emit, ..RelayConfig::default() });
+    pass_to_server(&mut rig, &request("1", "session/prompt", "s"));
+    for child in ["alone", "with the turn", "by itself", "finished"] {
+        say(&mut rig, "s", child, &[GRANT, RUNNING]);
+    }
+    // Its agent has cancelled it: nobody else.
+    say(&mut rig, "s", "by itself", &[CANCELLED]);
+    assert!(stop_child(&mut rig, "alone") && stop_child(&mut rig, "finished"));
+    rig.at_server();
+    assert_eq!(stopped(&mut rig), [""; 0]);
+    say(&mut rig, "s", "alone", &[CANCELLED]);
+    say(&mut rig, "s", "alone", &[CANCELLED]);
+    say(&mut rig, "s", "finished", &[FINISHED]);
+    assert_eq!(stopped(&mut rig), ["\"alone\""]);
+    pass_to_server(&mut rig, &cancel("s"));
+    say(&mut rig, "s", "with the turn", &[CANCELLED]);
+    assert_eq!(stopped(&mut rig), ["\"with the turn\""]);
+}
+
+#[test]
+fn no_more_stopped_children_are_kept_than_there_are_children() {
+    let emit = Emit { stopped_children: true, ..Emit::default() };
+    let mut rig = greeted("1", SUBAGENTS, RelayConfig { emit, ..RelayConfig::default() });
+    for round in 0..2_000 {
+        pass_to_server(&mut rig, &request(&round.to_string(), "session/prompt", "s"));
+        say(&mut rig, "s", "a", &[GRANT, RUNNING]);
+        pass_to_server(&mut rig, &cancel("s"));
+        say(&mut rig, "s", "a", &[CANCELLED]);
+        pass_to_client(&mut rig, &result(&round.to_string(), r#"{"stopReason":"cancelled"}"#));
+    }
+    assert_eq!(stopped(&mut rig).len(), 1024);
 }

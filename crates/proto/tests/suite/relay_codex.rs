@@ -1038,3 +1038,30 @@ fn a_part_is_reported_with_its_parent_once_that_is_known() {
     });
     assert_eq!(parts.collect::<Vec<_>>(), [r#""a" of 3"#, r#""b" of "a""#]);
 }
+
+/// CDX-10.
+#[test]
+fn a_turn_of_an_agent_knows_the_turn_that_opened_it_after_its_end_too() {
+    let mut rig = codex();
+    let turn = begin(&mut rig, 1, "t", "u");
+    item(&mut rig, "started", "t", "u", &json!({"type": "collabAgentToolCall", "id": "i", "receiverThreadIds": ["c"]}));
+    started(&mut rig, "c", "a");
+    let opened_by = |rig: &RelayRig| {
+        let mut agents = rig.relay.requests(Side::Client).filter(|view| view.method == "turn");
+        agents.next().expect("it is at work").opened_by
+    };
+    assert_eq!(opened_by(&rig), Some(turn));
+    completed(&mut rig, "t", "u", "completed");
+    assert_eq!(opened_by(&rig), Some(turn));
+    // It goes on with a turn of its own.
+    completed(&mut rig, "c", "a", "completed");
+    started(&mut rig, "c", "b");
+    assert_eq!(opened_by(&rig), Some(turn));
+    completed(&mut rig, "c", "b", "completed");
+    // Another turn gives it work.
+    let second = begin(&mut rig, 2, "t", "v");
+    item(&mut rig, "started", "t", "v", &json!({"type": "collabAgentToolCall", "id": "j", "receiverThreadIds": ["c"]}));
+    completed(&mut rig, "t", "v", "completed");
+    started(&mut rig, "c", "d");
+    assert_eq!(opened_by(&rig), Some(second));
+}

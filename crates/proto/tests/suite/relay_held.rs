@@ -349,3 +349,19 @@ fn the_first_order_after_the_clients_own_stop_leaves_the_agent_its_time() {
     rig.pass(3600 * SECOND);
     assert_eq!((rig.at_client(), rig.relay.residue()), (vec![], 0));
 }
+
+#[test]
+fn a_prompt_that_has_waited_says_when_it_went_on() {
+    let mut rig = stopping();
+    rig.pass(SECOND);
+    rig.from_client(&prompt(2));
+    let went_on = |rig: &RelayRig, id: &str| {
+        let view = rig.key(Side::Client, id).and_then(|key| rig.relay.view(key)).expect("it is remembered");
+        view.held_until.map(|at| at.since(view.since))
+    };
+    assert_eq!(went_on(&rig, "2"), None);
+    rig.pass(SECOND);
+    rig.from_server(&stopped(1));
+    rig.at_server();
+    assert_eq!((went_on(&rig, "1"), went_on(&rig, "2")), (None, Some(SECOND)));
+}

@@ -585,3 +585,17 @@ fn a_link_with_all_the_tasks_that_it_follows_holds_what_is_documented() {
         assert!((most / 2..most).contains(&held), "{held} of {most}");
     }
 }
+
+#[test]
+fn a_task_knows_the_request_that_it_came_of() {
+    for spoken in BOTH {
+        let mut link = Link::new(spoken);
+        let call = link.call(1);
+        link.rig.from_server(&link.handle(1, "t"));
+        link.rig.at_client();
+        assert_eq!(link.at_work("t").opened_by, Some(call), "{spoken:?}");
+        assert_eq!(link.rig.relay.view(call).map(|view| view.opened_by), Some(None));
+        link.rig.pass(Duration::from_secs(3600));
+        assert_eq!((link.at_work("t").opened_by, link.rig.relay.view(call).is_none()), (Some(call), true));
+    }
+}

@@ -2,7 +2,12 @@
 
 use std::task::{Context, Poll};
 
-use rescind_proto::{link::RequestKey, receipt::Outcome, relay::Relay, time::Instant};
+use rescind_proto::{
+    link::{ChildKey, RequestKey},
+    receipt::Outcome,
+    relay::Relay,
+    time::Instant,
+};
 
 #[derive(Debug)]
 pub(crate) enum TurnProcesses {}
@@ -20,6 +25,10 @@ impl TurnProcesses {
     }
 
     pub(crate) const fn handle_receipt(&mut self, _: Instant, _: RequestKey, _: Outcome) {
+        match *self {}
+    }
+
+    pub(crate) const fn handle_stopped_child(&mut self, _: Instant, _: ChildKey) {
         match *self {}
     }
 

@@ -1,12 +1,13 @@
 //! Ends the processes that a cancelled request has left (D59): `--on-stop end-processes`.
 //!
 //! A turn is looked at once its cancel is confirmed, or, where its server need not confirm it, when a grace is over in
-//! which nothing came of it. Which of its processes end is decided by `rescind_ledger::turn`. A thread reads the processes
+//! which nothing came of it; and once what it has opened was cancelled and has ended, also after its own end. Which of its processes end is decided by `rescind_ledger::turn`. A thread reads the processes
 //! and ends them, since both take time that a link does not have: SIGTERM, and SIGKILL for those that run on. The server is
 //! never among them.
 
 use std::{
-    collections::{BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    fmt,
     task::{Context, Poll},
     thread,
     time::Duration,
@@ -21,13 +22,14 @@ use rescind_ledger::{
     reap::{Reaped, reap},
     record::Record,
     snapshot::Snapshot,
-    turn::{ServerStart, Span, TurnVerdict, Turns, process_clock},
+    turn::{Role, ServerStart, Span, TurnVerdict, Turns, process_clock},
 };
 use rescind_proto::{
+    child::{ChildEnd, ChildState},
     dialect::Dialect,
-    link::RequestKey,
+    link::{ChildKey, RequestKey},
     receipt::Outcome,
-    relay::{Relay, RequestView},
+    relay::{ChildView, Relay, RequestView},
     side::Side,
     time::Instant,
 };
@@ -36,13 +38,13 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 /// From SIGTERM to SIGKILL, as `rescind reap` has it.
 const TERMINATE: Duration = Duration::from_millis(2500);
 
-/// The most cancelled requests that wait to be looked at; the processes of one more are left.
+/// The most cancelled requests and children that wait to be looked at; the processes of one more are left.
 const MAX_WAITING: usize = 1024;
 
 /// What is said of a process until it has ended.
 const BEING_ENDED: &str = "being ended";
 
-/// The cancelled requests of a link whose processes are to end. Dropping it leaves what has not ended.
+/// The cancelled work of a link whose processes are to end. Dropping it leaves what has not ended.
 #[derive(Debug)]
 pub(crate) struct TurnProcesses {
     mark: Mark,
@@ -55,14 +57,30 @@ pub(crate) struct TurnProcesses {
     start: Option<ServerStart>,
     /// The earliest first.
     waiting: VecDeque<Waiting>,
-    /// The requests that are looked at, and what a thread learns of their processes.
-    working: Option<(Vec<RequestKey>, UnboundedReceiver<Vec<TurnProcess>>)>,
+    /// The work that is looked at, and what a thread learns of its processes.
+    working: Option<(Vec<StoppedWork>, UnboundedReceiver<Vec<TurnProcess>>)>,
+}
+
+/// Cancelled work: a request, or a child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StoppedWork {
+    Request(RequestKey),
+    Child(ChildKey),
+}
+
+impl fmt::Display for StoppedWork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Request(key) => key.fmt(f),
+            Self::Child(key) => key.fmt(f),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     due: Instant,
-    request: RequestKey,
+    work: StoppedWork,
     is_confirmed: bool,
 }
 
@@ -91,15 +109,27 @@ impl TurnProcesses {
         if outcome == Outcome::Asked {
             return;
         }
-        self.waiting.retain(|one| one.request != request);
+        let work = StoppedWork::Request(request);
+        self.waiting.retain(|one| one.work != work);
+        if matches!(outcome, Outcome::Confirmed { .. }) {
+            self.wait(Waiting { due: now, work, is_confirmed: true });
+        } else if outcome == Outcome::Sent {
+            self.wait(Waiting { due: now + self.grace, work, is_confirmed: false });
+        }
+    }
+
+    /// Handles the end of a child's cancelled work.
+    pub(crate) fn handle_stopped_child(&mut self, now: Instant, child: ChildKey) {
+        let work = StoppedWork::Child(child);
+        self.waiting.retain(|one| one.work != work);
+        self.wait(Waiting { due: now, work, is_confirmed: true });
+    }
+
+    fn wait(&mut self, one: Waiting) {
         if self.waiting.len() == MAX_WAITING {
             return;
         }
-        if matches!(outcome, Outcome::Confirmed { .. }) {
-            self.waiting.push_front(Waiting { due: now, request, is_confirmed: true });
-        } else if outcome == Outcome::Sent {
-            self.waiting.push_back(Waiting { due: now + self.grace, request, is_confirmed: false });
-        }
+        if one.is_confirmed { self.waiting.push_front(one) } else { self.waiting.push_back(one) }
     }
 
     /// When to poll again if nothing else happens.
@@ -107,13 +137,13 @@ impl TurnProcesses {
         self.waiting.front().filter(|_| self.working.is_none()).map(|one| one.due)
     }
 
-    /// The requests whose processes are still to be looked for, or are being ended.
-    pub(crate) fn requests(&self) -> impl Iterator<Item = RequestKey> {
-        let working = self.working.iter().flat_map(|(requests, _)| requests.iter().copied());
-        working.chain(self.waiting.iter().map(|one| one.request))
+    /// The keys of the requests and children whose processes are still to be looked for, or are being ended.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = String> {
+        let working = self.working.iter().flat_map(|(works, _)| works.iter().copied());
+        working.chain(self.waiting.iter().map(|one| one.work)).map(|work| work.to_string())
     }
 
-    /// Looks at the requests that are due. Ready with what became known of processes, which is nothing where a request has
+    /// Looks at the work that is due. Ready with what became known of processes, which is nothing where a request has
     /// left none.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>, now: Instant, relay: &Relay) -> Poll<Vec<TurnProcess>> {
         if let Some((_, news)) = &mut self.working {
@@ -132,10 +162,13 @@ impl TurnProcesses {
         }
         let due: Vec<Waiting> = self.waiting.iter().filter(is_due).copied().collect();
         self.waiting.retain(|one| one.due > now);
-        let has_stopped = |one: &&Waiting| {
-            one.is_confirmed || relay.view(one.request).is_some_and(|view| view.is_released && !view.works_on)
+        let is_silent = |view: RequestView<'_>| view.is_released && !view.works_on;
+        let has_stopped = |one: &&Waiting| match one.work {
+            _ if one.is_confirmed => true,
+            StoppedWork::Request(request) => relay.view(request).is_some_and(is_silent),
+            StoppedWork::Child(_) => false,
         };
-        let stopped: Vec<RequestKey> = due.iter().filter(has_stopped).map(|one| one.request).collect();
+        let stopped: Vec<StoppedWork> = due.iter().filter(has_stopped).map(|one| one.work).collect();
         if !stopped.is_empty() {
             self.begin(now, relay, stopped);
         }
@@ -143,17 +176,18 @@ impl TurnProcesses {
         Poll::Ready(Vec::new())
     }
 
-    /// Has a thread end what these requests have left. Without a thread it is left.
-    fn begin(&mut self, now: Instant, relay: &Relay, requests: Vec<RequestKey>) {
-        let known = relay.summaries(Side::Client).filter_map(|one| relay.view(one.key));
-        let spans = known.map(|view| span(&view)).collect();
+    /// Has a thread end what this work has left. Without a thread it is left.
+    fn begin(&mut self, now: Instant, relay: &Relay, works: Vec<StoppedWork>) {
+        let requests =
+            relay.summaries(Side::Client).filter_map(|one| relay.view(one.key)).map(|view| of_request(&view));
+        let spans = requests.chain(relay.children().map(|view| of_child(&view))).collect();
         let clock = process_clock(self.origin, self.started);
         let turns = Turns::new(spans, clock, micros(now)).since(self.start);
         let (sender, news) = unbounded_channel();
-        let (mark, keys) = (self.mark, requests.iter().map(ToString::to_string).collect::<Vec<_>>());
+        let (mark, keys) = (self.mark, works.iter().map(ToString::to_string).collect::<Vec<_>>());
         let work = move || end_processes(mark, &turns, &keys, &sender);
         let started = thread::Builder::new().name("rescind-turn".to_owned()).spawn(work);
-        self.working = started.is_ok().then_some((requests, news));
+        self.working = started.is_ok().then_some((works, news));
     }
 
     /// Waits until what is being ended has ended.
@@ -168,18 +202,34 @@ fn micros(at: Instant) -> u64 {
     at.since_origin().as_micros().try_into().unwrap_or(u64::MAX)
 }
 
-fn span(view: &RequestView<'_>) -> Span {
+fn of_request(view: &RequestView<'_>) -> Span {
+    let outcome = view.cancel.map(|cancel| cancel.outcome);
+    let starts_nothing =
+        !Dialect::is_any_work(view.method) || view.waits_for_turn || outcome == Some(Outcome::NeverSent);
+    let opened_by = view.opened_by.map(|request| request.to_string());
     Span {
         key: view.key.to_string(),
         method: view.method.to_owned(),
-        began: micros(view.since),
+        began: micros(view.held_until.unwrap_or(view.since)),
         ended: view.ended.map(|ended| micros(ended.at)),
-        is_work: Dialect::is_any_work(view.method),
+        role: Role::of(starts_nothing, view.at_work.is_some(), false, opened_by),
+        is_stopped: matches!(outcome, Some(Outcome::Confirmed { .. })) || (view.is_released && !view.works_on),
     }
 }
 
-/// Ends what these requests have left, and reports what becomes of it: once what is found, and once how it has ended.
-fn end_processes(mark: Mark, turns: &Turns, requests: &[String], news: &UnboundedSender<Vec<TurnProcess>>) {
+fn of_child(view: &ChildView<'_>) -> Span {
+    Span {
+        key: view.key.to_string(),
+        method: String::new(),
+        began: micros(view.since),
+        ended: (!view.state.is_open()).then_some(micros(view.reported)),
+        role: Role::of(false, false, true, view.opened_by.map(|request| request.to_string())),
+        is_stopped: view.state == ChildState::Idle(ChildEnd::Cancelled),
+    }
+}
+
+/// Ends what this work has left, and reports what becomes of it: once what is found, and once how it has ended.
+fn end_processes(mark: Mark, turns: &Turns, works: &[String], news: &UnboundedSender<Vec<TurnProcess>>) {
     // Tells the terminal of this process, on which its server may work, too.
     let record = Record::new(mark, String::new(), Vec::new(), 0);
     let own = |snapshot: &Snapshot| {
@@ -188,12 +238,16 @@ fn end_processes(mark: Mark, turns: &Turns, requests: &[String], news: &Unbounde
     };
     let snapshot = Snapshot::take();
     let Some(family) = own(&snapshot) else { return };
+    let mut requests: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for work in works {
+        requests.entry(turns.shown_with(work)).or_default().push(work);
+    }
     let (mut all, mut found) = (TurnVerdict::default(), Vec::new());
-    for request in requests {
-        let TurnVerdict { ends, spared } = turns.to_end(&family, request);
+    for (request, works) in &requests {
+        let TurnVerdict { ends, spared } = turns.to_end(&family, works);
         let entry = |id: ProcessId, how: String| {
             let name = snapshot.get(id).map(|process| process.name.clone()).unwrap_or_default();
-            TurnProcess { request: request.clone(), pid: id.pid, name, ended: false, how }
+            TurnProcess { request: (*request).to_owned(), pid: id.pid, name, ended: false, how }
         };
         found.extend(ends.iter().map(|id| entry(*id, BEING_ENDED.to_owned())));
         found.extend(spared.iter().map(|(id, why)| entry(*id, why.words())));
@@ -210,7 +264,7 @@ fn end_processes(mark: Mark, turns: &Turns, requests: &[String], news: &Unbounde
     let ended: BTreeSet<u32> = reaped.iter().map(|one| one.process.id.pid).collect();
     let outcome = |Reaped { process, how, .. }: &Reaped| TurnProcess {
         // What it has started later is of the same request; of several, of the first.
-        request: of(process.id.pid).map_or_else(|| requests[0].clone(), |one| one.request.clone()),
+        request: of(process.id.pid).or(found.first()).map(|one| one.request.clone()).unwrap_or_default(),
         pid: process.id.pid,
         name: process.name.clone(),
         ended: how.is_end(),
@@ -262,7 +316,7 @@ mod tests {
         assert_eq!(turns.deadline(), Some(at(6)));
         turns.handle_receipt(at(2), keys[1], Outcome::Sent);
         turns.handle_receipt(at(3), keys[1], Outcome::Confirmed { after: Duration::ZERO });
-        assert_eq!((turns.deadline(), turns.requests().count()), (Some(at(3)), 2));
+        assert_eq!((turns.deadline(), turns.keys().count()), (Some(at(3)), 2));
     }
 
     #[test]
@@ -299,6 +353,6 @@ mod tests {
         }
         let keys: Vec<RequestKey> = relay.requests(Side::Client).map(|view| view.key).collect();
         keys.iter().for_each(|key| turns.handle_receipt(at(1), *key, Outcome::Sent));
-        assert_eq!((keys.len(), turns.requests().count()), (1_992, MAX_WAITING));
+        assert_eq!((keys.len(), turns.keys().count()), (1_992, MAX_WAITING));
     }
 }

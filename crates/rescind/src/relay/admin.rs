@@ -196,7 +196,7 @@ impl Admin {
     /// Notes what became of processes of cancelled requests, and of which requests more is to come.
     pub(super) fn handle_turn_processes(&mut self, turns: &TurnProcesses, news: &[TurnProcess]) {
         if let Some(open) = &mut self.0 {
-            open.state.facts.note_turn_processes(turns.requests().map(|request| request.to_string()).collect(), news);
+            open.state.facts.note_turn_processes(turns.keys().collect(), news);
         }
     }
 

@@ -139,7 +139,7 @@ fn config(chooser: &mut ByteChooser<'_>) -> Option<RelayConfig> {
         },
         remembered: chooser.choose(4)?,
         remember: (Duration::from_secs(1), Duration::from_secs(10)),
-        emit: Emit { notices: true, requests: true, silences: false, frames: chooser.choose(2)? == 0 },
+        emit: Emit { notices: true, requests: true, frames: chooser.choose(2)? == 0, ..Emit::default() },
         ..RelayConfig::default()
     })
 }

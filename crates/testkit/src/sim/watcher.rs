@@ -65,8 +65,8 @@ fn all(relay: &Relay) -> impl Iterator<Item = RequestView<'_>> {
 fn shown(view: &RequestView<'_>) -> String {
     let RequestView { key, id, upstream, method, name, parent, since, state, deadline, progress, .. } = view;
     let RequestView { is_task, task, at_work, is_held, cancel, works_on, children, is_stuck, is_released, .. } = view;
-    let RequestView { upstream_dialect, ended, late, .. } = view;
-    let asked = (key, id, upstream, method, name, parent, since);
+    let RequestView { upstream_dialect, ended, late, opened_by, held_until, .. } = view;
+    let asked = (key, id, upstream, method, name, (parent, opened_by), (since, held_until));
     let goes_on = (state, deadline, progress, (is_task, task, at_work, is_held), upstream_dialect.name);
     let after_its_cancel = (cancel, works_on, is_stuck, is_released, children);
     format!("{:?}", (asked, goes_on, after_its_cancel, (ended, late)))
@@ -74,8 +74,10 @@ fn shown(view: &RequestView<'_>) -> String {
 
 /// All of a child's view but its parent, which is shown as it is found.
 fn child(view: &ChildView<'_>) -> String {
-    let ChildView { key, session, title, state, can_cancel, since, reported, updates, updated, cancel, .. } = view;
-    format!("{:?}", ((key, session, title, state, can_cancel), (since, reported, updates, updated), cancel))
+    let ChildView {
+        key, session, title, state, can_cancel, since, reported, updates, updated, cancel, opened_by, ..
+    } = view;
+    format!("{:?}", ((key, session, title, state, can_cancel), opened_by, (since, reported, updates, updated), cancel))
 }
 
 /// Every request is in flight or has ended in one way, and every cancel has one outcome.

@@ -533,6 +533,7 @@ fn alone(is_behind: bool, end: Instant) -> Relay {
 fn task() -> TaskPart {
     TaskPart::Work(Box::new(TaskWork {
         task: b"\"t\"".as_slice().into(),
+        opened_by: Slab::new().insert(()),
         status: TaskStatus::Working,
         reported: now(),
         like: RequestId::integer(0),
