@@ -72,8 +72,8 @@ const NEWS: usize = 64;
 /// of what is `unknown`. --kill ends the former without a question, and --kill=unknown both. All work of such a server ends
 /// with it. If something is left, the last line says what to do next.
 ///
-/// Processes that began during a request whose cancel is confirmed, and still run, are counted and named: `rescind reap PID`
-/// ends them.
+/// Processes that began during a request whose cancel is confirmed, or while a subagent was at work whose cancel is, and still
+/// run, are counted and named: `rescind reap PID` ends them.
 ///
 /// Exit code: 0 if all of it is over, or nothing was in flight; 1 if something is not known to be over, if such processes
 /// still run, if an agent does not report all of its background work, or a name matches no session; 2 if something failed, or a session did not answer.

@@ -256,6 +256,8 @@ impl LeftByRequest {
     ) -> Option<Self> {
         let left = turns.turns.left_by(family, keys);
         let ended = turns.session.turn_processes.iter().filter(|one| one.request == request.key);
+        // What was left may have ended since by itself.
+        let is_so = |one: &&TurnProcess| one.ended || snapshot.processes.contains_key(&one.pid);
         let processes = |ids: &[ProcessId]| ids.iter().filter_map(|id| snapshot.get(*id)).collect::<Vec<_>>();
         let own = processes(&left.own);
         let is_first = |parent: u32| !own.iter().any(|other| other.id.pid == parent);
@@ -265,7 +267,7 @@ impl LeftByRequest {
             keys: keys.iter().map(|key| (*key).to_owned()).collect(),
             own: own.iter().map(|one| (one.id.pid, one.name.clone(), is_first(one.parent))).collect(),
             shared: processes(&left.shared).into_iter().map(|one| (one.id.pid, one.name.clone())).collect(),
-            ended: ended.cloned().collect(),
+            ended: ended.filter(is_so).cloned().collect(),
             is_ending: keys.iter().any(|key| turns.is_ending(key)),
         };
         (!one.own.is_empty() || !one.shared.is_empty() || !one.ended.is_empty()).then_some(one)

@@ -36,21 +36,21 @@ const PARTS: &[Part] = &[
         lines: 20_080,
     },
     // It was 82,156 before the engine's parts were shared, and 82,143 after; what users gain adds to it.
-    Part { name: "all crates", of: &[""], without: &[], lines: 92_300 },
+    Part { name: "all crates", of: &[""], without: &[], lines: 92_550 },
 ];
 
 /// The most lines of code of each crate.
 const CRATES: &[(&str, usize)] = &[
-    ("cli", 7_850),
+    ("cli", 7_890),
     ("console", 2_080),
     ("demo", 2_600),
     ("feed", 1_000),
     ("http", 13_300),
-    ("ledger", 2_320),
+    ("ledger", 2_425),
     ("operator", 900),
     ("parts", 1_410),
-    ("proto", 19_750),
-    ("rescind", 17_760),
+    ("proto", 19_770),
+    ("rescind", 17_800),
     ("sign-in", 2_165),
     ("tasks", 4_785),
     ("testkit", 11_800),
