@@ -8,9 +8,21 @@ const FLEXIBLE: [(usize, usize); 7] = [(0, 24), (1, 6), (2, 5), (3, 8), (5, 12),
 
 const GAP: usize = 2;
 
-/// The lines of a table of requests with its heading. Empty columns are left out.
+/// Columns that a narrow screen has no room for, the first one first: a label says who sent a request, and of which session.
+const SPARE: [usize; 2] = [4, 1];
+
+/// The lines of a table of requests with its heading. Empty columns are left out, and on a screen that is too narrow for all
+/// of them those that say least.
 pub(crate) fn lines(rows: &[Row], screen: Screen) -> Vec<String> {
-    let rows: Vec<_> = rows.iter().map(|row| (&row.cells, row.tone)).collect();
+    let mut rows: Vec<_> = rows.iter().map(|row| (row.cells.clone(), row.tone)).collect();
+    for column in SPARE {
+        let shown: Vec<_> = rows.iter().map(|(cells, tone)| (cells, *tone)).collect();
+        if screen.size.is_none_or(|(columns, _)| total(&narrowest(COLUMNS, &FLEXIBLE, &shown)) <= columns) {
+            break;
+        }
+        rows.iter_mut().for_each(|(cells, _)| cells[column].clear());
+    }
+    let rows: Vec<_> = rows.iter().map(|(cells, tone)| (cells, *tone)).collect();
     lay_out(COLUMNS, &FLEXIBLE, &rows, screen)
 }
 
@@ -22,10 +34,7 @@ pub(crate) fn lay_out<const N: usize>(
     rows: &[(&[String; N], Tone)],
     screen: Screen,
 ) -> Vec<String> {
-    let mut widths: [usize; N] = std::array::from_fn(|column| {
-        let widest = rows.iter().map(|(cells, _)| width(&cells[column])).max().unwrap_or(0);
-        if widest == 0 { 0 } else { widest.max(columns[column].len()) }
-    });
+    let mut widths = widest(columns, rows);
     if let Some((size, _)) = screen.size {
         narrow(&mut widths, flexible, size);
     }
@@ -34,10 +43,33 @@ pub(crate) fn lay_out<const N: usize>(
     rows.map(|(cells, tone)| line(cells, tone, &widths, screen)).collect()
 }
 
+/// How wide each column is with all that stands in it; nothing, if nothing does.
+fn widest<const N: usize>(columns: [&str; N], rows: &[(&[String; N], Tone)]) -> [usize; N] {
+    std::array::from_fn(|column| {
+        let widest = rows.iter().map(|(cells, _)| width(&cells[column])).max().unwrap_or(0);
+        if widest == 0 { 0 } else { widest.max(columns[column].len()) }
+    })
+}
+
+/// The same with each column at its least.
+fn narrowest<const N: usize>(
+    columns: [&str; N],
+    flexible: &[(usize, usize)],
+    rows: &[(&[String; N], Tone)],
+) -> [usize; N] {
+    let mut widths = widest(columns, rows);
+    flexible.iter().for_each(|(column, least)| widths[*column] = widths[*column].min(*least));
+    widths
+}
+
+/// How wide a line is.
+fn total(widths: &[usize]) -> usize {
+    widths.iter().filter(|width| **width > 0).map(|width| width + GAP).sum::<usize>().saturating_sub(GAP)
+}
+
 fn narrow<const N: usize>(widths: &mut [usize; N], flexible: &[(usize, usize)], size: usize) {
     loop {
-        let shown = widths.iter().filter(|width| **width > 0);
-        let total: usize = shown.map(|width| width + GAP).sum::<usize>().saturating_sub(GAP);
+        let total = total(widths);
         let wide = flexible.iter().filter(|(column, least)| widths[*column] > *least);
         let Some((widest, _)) = wide.max_by_key(|(column, _)| widths[*column]).filter(|_| total > size) else {
             return;
@@ -89,5 +121,19 @@ mod tests {
         }
         let shown = lines(&rows, Screen { size: Some((80, 24)), colour: false });
         assert!(shown[2].contains("stuck"), "{shown:#?}");
+    }
+
+    #[test]
+    fn on_a_narrow_screen_what_became_of_a_cancel_is_seen_and_what_a_label_says_is_left_out() {
+        let words = "sent; MCP does not confirm";
+        let id = "31932/task:task-render";
+        let row =
+            row([id, "video-tools", "", "", "client", "task:render", "31.7 s", "input required", "at 5", "", words]);
+        let shown = |columns| lines(std::slice::from_ref(&row), Screen { size: Some((columns, 24)), colour: false });
+        let headings = |columns| shown(columns)[0].split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(headings(120), ["ID", "SERVER", "FROM", "METHOD", "AGE", "STATE", "PROGRESS", "CANCEL"]);
+        assert_eq!(headings(94), ["ID", "SERVER", "METHOD", "AGE", "STATE", "PROGRESS", "CANCEL"]);
+        assert_eq!(headings(80), ["ID", "METHOD", "AGE", "STATE", "PROGRESS", "CANCEL"]);
+        assert!(shown(80)[1].contains("sent; M"), "{:#?}", shown(80));
     }
 }

@@ -263,7 +263,7 @@ export class Table {
     setText(cells.cancel[0], outcome ? outcome.glyph : "");
     const isFixed = request.child && !request.child.canCancel && isOpen(request);
     setText(cells.cancel[1], cancel ? plain(cancel.words, 120) : isFixed ? "cannot be cancelled" : "");
-    const tone = outcome ? ` is-${outcome.tone}` : "";
+    const tone = outcome ? ` is-${outcome.tone}` : isFixed ? " is-ended" : "";
     cells.cancel[0].className = `glyph${tone}`;
     cells.cancel[1].className = `words${tone}`;
     cells.cancel[2].hidden = Boolean(cancel) || Boolean(isFixed) || !isOpen(request) || shown === "unknown" || shown === "answering";
