@@ -570,7 +570,7 @@ impl Link {
 /// the last progress of each, and a reason for its cancel.
 #[test]
 fn a_link_with_all_the_tasks_that_it_follows_holds_what_is_documented() {
-    for (length, reason, most) in [(36, None, 1 << 20), (500, Some("x".repeat(1024)), 4 << 20)] {
+    for (length, reason, most) in [(36, None, 2 << 20), (500, Some("x".repeat(1024)), 8 << 20)] {
         let mut link = Link::new(TaskDialect::November);
         let before = link.rig.relay.held();
         for id in 0..1024 {
