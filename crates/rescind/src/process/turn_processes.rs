@@ -264,7 +264,7 @@ fn end_processes(mark: Mark, turns: &Turns, works: &[String], news: &UnboundedSe
     let ended: BTreeSet<u32> = reaped.iter().map(|one| one.process.id.pid).collect();
     let outcome = |Reaped { process, how, .. }: &Reaped| TurnProcess {
         // What it has started later is of the same request; of several, of the first.
-        request: of(process.id.pid).or(found.first()).map(|one| one.request.clone()).unwrap_or_default(),
+        request: of(process.id.pid).or_else(|| found.first()).map(|one| one.request.clone()).unwrap_or_default(),
         pid: process.id.pid,
         name: process.name.clone(),
         ended: how.is_end(),
