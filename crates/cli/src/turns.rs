@@ -257,7 +257,8 @@ impl LeftByRequest {
         let left = turns.turns.left_by(family, keys);
         let ended = turns.session.turn_processes.iter().filter(|one| one.request == request.key);
         // What was left may have ended since by itself.
-        let is_so = |one: &&TurnProcess| one.ended || snapshot.processes.contains_key(&one.pid);
+        let runs = |pid: u32| family.members.iter().any(|member| member.process.id.pid == pid);
+        let is_so = |one: &&TurnProcess| one.ended || runs(one.pid);
         let processes = |ids: &[ProcessId]| ids.iter().filter_map(|id| snapshot.get(*id)).collect::<Vec<_>>();
         let own = processes(&left.own);
         let is_first = |parent: u32| !own.iter().any(|other| other.id.pid == parent);

@@ -267,3 +267,17 @@ fn on_stop_ends_what_a_task_leaves_though_it_began_during_its_call() {
     let call = world.listed_as("tools/call").remove(0);
     assert_eq!((&task["openedBy"], &task["atWork"]["status"]), (&call["key"], &json!("cancelled")));
 }
+
+#[test]
+fn what_was_left_and_has_ended_since_is_not_told_as_left() {
+    let mut world = agent(&["--on-stop", "end-processes"]);
+    world.ask("1", "s", "does-own+opens-a+opens-b");
+    world.started("own");
+    let [_, b] = ["a", "b"].map(|name| world.opened(name));
+    let name = world.name();
+    let spared = format!("{} sh: not ended", b.pid);
+    assert!(world.say(&["cancel", &format!("{name}/child:a")]).stderr.contains(&spared));
+    assert_eq!(world.say(&["reap", "--yes", &b.pid.to_string()]).code, 0);
+    let said = world.say(&["cancel", &format!("{name}/child:b")]);
+    assert!(!said.stderr.contains(&spared), "{said:?}");
+}
