@@ -290,6 +290,8 @@ enum Timer {
     Held(RequestKey),
     /// What came late of a cancelled request's work may have been the last of it.
     Quiet(RequestKey),
+    /// A server that was started again has not answered our greeting (D64).
+    Greeting,
     /// The oldest early cancel (D9).
     EarlyCancels(Side),
     /// The oldest tombstone (D8).

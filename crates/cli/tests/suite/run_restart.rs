@@ -197,6 +197,61 @@ fn a_server_that_dies_at_every_start_has_what_waits_answered_and_is_tried_on() {
     last.expect(&request("\"later\"", "tools/call"));
 }
 
+/// With the clock that is set for `initialize`; else it has a minute.
+#[test]
+fn a_new_server_that_does_not_answer_its_greeting_is_ended_and_what_waits_is_answered() {
+    let mut rig = greeted(["--timeout", "initialize=2s"]);
+    rig.server.exit(1);
+    let mut mute = rig.next_server();
+    greeting(&mut mute);
+    rig.client.send(&request("\"waits\"", "tools/call"));
+    let error = error_of(&rig.client.receive(), "\"waits\"");
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains("after it was started again, it did not answer initialize within 2s"), "{message}");
+    mute.puppet.expect_death();
+    let mut next = next(&mut rig);
+    rig.client.send(&request("\"later\"", "tools/call"));
+    next.expect(&request("\"later\"", "tools/call"));
+    next.send(&result("\"later\"", "{}"));
+    rig.client.expect(&result("\"later\"", "{}"));
+    while !rig.shim.stderr.line().contains("the server did not answer initialize within 2s and was ended") {}
+}
+
+/// Its requests are owed to a server that does not answer: that one is ended, and no other takes its place.
+#[test]
+fn a_client_that_leaves_while_a_mute_server_is_greeted_gets_its_answers_and_the_link_ends() {
+    let mut rig = greeted(["--timeout", "initialize=2s"]);
+    rig.server.exit(1);
+    let mut mute = rig.next_server();
+    greeting(&mut mute);
+    rig.client.send(&request("\"last\"", "tools/call"));
+    rig.client.close_output();
+    mute.puppet.expect_death();
+    mute.close();
+    let error = error_of(&rig.client.receive(), "\"last\"");
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains("did not answer initialize within 2s"), "{message}");
+    assert_eq!((&error["data"]["signal"], &error["data"]["because"]), (&json!(15), &json!("ungreeted")), "{error}");
+    rig.shim.expect_death(Signal::TERM);
+}
+
+#[test]
+fn what_the_client_says_at_the_end_of_its_handshake_reaches_a_server_once() {
+    let mut rig = Rig::builder(PROGRAM).under(["env", "--default-signal"]).flags(["--restart"]).start();
+    pass_to_server(&mut rig, &request_with("\"hello\"", "initialize", HELLO));
+    pass_to_client(&mut rig, &result("\"hello\"", &welcome("2025-06-18")));
+    rig.server.exit(1);
+    let mut next = rig.next_server();
+    let id = greeting(&mut next);
+    rig.client.send(INITIALIZED);
+    rig.client.send(&request("\"1\"", "tools/call"));
+    // Both have been read.
+    while !ps(&rig).contains("queued") {}
+    next.send(&result(&id, &welcome("2025-06-18")));
+    next.expect(INITIALIZED);
+    next.expect(&request("\"1\"", "tools/call"));
+}
+
 #[test]
 fn a_client_that_leaves_while_there_is_no_server_ends_the_link() {
     let mut rig = greeted([]);

@@ -83,6 +83,7 @@ impl Relay {
                 step.settle(Settled::Gone);
             });
         }
+        self.core.stop_greeting();
         self.lose_children(now);
     }
 }

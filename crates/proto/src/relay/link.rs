@@ -45,6 +45,8 @@ pub(super) struct Link {
 pub(super) enum Tag {
     /// Nothing.
     Plain,
+    /// The end of the client's handshake, which a server that is started again gets from us (D64).
+    Initialized,
     /// A reply to bad input; it counts as the side's own backlog.
     Refusal,
     /// A batch: what its members are stands among the bundles.
@@ -97,7 +99,11 @@ impl PackedTag {
     pub(super) fn read(self) -> Tag {
         let from = if self.0 >> SIDE & 1 == 0 { Side::Client } else { Side::Server };
         let Some(key) = Key::from_word(self.0 & ((1 << SIDE) - 1)) else {
-            return if self.0 >> KIND == 0 { Tag::Plain } else { Tag::Refusal };
+            return match self.0 >> KIND {
+                0 => Tag::Plain,
+                6 => Tag::Initialized,
+                _ => Tag::Refusal,
+            };
         };
         let part = match self.0 >> KIND {
             1 => Part::Request,
@@ -116,6 +122,7 @@ impl From<Tag> for PackedTag {
     fn from(tag: Tag) -> Self {
         match tag {
             Tag::Plain => Self::PLAIN,
+            Tag::Initialized => Self(6 << KIND),
             Tag::Of(request, part) => Self::new(part as u64 + 1, request.from, request.key),
             Tag::Refusal => Self(5 << KIND),
             Tag::Many(bundle) => Self::new(6, Side::Client, bundle),
@@ -297,7 +304,7 @@ impl Relay {
     #[inline]
     pub(super) fn frame_gone(&mut self, now: Instant, to: Side, tag: Tag, len: usize, state: FrameState) {
         match tag {
-            Tag::Plain => {}
+            Tag::Plain | Tag::Initialized => {}
             Tag::Of(request, part) => self.step(now, request, |step| step.frame_is(part, state)),
             Tag::Child(child) => self.child_cancel_is(now, child, state),
             Tag::Refusal => {
@@ -385,6 +392,8 @@ mod tests {
             }
         }
         assert_eq!(PackedTag::PLAIN.read(), Tag::Plain);
-        assert_eq!(PackedTag::from(Tag::Refusal).read(), Tag::Refusal);
+        for tag in [Tag::Refusal, Tag::Initialized] {
+            assert_eq!(PackedTag::from(tag).read(), tag);
+        }
     }
 }

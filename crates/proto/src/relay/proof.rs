@@ -159,7 +159,7 @@ impl Relay {
             limits.hash_state(now, state);
         }
         if let Some(restart) = &self.core.restart {
-            restart.hash_state(state);
+            restart.hash_state(now, state);
         }
         for side in Side::BOTH {
             let link = &self.core.links[side];

@@ -224,7 +224,7 @@ impl Relay {
         if from == Side::Client
             && let Some(restart) = &mut self.core.restart
         {
-            restart.saw_notification(method);
+            return restart.saw_notification(method).map(|tag| Passed { tag, ..Passed::PLAIN });
         }
         if from == Side::Server && params.meta.is_some() {
             return self.handle_subscription(now, body, params.raw?);

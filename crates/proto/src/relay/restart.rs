@@ -12,11 +12,12 @@
 use core::{
     hash::{Hash, Hasher},
     mem::take,
+    time::Duration,
 };
 use std::collections::BTreeSet;
 
 use super::{
-    End, Relay, Step,
+    Core, End, Relay, Step, Timer,
     exchange::{Exchange, Up},
     link::{PackedTag, Part, Tag},
     task_work::TaskPart,
@@ -34,8 +35,14 @@ use crate::{
     side::Side,
     slab::Key,
     time::Instant,
+    timer_queue::TimerKey,
 };
 
+/// The time that a server that was started again has to answer our `initialize`, where no clock is set for that: what
+/// clients give a request (MCP-T01).
+const GREETING_LIMIT: Duration = Duration::from_secs(60);
+
+const INITIALIZE: &str = "initialize";
 const SUBSCRIBE: &str = "resources/subscribe";
 const UNSUBSCRIBE: &str = "resources/unsubscribe";
 const SET_LEVEL: &str = "logging/setLevel";
@@ -52,6 +59,8 @@ const LISTS: [(&str, &str); 3] = [
 const MAX_ENTRIES: usize = 4096;
 const MAX_KEPT: usize = 1 << 20;
 
+const OVER: &str = "its client has set more than is kept for a new one";
+
 /// The most that all of it holds.
 pub(super) const MOST_HELD: usize = 2 * MAX_KEPT + MAX_ENTRIES * 256;
 
@@ -59,6 +68,8 @@ pub(super) const MOST_HELD: usize = 2 * MAX_KEPT + MAX_ENTRIES * 256;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Restart {
     stage: Stage,
+    /// When the time for our greeting is over.
+    greeting_due: TimerKey,
     /// Requests of the client in flight that change what is kept.
     asked: Vec<(Key, Noted)>,
     greeting: Option<Greeting>,
@@ -84,8 +95,8 @@ enum Stage {
     Standing,
     /// There is none.
     Down,
-    /// It was sent our `initialize`, under this id.
-    Greeting(RequestId),
+    /// It was sent our `initialize`, under this id, and has so much time to answer.
+    Greeting { id: RequestId, limit: Duration, is_overdue: bool },
     /// It cannot take the former one's place.
     Unfit(Option<String>),
 }
@@ -131,12 +142,17 @@ impl Noted {
 impl Restart {
     /// Whether a request of ours with this id may still be answered.
     pub(super) fn has_asked(&self, id: &RequestId) -> bool {
-        matches!(&self.stage, Stage::Greeting(own) if own == id) || self.own.contains(id)
+        matches!(&self.stage, Stage::Greeting { id: own, .. } if own == id) || self.own.contains(id)
     }
 
-    /// Notes a notification of the client.
-    pub(super) fn saw_notification(&mut self, method: &str) {
-        self.has_initialized |= method == INITIALIZED;
+    /// Notes a notification of the client: what it is on its way to the server; `None` if it is not to go on, since a server
+    /// that is being greeted gets ours.
+    pub(super) fn saw_notification(&mut self, method: &str) -> Option<Tag> {
+        if method != INITIALIZED {
+            return Some(Tag::Plain);
+        }
+        self.has_initialized = true;
+        (self.stage == Stage::Standing || self.greeting.is_none()).then_some(Tag::Initialized)
     }
 
     /// Notes what follows from the answer to a request of the client.
@@ -163,11 +179,14 @@ impl Restart {
         self.bound();
     }
 
-    /// Gives up where there is more to keep than there is room for.
+    /// Gives up where there is more to keep than there is room for: no server that is started again can go on with it.
     fn bound(&mut self) {
         if self.kept() > MAX_KEPT || self.asked.len() + self.subscribed.len() > MAX_ENTRIES {
-            let (stage, own) = (take(&mut self.stage), take(&mut self.own));
-            *self = Self { stage, own, is_over: true, ..Self::default() };
+            let (mut stage, own) = (take(&mut self.stage), take(&mut self.own));
+            if stage != Stage::Standing {
+                stage = Stage::Unfit(Some(OVER.to_owned()));
+            }
+            *self = Self { stage, greeting_due: self.greeting_due, own, is_over: true, ..Self::default() };
         }
     }
 
@@ -188,9 +207,21 @@ impl Restart {
     }
 
     /// Feeds what decides its future into a hasher.
-    pub(super) fn hash_state(&self, state: &mut impl Hasher) {
-        let Self { stage, asked, greeting, has_initialized, is_stateless, subscribed, level, is_over, own } = self;
+    pub(super) fn hash_state(&self, now: Instant, state: &mut impl Hasher) {
+        let Self {
+            stage,
+            greeting_due,
+            asked,
+            greeting,
+            has_initialized,
+            is_stateless,
+            subscribed,
+            level,
+            is_over,
+            own,
+        } = self;
         asked.iter().for_each(|(key, noted)| (key.index(), noted).hash(state));
+        greeting_due.is_armed().then(|| greeting_due.at.since(now)).hash(state);
         (stage, greeting, has_initialized, is_stateless, subscribed, level, is_over, own).hash(state);
     }
 
@@ -224,7 +255,7 @@ impl Relay {
         match &self.core.restart {
             _ if link.ended || link.write_closed => Some("its end has been reported"),
             None => Some("what it would have to be told was not kept"),
-            Some(restart) if restart.is_over => Some("its client has set more than is kept for a new one"),
+            Some(restart) if restart.is_over => Some(OVER),
             Some(restart) if restart.greeting.is_none() && !restart.is_stateless => {
                 Some("it had not yet answered its client in MCP, and servers of other protocols are not started again")
             }
@@ -275,7 +306,10 @@ impl Relay {
     pub fn handle_server_restarted(&mut self, now: Instant) {
         let core = &mut self.core;
         (core.server_end, core.ended_by, core.ended_server) = (None, None, None);
-        let Some(restart) = &mut core.restart else { return };
+        let clocks = core.clocks_for(now, Side::Client, INITIALIZE, None, &core.spoken(Side::Client).clocks);
+        let clocks = clocks.into_iter().flat_map(|clocks| [clocks.response, clocks.total]).flatten();
+        let limit = clocks.map(|clock| clock.limit).min().unwrap_or(GREETING_LIMIT);
+        let Some(restart) = core.restart.as_mut().filter(|restart| !restart.is_over) else { return };
         restart.stage = match &restart.greeting {
             None => {
                 core.links.server.gated = false;
@@ -285,12 +319,11 @@ impl Relay {
                 let id = self.tables.client.own_id(&RequestId::integer(0));
                 core.links.server.outbox.push_urgent(PackedTag::PLAIN, |out| {
                     message::frame(Framing::Line, out, |out| {
-                        message::request(&id, "initialize", out, |out| {
-                            out.extend_from_slice(members(&greeting.params))
-                        });
+                        message::request(&id, INITIALIZE, out, |out| out.extend_from_slice(members(&greeting.params)));
                     });
                 });
-                Stage::Greeting(id)
+                restart.greeting_due = core.timers.arm(now + limit, Timer::Greeting);
+                Stage::Greeting { id, limit, is_overdue: false }
             }
         };
         self.finish(now);
@@ -302,8 +335,30 @@ impl Relay {
         self.core.restart.as_ref().is_some_and(|restart| restart.stage != Stage::Standing)
     }
 
-    /// Why the server that was started again cannot take the former one's place, once that is known: it refuses the
-    /// client's handshake, or answers it with another revision. Its driver ends it, and the link with it.
+    /// The time that the server that was started again had to answer the client's handshake, once that is over: the clock
+    /// that is set for `initialize`, or 60 s. Its driver takes it for [lost](Self::handle_server_lost), lets what waits
+    /// [know](Self::handle_restart_failed), and ends it.
+    #[must_use]
+    pub fn overdue_greeting(&self) -> Option<Duration> {
+        match self.core.restart.as_deref()?.stage {
+            Stage::Greeting { limit, is_overdue: true, .. } => Some(limit),
+            Stage::Greeting { .. } | Stage::Standing | Stage::Down | Stage::Unfit(_) => None,
+        }
+    }
+
+    /// The server has had its time to answer our greeting.
+    pub(super) fn greeting_is_due(&mut self) {
+        if let Some(restart) = &mut self.core.restart {
+            restart.greeting_due = TimerKey::NOT;
+            if let Stage::Greeting { is_overdue, .. } = &mut restart.stage {
+                *is_overdue = true;
+            }
+        }
+    }
+
+    /// Why no server that was started again can take the former one's place, once that is known: it refuses the client's
+    /// handshake, or answers it with another revision, or its client has set more meanwhile than is kept. Its driver ends it,
+    /// and the link with it.
     #[must_use]
     pub fn poll_restart_refused(&mut self) -> Option<String> {
         match self.core.restart.as_deref_mut()? {
@@ -326,6 +381,8 @@ impl Relay {
             Tag::Of(RequestKey { from: Side::Client, key }, Part::Request) => {
                 tables.client.get(key).is_some_and(is_kept)
             }
+            // The next server gets ours.
+            Tag::Initialized => false,
             Tag::Of(..) | Tag::Refusal | Tag::Many(_) | Tag::Child(_) => false,
         };
         link.outbox.renew(keeps, |tag| {
@@ -361,7 +418,8 @@ impl Relay {
             Some(ResponseId::Loose(value)) => own.loose() == Some(*value),
             None => false,
         };
-        if matches!(&restart.stage, Stage::Greeting(own) if names(own)) {
+        if matches!(&restart.stage, Stage::Greeting { id, .. } if names(id)) {
+            self.core.stop_greeting();
             self.greeted(&response.body);
             return true;
         }
@@ -400,6 +458,15 @@ impl Relay {
         link.gated = false;
         for ((_, changed), _) in LISTS.iter().zip(lists).filter(|(_, is_declared)| *is_declared) {
             core.write(Side::Client, Tag::Plain, |out| message::raw_notification(changed, b"", out));
+        }
+    }
+}
+
+impl Core {
+    /// Stops the time for our greeting.
+    pub(super) fn stop_greeting(&mut self) {
+        if let Some(restart) = &mut self.restart {
+            self.timers.stop(&mut restart.greeting_due);
         }
     }
 }

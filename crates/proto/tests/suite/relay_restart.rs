@@ -494,6 +494,28 @@ fn a_client_that_sets_more_than_is_kept_is_told_the_end_as_without_and_memory_st
 }
 
 #[test]
+fn a_client_that_sets_more_than_is_kept_while_there_is_no_server_cannot_go_on_with_the_next() {
+    for is_greeted in [false, true] {
+        let mut rig = rig();
+        greet(&mut rig);
+        lose(&mut rig);
+        if is_greeted {
+            restart(&mut rig);
+            rig.at_server();
+        }
+        let long = "x".repeat(1 << 16);
+        for id in 1..=16 {
+            assert_eq!(rig.relay.poll_restart_refused(), None, "{id}");
+            rig.from_client(&request(id, "resources/subscribe", &format!(r#"{{"uri":"file:///{id}/{long}"}}"#)));
+        }
+        let why = rig.relay.poll_restart_refused().unwrap();
+        assert!(why.contains("more than is kept"), "{why}");
+        restart(&mut rig);
+        assert_eq!(rig.at_server(), [""; 0], "nothing reaches a server that was not greeted");
+    }
+}
+
+#[test]
 fn a_clock_of_ours_runs_on_while_there_is_no_server() {
     use rescind_proto::{link::Clock, relay::ClockRule};
     let clocks = vec![ClockRule { clock: Clock::Response, method: None, name: None, limit: Duration::from_secs(5) }];
@@ -505,6 +527,96 @@ fn a_clock_of_ours_runs_on_while_there_is_no_server() {
     assert_eq!(parsed(&rig.at_client())[0]["error"]["code"], -31001);
     assert_eq!(rig.outcome("1"), Some(Outcome::NeverSent));
     assert_eq!(greet_again(&mut rig).len(), 1);
+}
+
+#[test]
+fn a_new_server_that_does_not_answer_its_greeting_is_overdue_after_a_minute_and_the_next_one_is_not() {
+    let mut rig = rig();
+    greet(&mut rig);
+    lose(&mut rig);
+    rig.from_client(&call(1));
+    restart(&mut rig);
+    let greeting = parsed(&rig.at_server());
+    rig.pass(Duration::from_millis(59_999));
+    assert_eq!(rig.relay.overdue_greeting(), None);
+    rig.pass(Duration::from_millis(1));
+    assert_eq!(rig.relay.overdue_greeting(), Some(Duration::from_secs(60)));
+    assert_eq!(rig.at_client(), [""; 0], "what waits is the affair of its driver");
+    lose(&mut rig);
+    assert_eq!(rig.relay.overdue_greeting(), None);
+    rig.relay.handle_restart_failed(rig.now);
+    rig.pass(Duration::ZERO);
+    assert_eq!(ended(&rig.at_client()), [json!(1)]);
+    // Too late, and of none that there is.
+    rig.from_server(&welcome(greeting[0]["id"].as_i64().unwrap(), "2025-06-18"));
+    assert_eq!(rig.at_client(), [""; 0]);
+    rig.from_client(&call(2));
+    let told = greet_again(&mut rig);
+    assert_eq!(&told[1..], [call(2)]);
+    rig.pass(Duration::from_secs(3600));
+    assert_eq!(rig.relay.overdue_greeting(), None, "it has answered");
+}
+
+/// As the client's own `initialize` has it.
+#[test]
+fn a_clock_that_is_set_for_initialize_is_that_of_the_greeting() {
+    use rescind_proto::{link::Clock, relay::ClockRule};
+    let of = |method: Option<&str>, limit| ClockRule {
+        clock: Clock::Response,
+        method: method.map(Into::into),
+        name: None,
+        limit: Duration::from_secs(limit),
+    };
+    let clocks = vec![of(None, 600), of(Some("initialize"), 5)];
+    let mut rig = RelayRig::new(RelayConfig { restart: true, clocks, ..RelayConfig::default() });
+    greet(&mut rig);
+    lose(&mut rig);
+    restart(&mut rig);
+    rig.pass(Duration::from_secs(5));
+    assert_eq!(rig.relay.overdue_greeting(), Some(Duration::from_secs(5)));
+}
+
+#[test]
+fn an_answer_that_comes_before_its_driver_has_acted_is_in_time() {
+    let mut rig = rig();
+    greet(&mut rig);
+    lose(&mut rig);
+    restart(&mut rig);
+    let greeting = parsed(&rig.at_server());
+    rig.pass(Duration::from_secs(60));
+    rig.from_server(&welcome(greeting[0]["id"].as_i64().unwrap(), "2025-06-18"));
+    assert_eq!((rig.relay.overdue_greeting(), rig.relay.awaits_server()), (None, false));
+}
+
+#[test]
+fn no_server_is_told_twice_that_the_handshake_is_over() {
+    const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+    // When the client says so.
+    for moment in ["as it dies", "half sent", "while there is none", "while it is greeted"] {
+        let mut rig = rig();
+        rig.from_client(&initialize("0"));
+        let asked = parsed(&rig.at_server());
+        rig.from_server(&welcome(asked[0]["id"].as_i64().unwrap(), "2025-06-18"));
+        rig.at_client();
+        let say = |rig: &mut RelayRig, now| {
+            if moment == now {
+                rig.from_client(INITIALIZED);
+            }
+        };
+        say(&mut rig, "as it dies");
+        say(&mut rig, "half sent");
+        if moment == "half sent" {
+            rig.write(Side::Server, 10);
+        }
+        lose(&mut rig);
+        say(&mut rig, "while there is none");
+        rig.from_client(&call(1));
+        restart(&mut rig);
+        let greeting = parsed(&rig.at_server());
+        say(&mut rig, "while it is greeted");
+        rig.from_server(&welcome(greeting[0]["id"].as_i64().unwrap(), "2025-06-18"));
+        assert_eq!(methods(&rig.at_server()), ["notifications/initialized", "tools/call"], "{moment}");
+    }
 }
 
 /// What the walk below knows of its calls, by number.

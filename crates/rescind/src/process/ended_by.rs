@@ -59,6 +59,8 @@ pub(crate) enum EndReason {
     Unread(Side),
     /// It closed its input or output and lived on.
     Silent,
+    /// It was started again, and did not answer its client's handshake for this long (D64).
+    Ungreeted(Duration),
     /// A cancelled request was still being worked on (MCP-S03).
     Stuck,
     /// An operator ordered it at the admin socket.
@@ -75,6 +77,7 @@ impl EndReason {
             Self::Idle(_) => "idle",
             Self::Unread(_) => "unread",
             Self::Silent => "silent",
+            Self::Ungreeted(_) => "ungreeted",
             Self::Stuck => "stuck",
             Self::Operator => "operator",
         }
@@ -93,6 +96,9 @@ impl fmt::Display for EndReason {
             }
             Self::Unread(side) => write!(f, "the {} did not read what was sent to it", side.as_str()),
             Self::Silent => f.write_str("it had closed its input or output"),
+            Self::Ungreeted(limit) => {
+                write!(f, "it was started again and did not answer initialize within {limit:?} (--restart)")
+            }
             Self::Stuck => f.write_str("a cancelled request was stuck in it (--on-stuck kill)"),
             Self::Operator => f.write_str("an operator asked for it"),
         }

@@ -17,15 +17,14 @@ pub(crate) struct Restarts {
     failed: u32,
     /// The server was started again and has not been greeted since.
     is_new: bool,
-    /// An operator has ordered the end.
-    is_forbidden: bool,
 }
 
 #[derive(Debug)]
 enum Stage {
     /// A server runs. How the former one ended.
     Running(Option<End>),
-    /// It runs and is of no use: it has closed its output or its input, and is being ended. Whether it was of use before.
+    /// It runs and is of no use: it has closed its output or its input, or was not greeted, and is being ended. Whether it
+    /// was of use before.
     Ending(End, bool),
     /// There is none since one has ended so, until this time.
     Waiting(End, Instant),
@@ -36,11 +35,11 @@ impl Restarts {
     pub(crate) fn new(now: Instant) -> Self {
         let mut back_off = BackOff::default();
         back_off.start(now);
-        Self { back_off, stage: Stage::Running(None), count: 0, failed: 0, is_new: false, is_forbidden: false }
+        Self { back_off, stage: Stage::Running(None), count: 0, failed: 0, is_new: false }
     }
 
     /// Notes that the server is of no use any more and is being ended.
-    pub(crate) fn handle_silent(&mut self, how: End, was_of_use: bool) {
+    pub(crate) fn handle_useless(&mut self, how: End, was_of_use: bool) {
         self.stage = Stage::Ending(how, was_of_use);
     }
 
@@ -64,15 +63,6 @@ impl Restarts {
     /// Notes that the server has answered the handshake; whether that is news.
     pub(crate) const fn handle_greeted(&mut self) -> bool {
         std::mem::replace(&mut self.is_new, false)
-    }
-
-    /// Notes that no other server is to be started.
-    pub(crate) const fn forbid(&mut self) {
-        self.is_forbidden = true;
-    }
-
-    pub(crate) const fn is_forbidden(&self) -> bool {
-        self.is_forbidden
     }
 
     /// How the last server ended, if one has.

@@ -104,6 +104,8 @@ pub(crate) struct Shutdown {
     client_ended: bool,
     /// Who was the first to ask the server to end.
     ended_by: Option<EndedBy>,
+    /// An operator has ordered the end.
+    is_ordered: bool,
     /// The client has sent a signal, so the rest must not take long.
     is_hurried: bool,
     /// When the client last sent SIGINT while its input was open.
@@ -164,6 +166,7 @@ impl Shutdown {
             upstream: Upstream::Talking,
             client_ended: false,
             ended_by: None,
+            is_ordered: false,
             is_hurried: false,
             interrupted: None,
             passed_on: Vec::new(),
@@ -184,14 +187,18 @@ impl Shutdown {
 
     /// Whether nobody has asked the server to end, and its client may still send something.
     pub(crate) const fn is_unasked(&self) -> bool {
-        self.ended_by.is_none() && !self.client_ended && !self.is_hurried && self.interrupted.is_none()
+        let by_client = self.client_ended || self.is_hurried || self.interrupted.is_some();
+        self.ended_by.is_none() && !self.is_ordered && !by_client
     }
 
     /// Whether the server may be started again if it ends (D64): its client is there and has not asked for the end, nor has
     /// an operator. A server that was ended for what it did to requests may be followed by another.
     pub(crate) const fn may_restart(&self) -> bool {
-        let by = matches!(self.ended_by, None | Some(EndedBy::Shim(EndReason::Stuck | EndReason::Silent)));
-        by && !self.client_ended && !self.is_hurried
+        let by = matches!(
+            self.ended_by,
+            None | Some(EndedBy::Shim(EndReason::Stuck | EndReason::Silent | EndReason::Ungreeted(_)))
+        );
+        by && !self.is_ordered && !self.client_ended && !self.is_hurried
     }
 
     /// Whether nothing has begun the end of a link that has no server for a while (D64).
@@ -277,6 +284,13 @@ impl Shutdown {
         }
     }
 
+    /// Handles an operator's order to end the server, after SIGTERM was sent: no other follows, whatever had begun its end, and
+    /// though it has exited.
+    pub(crate) fn handle_order(&mut self, now: Instant) {
+        self.is_ordered = true;
+        self.handle_terminated(now, EndReason::Operator);
+    }
+
     /// Handles a server that closed its stdout or its stdin.
     pub(crate) fn handle_server_silent(&mut self, now: Instant) {
         if self.upstream == Upstream::Talking {
@@ -312,8 +326,8 @@ impl Shutdown {
         matches!(self.stage, ShutdownStage::ServerDrained { .. })
     }
 
-    /// Whether neither the client nor the ladder has asked the server to end.
-    const fn is_unrequested(&self) -> bool {
+    /// Whether it runs, and neither the client's signal nor the ladder has asked it to end.
+    pub(crate) const fn is_unrequested(&self) -> bool {
         matches!(self.stage, ShutdownStage::Relaying | ShutdownStage::Finishing { .. })
     }
 
@@ -413,7 +427,7 @@ impl Shutdown {
             ShutdownStage::ServerDrained { how } => {
                 let how = how.clone();
                 let limit = if self.is_hurried { self.limits.close } else { self.limits.client_drain };
-                let is_asked = self.is_hurried || self.ended_by.is_some();
+                let is_asked = self.is_hurried || self.is_ordered || self.ended_by.is_some();
                 let untold = (!is_asked).then(|| now + self.limits.first_request);
                 self.stage = ShutdownStage::DrainingClient { how: how.clone(), until: now + limit, untold };
                 let is_news = matches!(self.upstream, Upstream::Talking | Upstream::Silent { .. });
@@ -455,6 +469,8 @@ mod tests {
     const OWES_SERVER: Remaining = Remaining { owed_server: true, in_flight: true, ..QUIET };
     const OWES_CLIENT: Remaining = Remaining { owed_client: true, server_output: false, ..QUIET };
     const ENDED: Remaining = Remaining { server_output: false, ..QUIET };
+
+    type Order = fn(&mut Shutdown);
 
     const YEAR: u64 = 365 * 24 * 3600 * 1000;
 
@@ -576,6 +592,25 @@ mod tests {
         let mut shutdown = fresh();
         shutdown.begin(at(0), EndReason::ReaderGone);
         assert_eq!(steps(&mut shutdown, at(1500), OWES_SERVER), [ShutdownStep::Terminate]);
+    }
+
+    /// Its last bytes are still being read: nobody has asked it to end, and yet no other may follow.
+    #[test]
+    fn an_end_that_is_asked_for_while_a_server_is_drained_lets_no_other_follow() {
+        let orders: [(&str, Order); 4] = [
+            ("an operator", |shutdown| shutdown.handle_order(at(100))),
+            ("SIGTERM", |shutdown| _ = shutdown.handle_signal(at(100), Signal::TERM)),
+            ("SIGHUP", |shutdown| _ = shutdown.handle_signal(at(100), Signal::HUP)),
+            ("the end of input", |shutdown| shutdown.handle_client_eof(at(100))),
+        ];
+        for (who, order) in orders {
+            let mut shutdown = fresh();
+            shutdown.handle_server_exit(at(0), End::Exited(0));
+            assert!(shutdown.is_unasked() && shutdown.may_restart());
+            order(&mut shutdown);
+            assert!(!shutdown.is_unasked() && !shutdown.may_restart(), "{who}");
+            assert_eq!(shutdown.ended_by(), None, "{who}: it has ended by itself");
+        }
     }
 
     #[test]

@@ -21,7 +21,11 @@ use super::{
     record::Recorder,
     stderr::Stderr,
 };
-use crate::process::{Suspended, ended_by::EndedBy, turn_processes::TurnProcess};
+use crate::process::{
+    Suspended,
+    ended_by::{EndReason, EndedBy},
+    turn_processes::TurnProcess,
+};
 
 /// What to do if, after the grace, a cancelled request still reports progress or still lacks a required answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,12 +117,16 @@ impl Observer {
         }
     }
 
-    /// The server has ended, or is of no use, and is started again after `wait` (D64).
-    pub(super) fn handle_restarting(&mut self, how: &End, wait: Duration) {
-        let how = match how {
-            End::Exited(code) => format!("exited with code {code}"),
-            End::Signalled(signal) => format!("was ended by signal {signal}"),
-            End::Closed | _ => "closed its input or output".to_owned(),
+    /// The server has ended, or is of no use, and is started again after `wait` (D64). `by` says who asked it to end, if anybody
+    /// did.
+    pub(super) fn handle_restarting(&mut self, how: &End, by: Option<EndedBy>, wait: Duration) {
+        let how = match (how, by) {
+            (_, Some(EndedBy::Shim(EndReason::Ungreeted(limit)))) => {
+                format!("did not answer initialize within {limit:?} and was ended")
+            }
+            (End::Exited(code), _) => format!("exited with code {code}"),
+            (End::Signalled(signal), _) => format!("was ended by signal {signal}"),
+            (End::Closed | _, _) => "closed its input or output".to_owned(),
         };
         let when = if wait.is_zero() { "now".to_owned() } else { format!("in {wait:?}") };
         self.stderr.write(&format!("warning: the server {how}: it is started again {when} (--restart)\n"));

@@ -1,6 +1,6 @@
 //! Another server in the place of one that has ended: one that died (D64), or ended of a question of ours (D42).
 
-use std::io;
+use std::{io, time::Duration};
 
 use rescind_proto::{relay::End, side::Side, time::Instant};
 
@@ -17,20 +17,21 @@ use crate::process::{
 impl Drive {
     /// Whether the server that has ended is started again (D64).
     pub(super) fn may_restart(&mut self) -> bool {
-        if self.server.restarts.as_ref().is_none_or(Restarts::is_forbidden) || !self.shutdown.may_restart() {
+        if self.server.restarts.is_none() || !self.shutdown.may_restart() {
             return false;
         }
         let obstacle = self.relay.restart_obstacle();
         obstacle.inspect(|why| self.observer.handle_not_restarted(why)).is_none()
     }
 
-    /// The server is of no use any more, and another is to take its place: it is ended first if it still runs (D64).
-    pub(super) fn lose_server(&mut self, now: Instant, how: &End) {
+    /// The server is of no use any more, and another is to take its place: if it still runs it is ended first, which `reason`
+    /// is for (D64).
+    pub(super) fn lose_server(&mut self, now: Instant, how: &End, reason: EndReason) {
         let was_of_use = !self.relay.awaits_server();
         self.relay.handle_server_lost(now, how);
         if self.server.group.is_some() && !self.shutdown.has_exited() {
-            self.terminate(now, EndReason::Silent);
-            self.server.restarts.iter_mut().for_each(|restarts| restarts.handle_silent(how.clone(), was_of_use));
+            self.terminate(now, reason);
+            self.server.restarts.iter_mut().for_each(|restarts| restarts.handle_useless(how.clone(), was_of_use));
         } else {
             self.await_restart(now, how, was_of_use);
         }
@@ -40,6 +41,7 @@ impl Drive {
     fn await_restart(&mut self, now: Instant, how: &End, was_of_use: bool) {
         self.ports.server = Port::default();
         self.server.group = None;
+        let by = self.shutdown.ended_by();
         self.shutdown = Shutdown::new(self.limits);
         self.server.untold = None;
         self.closing = Closing::No;
@@ -47,7 +49,7 @@ impl Drive {
         let Some(restarts) = &mut self.server.restarts else { return };
         let gives_up_waiting = restarts.handle_end(now, how.clone(), was_of_use);
         let wait = restarts.due().map(|at| at.since(now)).unwrap_or_default();
-        self.observer.handle_restarting(how, wait);
+        self.observer.handle_restarting(how, by, wait);
         if gives_up_waiting {
             self.relay.handle_restart_failed(now);
         }
@@ -61,12 +63,20 @@ impl Drive {
             if !self.shutdown.is_drained() {
                 return false;
             }
-            if self.shutdown.may_restart() && !restarts.is_forbidden() {
+            if self.shutdown.may_restart() {
                 self.await_restart(now, &how, was_of_use);
             } else {
                 self.server.restarts = None;
                 self.relay.handle_eof(now, Side::Server, &how);
             }
+            return true;
+        }
+        if let Some(why) = self.relay.poll_restart_refused() {
+            self.observer.handle_refused_restart(&why);
+            self.ports.server = Port::default();
+            self.server.group = None;
+            self.server.unstarted = Some(after_restart(&why));
+            self.end_restarts(now, None);
             return true;
         }
         if restarts.due().is_some() && !self.shutdown.is_relaying() {
@@ -76,15 +86,28 @@ impl Drive {
             self.start_again(now);
             return true;
         }
-        if let Some(why) = self.relay.poll_restart_refused() {
-            self.observer.handle_refused_restart(&why);
-            self.ports.server = Port::default();
-            self.server.group = None;
-            self.server.unstarted = Some(format!("after it was started again, {why}"));
-            self.end_restarts(now, None);
+        self.relay.overdue_greeting().is_some_and(|limit| self.handle_ungreeted(now, limit))
+    }
+
+    /// The new server has not answered its greeting in time: it is ended. Where another is to follow, what waits is answered
+    /// now. `false` if it is being ended anyway.
+    fn handle_ungreeted(&mut self, now: Instant, limit: Duration) -> bool {
+        if !self.shutdown.is_unrequested() {
+            return false;
+        }
+        let reason = EndReason::Ungreeted(limit);
+        if !self.may_restart() {
+            self.terminate(now, reason);
             return true;
         }
-        false
+        // What it says from now on is for nobody.
+        self.ports.server = Port::default();
+        self.server.unstarted = Some(after_restart(&format!("it did not answer initialize within {limit:?}")));
+        self.note_ended_server();
+        self.lose_server(now, &End::Closed, reason);
+        self.relay.handle_restart_failed(now);
+        self.handle_events(now);
+        true
     }
 
     fn start_again(&mut self, now: Instant) {
@@ -165,4 +188,9 @@ impl Drive {
         self.shutdown = Shutdown::new(self.limits);
         self.server.untold = None;
     }
+}
+
+/// Why a server that was started again is of no use, as errors about its end say it.
+fn after_restart(why: &str) -> String {
+    format!("after it was started again, {why}")
 }

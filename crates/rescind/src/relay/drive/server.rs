@@ -68,10 +68,9 @@ impl Drive {
             // First notice a server that has already exited: this order did not end it.
             self.check_server(now);
             if !self.stop_restarting(now, Some(EndedBy::Shim(EndReason::Operator))) {
-                self.terminate(now, EndReason::Operator);
+                self.signal_server(now, Signal::TERM);
+                self.shutdown.handle_order(now);
             }
-            // Also where the ladder had begun for another reason, or the server has exited.
-            self.server.restarts.iter_mut().for_each(Restarts::forbid);
         }
     }
 
@@ -147,7 +146,7 @@ impl Drive {
         }
         self.note_ended_server();
         if self.may_restart() {
-            self.lose_server(now, how);
+            self.lose_server(now, how, EndReason::Silent);
         } else {
             self.relay.handle_eof(now, Side::Server, how);
         }
