@@ -5,6 +5,7 @@
 //! request, of the client or of the relay; the answer to one of the relay's own goes no further.
 
 use core::ops::Range;
+use std::collections::BTreeMap;
 
 use super::{
     Core, Relay, Settled, Step, StuckSign,
@@ -244,7 +245,7 @@ impl Relay {
             ThreadPart::Starts(thread) | ThreadPart::Interrupts { thread, turn: None } => {
                 self.core.threads().note_request(&thread, request.key);
             }
-            ThreadPart::Spawns(handle) => self.core.threads().await_process(&handle),
+            ThreadPart::Spawns(handle) => self.core.threads().await_process(&handle, request.key),
             ThreadPart::Interrupts { turn: Some(_), .. } => self.note_interrupt(now, request),
             ThreadPart::Turn { .. } | ThreadPart::Terminal { .. } | ThreadPart::Process(_) => {}
             ThreadPart::Leaves(_) | ThreadPart::Runs(_) | ThreadPart::Lists { .. } | ThreadPart::Ours(_) => {}
@@ -458,23 +459,38 @@ impl Relay {
         }
     }
 
-    /// Cancels the turns of agents that a cancelled turn has opened, and theirs.
+    /// Cancels the turns of agents that a cancelled turn has opened, and theirs. As many as are followed may be below each
+    /// other: the lowest come first, so that the cancel of each finds nothing more to do here.
     fn cancel_below(&mut self, now: Instant, request: RequestKey, root: Option<CauseCode>) {
-        let is_below =
-            |part: &ThreadPart| matches!(part, ThreadPart::Turn { parent, .. } if *parent == Some(request.key));
-        for child in self.tables.client.by_age(|ex| ex.is_waiting() && ex.thread().is_some_and(is_below)) {
-            self.cancel_part(now, child, root);
+        let parent = |ex: &Exchange| match ex.thread() {
+            Some(ThreadPart::Turn { parent, .. }) if ex.is_waiting() => *parent,
+            _ => None,
+        };
+        let is_alone = |ex: &Exchange| matches!(ex.thread(), Some(ThreadPart::Turn { is_alone: true, .. }));
+        let is_left = |ex: &Exchange| parent(ex) == Some(request.key) && (ex.cancel.is_none() || is_alone(ex));
+        let table = &self.tables.client;
+        if table.by_age(is_left).is_empty() {
+            return;
+        }
+        let mut children = BTreeMap::<Key, Vec<Key>>::new();
+        for key in table.by_age(|ex| parent(ex).is_some()) {
+            children.entry(table.get(key).and_then(parent).unwrap_or(key)).or_default().push(key);
+        }
+        let (mut below, mut place) = (children.remove(&request.key).unwrap_or_default(), 0);
+        while let Some(key) = below.get(place) {
+            below.extend(children.remove(key).unwrap_or_default());
+            place += 1;
+        }
+        for key in below.into_iter().rev() {
+            self.step(now, of_client(key), |step| _ = step.set_alone(false));
+            self.cancel_part(now, key, root);
         }
     }
 
     /// An operator cancels a turn alone, or with what works for it: that, too, if it was cancelled alone before.
     pub(super) fn note_alone(&mut self, now: Instant, request: RequestKey, alone: bool) {
-        let was_alone = self.with(now, request, |step| {
-            let thread = step.exchange.rare.as_deref_mut()?.thread.as_deref_mut()?;
-            let ThreadPart::Turn { is_alone, .. } = thread else { return None };
-            Some(core::mem::replace(is_alone, alone))
-        });
-        if was_alone.flatten() == Some(true) && !alone {
+        let was_alone = self.with(now, request, |step| step.set_alone(alone));
+        if was_alone == Some(true) && !alone {
             self.cancel_below(now, request, Some(CauseCode::Operator));
         }
     }
@@ -561,6 +577,14 @@ impl Relay {
 }
 
 impl Step<'_> {
+    /// Notes whether this turn is cancelled alone; whether it was.
+    fn set_alone(&mut self, alone: bool) -> bool {
+        match self.exchange.rare.as_deref_mut().and_then(|rare| rare.thread.as_deref_mut()) {
+            Some(ThreadPart::Turn { is_alone, .. }) => core::mem::replace(is_alone, alone),
+            _ => false,
+        }
+    }
+
     /// The work is over: `says_cancelled` if its server reports it as cancelled.
     pub(super) fn work_over(&mut self, answer: Answer, says_cancelled: bool) {
         if !self.exchange.is_waiting() {

@@ -135,7 +135,9 @@ impl Entry for Command {
 #[derive(Clone, Debug)]
 struct Process {
     handle: RequestId,
-    /// In the table of requests, once its start was answered.
+    /// The request that starts it.
+    start: Key,
+    /// In the table of requests, once that was answered.
     entry: Option<Key>,
     /// It was over before that.
     has_exited: bool,
@@ -276,7 +278,8 @@ impl Threads {
                 self.change(thread, |thread| thread.requests.retain(|known| *known != key));
             }
             ThreadPart::Process(handle) => _ = self.take_process(handle),
-            ThreadPart::Leaves(_) | ThreadPart::Runs(_) | ThreadPart::Spawns(_) => {}
+            ThreadPart::Spawns(handle) => self.forget_unstarted(handle, key),
+            ThreadPart::Leaves(_) | ThreadPart::Runs(_) => {}
             ThreadPart::Lists { .. } | ThreadPart::Ours(_) => {}
             // It is of a session.
             ThreadPart::Foreground | ThreadPart::Background { .. } => {}
@@ -415,16 +418,23 @@ impl Threads {
         self.processes.remove(self.find_process(handle)?, None)
     }
 
-    /// Notes that the client starts a process.
-    pub(super) fn await_process(&mut self, handle: &[u8]) {
+    /// Notes that the client starts a process by this request.
+    pub(super) fn await_process(&mut self, handle: &[u8], start: Key) {
         let Some(handle) = RequestId::from_json(handle) else { return };
         match self.processes.len() < MAX_AT_WORK {
             true => {
-                _ = self
-                    .processes
-                    .insert_new(self.processes.hash(&handle), Process { handle, entry: None, has_exited: false })
+                let hash = self.processes.hash(&handle);
+                _ = self.processes.insert_new(hash, Process { handle, start, entry: None, has_exited: false });
             }
             false => self.unkept += 1,
+        }
+    }
+
+    /// The request that starts a process has ended: without an answer that it works, the process is not awaited any more.
+    fn forget_unstarted(&mut self, handle: &[u8], start: Key) {
+        let known = self.find_process(handle).and_then(|at| self.processes.get(at));
+        if known.is_some_and(|process| process.start == start && process.entry.is_none()) {
+            self.take_process(handle);
         }
     }
 
@@ -496,8 +506,8 @@ impl Threads {
         for (_, Turn { id, thread, key }) in self.turns.iter() {
             (id, thread, key.map(Key::index)).hash(state);
         }
-        for (_, Process { handle, entry, has_exited }) in self.processes.iter() {
-            (handle, entry.map(Key::index), has_exited).hash(state);
+        for (_, Process { handle, start, entry, has_exited }) in self.processes.iter() {
+            (handle, start.index(), entry.map(Key::index), has_exited).hash(state);
         }
         for (_, Command { item, thread, turn, process, entry }) in self.commands.iter() {
             (item, thread, turn, process, entry.map(Key::index)).hash(state);
@@ -556,7 +566,7 @@ mod tests {
             threads.note_left(id, true);
             (0..17).for_each(|_| threads.note_request(id, slab.insert(number)));
             threads.begin_command(id, id, id, id);
-            threads.await_process(id);
+            threads.await_process(id, slab.insert(number));
         }
         threads.check();
         assert!((MAX_HELD / 2..MAX_HELD).contains(&threads.held()), "{} of {MAX_HELD}", threads.held());

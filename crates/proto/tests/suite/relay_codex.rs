@@ -2,6 +2,7 @@
 //! out.
 
 use core::time::Duration;
+use std::collections::BTreeSet;
 
 use rescind_proto::{
     bridge::BridgeConfig,
@@ -896,6 +897,91 @@ fn a_process_that_did_not_start_or_is_over_already_is_not_at_work() {
     rig.relay.handle_eof(rig.now, Side::Server, &End::Exited(0));
     assert!(rig.relay.view(works).unwrap().ended.is_some(), "it ends with its server (CDX-17)");
     rig.relay.check_invariants();
+}
+
+/// CDX-13: a start that was taken back is none, and the handle and its place are free.
+#[test]
+fn a_process_whose_start_is_taken_back_keeps_no_place() {
+    let mut rig = codex();
+    let queue = |rig: &mut RelayRig, id: i64, handle: &str| {
+        let params = json!({"command": ["x"], "processHandle": handle});
+        rig.from_client(&json!({"id": id, "method": "process/spawn", "params": params}).to_string());
+        let waiting = rig.relay.requests(Side::Client).find(|view| view.state == RequestState::Queued);
+        waiting.expect("it waits").key
+    };
+    for id in 1000..3000 {
+        let start = queue(&mut rig, id, &format!("p{id}"));
+        assert!(rig.relay.stop(rig.now, start, None));
+        assert_eq!(outcome(&rig, start), Outcome::NeverSent);
+        assert_eq!(rig.at_server(), [""; 0]);
+        rig.at_client();
+    }
+    let works = spawn(&mut rig, 3, "p1000");
+    assert_eq!((at_work(&rig), rig.relay.unkept_work()), (vec!["process/spawn 3".to_owned()], 0));
+    // That of another with the handle of one that works takes nothing from this.
+    let again = queue(&mut rig, 4, "p1000");
+    assert!(rig.relay.stop(rig.now, again, None));
+    rig.at_client();
+    assert_eq!(at_work(&rig), ["process/spawn 3"]);
+    exited(&mut rig, "p1000", 0);
+    assert!(rig.relay.view(works).unwrap().ended.is_some());
+    rig.relay.check_invariants();
+}
+
+/// CDX-10: each agent has opened the next, as many as are followed.
+#[test]
+fn a_turn_above_a_thousand_others_is_stopped_with_all_of_them() {
+    const DEEP: usize = 1024;
+    let mut rig = codex();
+    let root = begin(&mut rig, 3, "0", "turn 0");
+    let mut news = String::new();
+    for depth in 1..DEEP {
+        let (above, thread) = ((depth - 1).to_string(), depth.to_string());
+        let spawn = json!({"type": "collabAgentToolCall", "id": "i", "receiverThreadIds": [thread]});
+        let spawned = json!({"threadId": above, "turnId": format!("turn {above}"), "item": spawn});
+        let turn = json!({"id": format!("turn {thread}"), "status": "inProgress", "items": []});
+        for (method, params) in
+            [("item/completed", spawned), ("turn/started", json!({"threadId": thread, "turn": turn}))]
+        {
+            news += &format!("{}\n", json!({"method": method, "params": params}));
+        }
+    }
+    // At once: the rig checks all of it after each message.
+    rig.bytes(Side::Server, news.as_bytes());
+    rig.at_client();
+    assert_eq!((at_work(&rig).len(), rig.relay.unkept_work()), (DEEP, 0));
+    assert!(rig.relay.stop(rig.now, root, None));
+    let mut turns = BTreeSet::new();
+    for message in rig.at_server() {
+        assert!(turns.insert(interrupted_turn(&message)), "asked twice: {message}");
+    }
+    assert_eq!(turns.len(), DEEP);
+    rig.relay.check_invariants();
+}
+
+/// One of them was cancelled alone before: a turn above it that is stopped whole reaches what is below all the same.
+#[test]
+fn a_turn_that_is_stopped_whole_reaches_what_is_below_one_that_was_cancelled_alone() {
+    let mut rig = codex();
+    let root = begin(&mut rig, 3, "t", "u");
+    for (above, turn, thread, own) in [("t", "u", "c", "a"), ("c", "a", "d", "b")] {
+        let spawn = json!({"type": "collabAgentToolCall", "id": "i", "receiverThreadIds": [thread]});
+        item(&mut rig, "completed", above, turn, &spawn);
+        started(&mut rig, thread, own);
+    }
+    let agent = turn_at_work(&rig, "\"a\"").key;
+    assert!(rig.relay.stop_alone(rig.now, agent, None));
+    assert_eq!(own_request(&mut rig).2, json!({"threadId": "c", "turnId": "a"}));
+    assert!(rig.relay.stop(rig.now, root, None));
+    let asked: BTreeSet<_> = rig.at_server().iter().map(|message| interrupted_turn(message)).collect();
+    assert_eq!(asked, ["b", "u"].map(str::to_owned).into());
+}
+
+/// The turn that a message of the relay interrupts.
+fn interrupted_turn(message: &str) -> String {
+    let message: Value = serde_json::from_str(message).expect("it is JSON");
+    assert_eq!(message["method"], "turn/interrupt");
+    message["params"]["turnId"].as_str().expect("it has that").to_owned()
 }
 
 /// CDX-09, CDX-13: what the client asks for, the relay learns.
