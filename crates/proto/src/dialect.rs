@@ -24,7 +24,9 @@ use std::borrow::Cow;
 pub use discovered::{DISCOVER, Discovered};
 pub use plain::{JSON_RPC, UNKNOWN};
 pub use progress::{ProgressForm, Reading, Report, ReportForm};
+pub(crate) use session_work::BACKGROUND;
 pub use session_work::{ItemKind, SessionWorkForm};
+pub(crate) use thread_form::TERMINAL;
 pub use thread_form::{
     CommandForm, Greeting, GreetingForm, InterruptForm, ItemForm, ProcessForm, TerminalForm, ThreadForm,
 };
@@ -565,6 +567,15 @@ impl Dialect {
         })
     }
 
+    /// Whether what is listed under this method is background work, in any dialect that is known here: it goes on without the
+    /// turn that began it.
+    #[must_use]
+    pub fn is_any_background(method: &str) -> bool {
+        let forms = Self::ALL.into_iter().filter_map(|dialect| dialect.turn?.work);
+        let has = |form: &SessionWorkForm| form.child.0 == method || form.items.iter().any(|kind| kind.word == method);
+        [TERMINAL, BACKGROUND].contains(&method) || forms.into_iter().any(has)
+    }
+
     /// Finds a dialect by name: `mcp-2025-11-25`, `acp-v1`, `lsp` …; `mcp` and `acp` mean the newest stable one,
     /// `codex` the app server of Codex, and `unknown` none of them ([`UNKNOWN`]).
     #[must_use]
@@ -611,6 +622,16 @@ mod tests {
             assert_eq!(Dialect::by_name(dialect.name), Some(dialect));
         }
         assert_eq!(Dialect::by_name("smtp"), None);
+    }
+
+    #[test]
+    fn background_work_is_what_goes_on_without_its_turn() {
+        for method in ["terminal", "tool_call", "subagent", "background"] {
+            assert!(Dialect::is_any_background(method), "{method}");
+        }
+        for method in ["turn", "turn/start", "session/prompt", "process/spawn", "tools/call"] {
+            assert!(!Dialect::is_any_background(method), "{method}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use rescind_feed::{Request, SettledHow, duration};
 use rescind_operator::{ListingQuery, Shim};
+use rescind_proto::dialect::Dialect;
 
 use super::target::Target;
 use crate::{
@@ -98,8 +99,8 @@ pub(super) async fn by_name(targets: &[Target], session: Option<&str>) -> Result
     Ok((chosen, completion))
 }
 
-/// Finds every selected request in flight that is not cancelled yet; without what is a part of another, if only turns are
-/// meant.
+/// Finds every selected request in flight that is not cancelled yet; without what is a part of another or works in the
+/// background, if only turns are meant.
 pub(super) async fn by_selection(selection: &Selection, turn_only: bool) -> Result<(Vec<Chosen>, Completion), Failure> {
     let (mut chosen, mut completion) = (Vec::new(), Completion::Whole);
     let query = ListingQuery { cancelled: Some(false), ..selection.query() };
@@ -120,7 +121,8 @@ pub(super) async fn by_selection(selection: &Selection, turn_only: bool) -> Resu
             report(&format!("error: {}: {more} more requests match and were not cancelled: {words}", shim.name()));
             completion = Completion::Failed;
         }
-        let is_meant = |request: &Request| !turn_only || !request.is_part();
+        let is_beside = |request: &Request| request.is_part() || Dialect::is_any_background(&request.method);
+        let is_meant = |request: &Request| !turn_only || !is_beside(request);
         let meant = |one: &Chosen| one.request.is_open() && one.request.cancel.is_none() && is_meant(&one.request);
         chosen.extend(self::chosen(&shim, now, requests, meant));
     }

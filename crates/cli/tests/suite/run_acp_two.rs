@@ -126,6 +126,30 @@ fn cancel_of_the_foreground_names_the_background_work_that_it_cancels_or_cannot(
     assert_eq!(said.code, 1, "one was not cancelled: {said:?}");
 }
 
+/// Listed while nothing else works, it is below no turn in `ps`.
+#[test]
+fn cancel_of_turns_only_leaves_background_work_that_belongs_to_none_alone() {
+    let mut rig = at_work();
+    let idle = |background: Value| json!({"state": "idle", "stopReason": "end_turn", "background": background});
+    state(&mut rig, &idle(json!([])));
+    for (kind, id) in [("terminal", "terminalId"), ("tool_call", "toolCallId")] {
+        update(&mut rig, &format!("{kind}_update"), &json!({id: kind, "capabilities": {"cancel": {}}}));
+    }
+    let listed = json!([{"type": "terminal", "terminalId": "terminal"}, {"type": "tool_call", "toolCallId": "tool_call"}, {"type": "_x"}]);
+    state(&mut rig, &idle(listed.clone()));
+    let refused = say(&rig.sockets, &["cancel", "--all", "--turn-only"]);
+    assert!(refused.code == 1 && refused.stderr.contains("nothing to cancel"), "{refused:?}");
+    insert_prompt(&mut rig);
+    state(&mut rig, &json!({"state": "running", "background": listed}));
+    let said = beside(&mut rig, &["cancel", "--all", "--turn-only"], |rig| {
+        assert_eq!(own_message(rig).0, "session/cancel");
+        state(rig, &json!({"state": "idle", "stopReason": "cancelled", "background": listed}));
+    });
+    assert!(said.code == 0 && said.stdout.contains("/3: confirmed"), "{said:?}");
+    assert!(!said.stdout.contains("terminal") && !said.stdout.contains("tool_call"), "{said:?}");
+    rig.expect_server_hears_nothing();
+}
+
 /// ACP-51, ACP-55: `stopped` needs each of them over, and what cannot be asked is named.
 #[test]
 fn stop_ends_the_foreground_and_each_background_item_that_grants_it() {

@@ -4,6 +4,9 @@ use core::time::Duration;
 
 use crate::{child::ChildEnd, json};
 
+/// What an item of background work is called whose kind is not known here.
+pub(crate) const BACKGROUND: &str = "background";
+
 /// How the updates of a session report its work, apart from the requests that led to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SessionWorkForm {

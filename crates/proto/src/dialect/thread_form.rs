@@ -4,6 +4,9 @@ use core::time::Duration;
 
 use crate::json;
 
+/// What a command of the model is called that has outlived its turn.
+pub(crate) const TERMINAL: &str = "terminal";
+
 /// The turns of threads, and what else works in a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ThreadForm {

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     cause::CauseCode,
     child::{ChildEnd, ChildState},
-    dialect::{ChildNews, ItemKind, SessionWorkForm, TurnForm},
+    dialect::{BACKGROUND, ChildNews, ItemKind, SessionWorkForm, TurnForm},
     frame::ResponseBody,
     id::RequestId,
     json,
@@ -29,9 +29,6 @@ use crate::{
 
 /// What the entry of foreground work is called that no prompt is known to have begun.
 const TURN: &str = "turn";
-
-/// What the entry of background work is called whose kind is not known here.
-const BACKGROUND: &str = "background";
 
 const fn of_client(key: Key) -> RequestKey {
     RequestKey { from: Side::Client, key }
@@ -190,7 +187,7 @@ impl Relay {
             |known: &Item| listed.iter().any(|item| item.kind == known.kind && *one_spelling(item.id) == *known.id);
         let left = self.core.session(session).map(|known| known.retain_listed(is_listed)).unwrap_or_default();
         for key in left {
-            self.end_item(now, key, ChildEnd::Cancelled);
+            self.end_item(now, key, None);
         }
     }
 
@@ -231,14 +228,14 @@ impl Relay {
             }
         }
         match (entry, end) {
-            (Some(key), Some(end)) => self.end_item(now, key, end),
+            (Some(key), Some(end)) => self.end_item(now, key, Some(end)),
             (Some(key), None) if !can_cancel => self.step(now, of_client(key), |step| step.refuse_item()),
             _ => {}
         }
     }
 
-    fn end_item(&mut self, now: Instant, key: Key, end: ChildEnd) {
-        self.step(now, of_client(key), |step| step.item_over(end));
+    fn end_item(&mut self, now: Instant, key: Key, reported: Option<ChildEnd>) {
+        self.step(now, of_client(key), |step| step.item_over(reported));
     }
 
     /// The agent has closed a session: nothing of it works any more (ACP-57).
@@ -341,16 +338,21 @@ impl Step<'_> {
         }
     }
 
-    /// An item of background work is over.
-    fn item_over(&mut self, end: ChildEnd) {
-        let (answer, is_stopped) = shown_by(end);
+    /// An item of background work is over, and has this end in its agent's report; without one it is not listed any more.
+    fn item_over(&mut self, reported: Option<ChildEnd>) {
+        let (answer, is_stopped) = shown_by(reported.unwrap_or(ChildEnd::Cancelled));
         let now = self.now;
-        // It was not asked to end, and ended all the same.
+        let kind = match self.exchange.thread() {
+            Some(&ThreadPart::Background { kind, .. }) => kind,
+            _ => None,
+        };
+        let says_cancelled = reported.is_some() && is_stopped && kind.is_some_and(|kind| !kind.ends.is_empty());
+        // It was not asked to end, and ended all the same. That it was cancelled is known only if a word says so.
         if let Some(cancel) = self.cancel()
             && cancel.receipt.outcome == Outcome::NotSendable
         {
             let after = now.since(cancel.receipt.asked);
-            self.learn(if is_stopped {
+            self.learn(if says_cancelled {
                 Outcome::Confirmed { after }
             } else {
                 Outcome::AnsweredAfter { after, answer }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     cause::CauseCode,
-    dialect::{Dialect, TerminalForm, ThreadForm, codex},
+    dialect::{Dialect, TERMINAL, TerminalForm, ThreadForm, codex},
     json,
     link::RequestKey,
     receipt::Answer,
@@ -19,9 +19,6 @@ use crate::{
     slab::Key,
     time::Instant,
 };
-
-/// What the entry of a command is called that has outlived its turn.
-const TERMINAL: &str = "terminal";
 
 impl Relay {
     /// Takes in news of an item of a turn in this thread.

@@ -435,6 +435,40 @@ fn the_end_of_an_item_is_its_final_status_or_its_leaving_the_list_acp_55() {
     }
 }
 
+/// Only a word of its agent says that it was cancelled: it may have ended by itself.
+#[test]
+fn an_item_that_nobody_could_ask_to_end_is_not_told_as_stopped_when_it_is_over_acp_55() {
+    let tool = |status: &str| json!({"sessionUpdate": "tool_call_update", "toolCallId": "i", "status": status});
+    let exit = json!({"sessionUpdate": "terminal_update", "terminalId": "i", "exitStatus": {"exitCode": 0}});
+    let after = Duration::ZERO;
+    let (result, error) = (
+        Outcome::AnsweredAfter { after, answer: Answer::Result },
+        Outcome::AnsweredAfter { after, answer: Answer::Error },
+    );
+    for (kind, id, end, expected) in [
+        ("terminal", "terminalId", Value::Null, result),
+        ("terminal", "terminalId", exit, result),
+        ("tool_call", "toolCallId", Value::Null, result),
+        ("tool_call", "toolCallId", tool("completed"), result),
+        ("tool_call", "toolCallId", tool("failed"), error),
+        ("tool_call", "toolCallId", tool("cancelled"), Outcome::Confirmed { after }),
+    ] {
+        let mut rig = at_work();
+        let items = json!([{"type": kind, id: "i"}]);
+        state(&mut rig, "s", listed(&items));
+        let item = key(&rig, r#""i""#);
+        assert_eq!(stop(&mut rig, item), [Value::Null; 0]);
+        assert_eq!(outcome(&rig, item), Some(Outcome::NotSendable));
+        if end.is_null() {
+            running(&mut rig, "s");
+        } else {
+            update(&mut rig, "s", &end);
+        }
+        assert_eq!(outcome(&rig, item), Some(expected), "{kind} {end}");
+        assert_eq!(in_flight(&rig), ["session/prompt 1"]);
+    }
+}
+
 #[test]
 fn a_refused_cancel_of_an_item_leaves_it_in_view_acp_55() {
     let mut rig = at_work();
