@@ -436,7 +436,11 @@ impl<'a> Stopping<'a> {
             Step::Cut(error) => {
                 self.completion = Completion::Failed;
                 let words = clean(&error.to_string());
-                return self.notices.push(format!("error: {name}: not all that is in flight was listed: {words}"));
+                self.notices.push(format!("error: {name}: not all that is in flight was listed: {words}"));
+                if let Some(session) = self.board.session(name) {
+                    session.cut(words);
+                }
+                return;
             }
             Step::Learnt(learnt) => *learnt,
         };

@@ -292,7 +292,7 @@ impl LeftByRequest {
         let own = self.own.iter().map(|(pid, name, _)| process(*pid, name, "during"));
         let shared = self.shared.iter().map(|(pid, name)| process(*pid, name, "one_of"));
         let running: Vec<Value> = own.chain(shared).collect();
-        json!({ "request": self.request.key, "running": running, "ended": self.ended })
+        json!({ "request": self.request.key, "running": running, "ended": self.ended, "ending": self.is_ending })
     }
 
     /// What is known of the cancel.

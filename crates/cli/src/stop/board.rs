@@ -67,6 +67,8 @@ pub(crate) struct SessionBoard {
     began: BTreeSet<String>,
     /// Why nothing more is learnt of it.
     failed: Option<String>,
+    /// Why more was in flight than was listed and cancelled.
+    cut: Option<String>,
     has_ended: bool,
 }
 
@@ -87,6 +89,7 @@ impl SessionBoard {
             requests: entries.collect(),
             began: BTreeSet::new(),
             failed: None,
+            cut: None,
             has_ended: false,
         }
     }
@@ -98,6 +101,11 @@ impl SessionBoard {
 
     pub(crate) fn note_begun(&mut self, request: &Request) {
         self.began.insert(request.key.clone());
+    }
+
+    /// Notes that more was in flight than was listed.
+    pub(crate) fn cut(&mut self, why: String) {
+        self.cut = Some(why);
     }
 
     pub(crate) fn fail(&mut self, why: String) {
@@ -244,7 +252,10 @@ impl SessionBoard {
         };
         let requests: Vec<Value> = self.requests.values().map(of).collect();
         let (name, began) = (self.shim.name(), self.began.len());
-        json!({ "name": name, "session": self.session, "requests": requests, "began": began, "error": self.failed })
+        json!({
+            "name": name, "session": self.session, "requests": requests, "began": began, "error": self.failed,
+            "incomplete": self.cut,
+        })
     }
 
     fn count(&self, is_closed: bool, wanted: impl Fn(WorkStatus) -> bool) -> usize {
@@ -411,7 +422,8 @@ impl Board {
         let known = self.sessions.values().map(|one| one.document(self.is_closed, &self.left));
         let silent = silent.iter().map(|(name, error)| json!({ "name": name, "error": error }));
         let sessions: Vec<Value> = known.chain(silent).collect();
-        json!({ "sessions": sessions, "counts": counts.collect::<Map<_, _>>() })
+        let counts = counts.collect::<Map<_, _>>();
+        json!({ "sessions": sessions, "counts": counts, "runningProcesses": self.running_processes() })
     }
 }
 

@@ -360,6 +360,21 @@ fn what_is_still_being_ended_when_the_wait_is_over_is_told_so_and_not_awaited() 
 }
 
 #[test]
+fn stop_as_json_says_what_is_still_being_ended_too() {
+    let mut world = World::agent(&["--on-stop", "end-processes"]);
+    let deaf = world.prompt("1", "a", "deaf", "deaf");
+    let said = world.say(&["stop", "--json", "--within", "1s"]);
+    let document: Value = serde_json::from_str(&said.stdout).unwrap();
+    let left = &document["sessions"][0]["requests"][0]["processes"];
+    assert_eq!((&left["ending"], &left["running"][0]["pid"]), (&json!(true), &json!(deaf.pid)), "{said:?}");
+    assert_eq!(document["runningProcesses"], 1);
+    expect_end(deaf);
+    let said = world.say(&["stop", "--json"]);
+    let document: Value = serde_json::from_str(&said.stdout).unwrap();
+    assert_eq!(document["runningProcesses"], 0, "{said:?}");
+}
+
+#[test]
 fn on_stop_leaves_what_may_be_of_a_turn_that_goes_on_and_says_so() {
     let mut world = World::agent(&["--on-stop", "end-processes"]);
     let first = world.prompt("1", "a", "first", "stays");
