@@ -440,7 +440,7 @@ impl Drive {
             let in_flight = Sides::from_fn(|side| self.relay.in_flight(side));
             self.observer.handle_event(now, &event, in_flight);
         }
-        if let Some(turns) = &mut self.turns {
+        if let Some(turns) = &mut self.server.turns {
             while let Some(child) = self.relay.poll_stopped_child() {
                 turns.handle_stopped_child(now, child);
                 self.admin.handle_turn_processes(turns, &[]);
