@@ -283,7 +283,7 @@ impl LeftByRequest {
     /// has opened.
     pub(crate) fn place(&self) -> (&str, &str) {
         let own = self.keys.iter().find(|key| **key == self.request.key);
-        (&self.session, own.or(self.keys.first()).map_or(&self.request.key, |key| key))
+        (&self.session, own.or_else(|| self.keys.first()).map_or(&self.request.key, |key| key))
     }
 
     /// All of it as JSON.

@@ -171,7 +171,10 @@ fn on_stop_ends_what_agents_leave_that_outlived_their_turn_and_nothing_from_befo
 #[test]
 fn on_stop_leaves_what_may_be_of_an_agent_that_goes_on_and_says_so() {
     let mut world = agent(&["--on-stop", "end-processes"]);
-    let [a, b] = world.two_agents();
+    world.ask("1", "s", "does-own+opens-a+opens-b");
+    world.started("own");
+    let [a, b] = ["a", "b"].map(|name| world.opened(name));
+    world.receive();
     let name = world.name();
     let said = world.say(&["cancel", &format!("{name}/child:a")]);
     // The other one had not begun when the first command did.
