@@ -12,7 +12,7 @@ use std::{
     thread,
 };
 
-use rescind_feed::{Request, Settled, SettledHow, Side, State};
+use rescind_feed::{Cancel, Child as Subagent, ChildState, Outcome, Request, Settled, SettledHow, Side, State};
 use rescind_testkit::{
     fake_shim::{asked, percent, request, session},
     puppet::Rig,
@@ -61,6 +61,30 @@ fn a_server_that_stands_still_since_its_client_does_not_read_is_named() {
     let (mut line, mut stdout) = (String::new(), BufReader::new(shim.0.stdout.take().unwrap()));
     stdout.read_line(&mut line).unwrap();
     assert!((0..1000).any(|_| !listed().contains("does not read")));
+}
+
+/// A shim of a later version: no row is lost, each is shown with its word, and none is taken for stopped.
+#[test]
+fn rows_with_words_of_a_later_shim_are_listed_and_are_not_said_to_have_stopped() {
+    let sockets = Sockets::new();
+    let later = sockets.shim("4711");
+    let paused = Request { state: State::Later("paused".into()), ..request(1, "tools/call", Some("a"), 0) };
+    let mut parked = request(2, "tools/call", Some("b"), 0);
+    let cancel = Cancel { outcome: Outcome::Later("parked".into()), ..asked(0, None) };
+    parked.cancel = Some(Cancel { words: "parked; nobody knows for how long".into(), ..cancel });
+    let state = ChildState::Later("dreaming".into());
+    let child = Subagent { parent_session: "\"s\"".into(), state, can_cancel: true, reported: 0 };
+    let child = Request { child: Some(child), key: "k3".into(), ..request(3, "subagent", None, 0) };
+    later.put([paused, parked, child, request(4, "tools/call", Some("c"), 0)]);
+    let said = sockets.say(&["ps"]);
+    assert_eq!((said.code, said.stderr.as_str(), said.stdout.lines().count()), (0, "", 5), "{said:?}");
+    for word in ["paused", "parked; nobody knows for how long", "dreaming", "running"] {
+        assert!(said.stdout.contains(word), "{word}: {said:?}");
+    }
+    let said = sockets.say(&["stop", "--within", "0s"]);
+    assert_eq!(said.code, 1, "{said:?}");
+    assert!(said.stdout.contains("4711/2: unknown: parked; nobody knows for how long"), "{said:?}");
+    assert!(said.stdout.contains("0 stopped") && !said.stdout.contains("finished"), "{said:?}");
 }
 
 #[test]

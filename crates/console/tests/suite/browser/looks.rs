@@ -72,6 +72,26 @@ fn at_phone_width_nothing_reaches_out_of_sight() {
     });
 }
 
+/// D54, D58: as `rescind ps` has it. What a later shim says in words that are not known here is shown as it is.
+#[test]
+fn parts_of_a_turn_stand_below_it_and_a_later_word_is_shown() {
+    on_stage(|stage, browser| {
+        let agent = stage.agent("4713");
+        let part = |id, of: &str| Request { parent: Some(of.into()), ..request(id, "turn", None, id * SECOND) };
+        let paused = Request { state: State::Later("paused".into()), ..request(9, "session/prompt", None, SECOND) };
+        agent.put([request(1, "turn/start", None, SECOND), paused, part(3, "c1"), part(2, "c3"), part(4, "c2")]);
+        agent.set_now(30 * SECOND);
+        row(browser, "4713", "c9", "paused");
+        let rows = browser.run(
+            "return [...document.querySelectorAll('#rows tr')].map((row) => `${row.dataset.uid} ${row.classList.contains('is-part') ? row.style.getPropertyValue('--depth') : 0}`).join()",
+        );
+        assert_eq!(rows.as_str(), Some("4713/c1 0,4713/c3 1,4713/c2 2,4713/c4 3,4713/c9 0"));
+        browser.run("document.querySelector('#rows tr[data-uid=\"4713/c2\"]').click()");
+        browser.until("document.getElementById('kin').innerText.includes('Part of 3 turn')");
+        browser.picture("parts");
+    });
+}
+
 #[test]
 fn light_and_dark_can_both_be_read() {
     on_stage(|stage, browser| {
