@@ -21,8 +21,9 @@
 //!
 //! - The peer's requests: `receive` takes messages in, `admit` requests and `received_cancel` cancels; `answer` ends
 //!   them, `stop` early.
-//! - Our requests: `call` makes them, `departing` learns that they have left; `settle` ends them, `cancel` early.
-//! - Both: `clocks`, `turn` for ACP sessions, `veto` for filters, `view` for display, `proof` for tests.
+//! - Our requests: `call` makes them, `departing` learns that they have left; `settle` ends them, `cancel` early, and
+//!   `reported_turn` those whose end is not their answer.
+//! - Both: `clocks`, `turn` for ACP sessions and `session_work` for those that report their work, `veto` for filters, `view` for display, `proof` for tests.
 
 mod admit;
 mod answer;
@@ -42,6 +43,9 @@ mod part;
 mod proof;
 mod receive;
 mod received_cancel;
+mod reported_turn;
+mod session_work;
+mod sessions_at_work;
 mod settle;
 mod stop;
 mod turn;
@@ -55,6 +59,7 @@ pub use config::{ConnectionConfig, Limit};
 pub use counters::Counters;
 pub use event::{ConnectionEvent, IncomingRequest, Payload, ReceiptNotice, Settlement, Stopped};
 pub use params::with_meta;
+pub use session_work::BackgroundItem;
 pub use veto::DetachedFrame;
 pub use view::{IncomingState, IncomingView, OutgoingState, OutgoingView};
 
@@ -75,6 +80,7 @@ use crate::{
 use incoming::Requests;
 use link::{Alarm, Item, Link, Tag, Timer};
 use outgoing::Calls;
+use sessions_at_work::SessionsAtWork;
 use stop::By;
 
 /// Names one of the peer's requests; never reused while the connection lives.
@@ -157,6 +163,8 @@ pub struct Connection {
     outgoing: Calls,
     /// Prompts and permission requests, by part and session (D37).
     turns: Turns,
+    /// At a client, the sessions that work, as far as that was reported (D55).
+    at_work: SessionsAtWork,
     link: Link,
     /// Absent only while its own bytes are received.
     decoder: Option<Box<Decoder>>,
@@ -176,6 +184,7 @@ impl Connection {
             incoming: Requests::new(config.max_running, config.max_queued, seed),
             outgoing: Calls::new(bounds, seed),
             turns: Turns::new(seed),
+            at_work: SessionsAtWork::default(),
             decoder: Some(Box::new(Decoder::new(Some(config.framing), config.max_message))),
             link: Link::new(config, seed, bounds),
         }

@@ -26,6 +26,7 @@ pub use plain::{JSON_RPC, UNKNOWN};
 pub use progress::{ProgressForm, Reading, Report, ReportForm};
 pub(crate) use session_work::BACKGROUND;
 pub use session_work::{ItemKind, SessionWorkForm};
+pub(crate) use session_work::{StateNews, StateReport, StopReport};
 pub(crate) use thread_form::TERMINAL;
 pub use thread_form::{
     CommandForm, Greeting, GreetingForm, InterruptForm, ItemForm, ProcessForm, TerminalForm, ThreadForm,
@@ -388,6 +389,8 @@ pub struct ChildForm {
     pub cancelled_reason: &'static str,
     /// The reason that is a failure (ACP-37).
     pub failed_reason: &'static str,
+    /// The member of a state with the error that was such a failure.
+    pub error: &'static str,
 }
 
 impl ChildForm {

@@ -1,4 +1,5 @@
-//! Agent Client Protocol, version 1: the requests that every agent and client answers, and no more.
+//! Agent Client Protocol, version 1 and a preview of version 2: the requests that every agent and client answers, and no
+//! more.
 //!
 //! An [`Agent`] answers `initialize`, opens and closes sessions and runs turns; a [`Client`] opens the connection,
 //! prompts, and answers requests for permission. Everything else is a route on the
@@ -10,6 +11,16 @@
 //! At the agent the turn's token fires. Everything that the turn awaits elsewhere is cancelled with it: permission
 //! requests, terminals, tool calls on connections to MCP servers. When the handler has ended, the prompt is answered
 //! `stopReason: "cancelled"`, regardless of what the handler returned (ACP-08).
+//!
+//! # Version 2
+//!
+//! The same code speaks version 2, where both sides [say](Agent::with_version_2) [so](ClientBuilder::with_version_2). There
+//! an agent answers a prompt when it has inserted it, and reports the turn as the foreground work of its session. A
+//! [`Turn`] is that work, and the call of a [`prompt`](Client::prompt) ends with it: with the `idle` that the agent
+//! reports, and not with the answer.
+//!
+//! Work that is to outlive its turn is begun with [`Turn::terminal`] or [`Turn::tool_call`]. `session/cancel` leaves it
+//! alone; a cancel of its own and `session/close` stop it.
 
 mod agent;
 mod client;
@@ -26,8 +37,11 @@ pub use turn::{StopReason, Turn};
 
 use serde::{Deserialize, Serialize};
 
-/// The version of the protocol.
+/// The stable version of the protocol.
 const VERSION: i64 = 1;
+
+/// The next one, a preview.
+const VERSION_2: i64 = 2;
 
 /// The name and version of a side, as the handshake has them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -60,7 +60,7 @@ mod slots;
 mod spare;
 mod stop_state;
 mod sync;
-mod task;
+pub(crate) mod task;
 mod trace;
 pub mod transport;
 
@@ -77,6 +77,8 @@ pub use extract::{Method, Params, RawParams};
 #[doc(hidden)]
 pub use handler::{Erased, ErasedNotice};
 pub use handler::{IntoRoute, NotificationHandler, RequestHandler, ResultOf, Route, route};
+#[cfg(any(feature = "acp", feature = "mcp"))]
+pub(crate) use json_text::to_params;
 pub use peer::{InFlight, OurRequest, Peer, TheirRequest};
 pub use progress_report::ProgressReport;
 pub use receipt::{ReceiptFuture, StopHandle};
@@ -95,6 +97,5 @@ pub use transport::Transport;
 #[cfg(feature = "mcp")]
 pub(crate) use {
     current::current,
-    json_text::to_params,
     receipt::{Stoppable, cause as caused_by},
 };

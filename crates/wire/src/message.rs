@@ -57,7 +57,14 @@ pub fn result(id: &RequestId, result: &[u8], out: &mut Vec<u8>) {
 /// An error; `id` is the text of the id member's value, left out altogether where `None`.
 pub fn error(id: Option<&RequestId>, code: i32, message: &str, data: Option<&[u8]>, out: &mut Vec<u8>) {
     head(id, out);
-    out.extend_from_slice(br#""error":{"code":"#);
+    out.extend_from_slice(br#""error":"#);
+    error_object(code, message, data, out);
+    out.push(b'}');
+}
+
+/// The object that an error is, by itself.
+pub fn error_object(code: i32, message: &str, data: Option<&[u8]>, out: &mut Vec<u8>) {
+    out.extend_from_slice(br#"{"code":"#);
     json::write_integer(out, i64::from(code));
     out.extend_from_slice(br#","message":"#);
     json::write_string(out, message);
@@ -65,7 +72,7 @@ pub fn error(id: Option<&RequestId>, code: i32, message: &str, data: Option<&[u8
         out.extend_from_slice(br#","data":"#);
         out.extend_from_slice(data);
     }
-    out.extend_from_slice(b"}}");
+    out.push(b'}');
 }
 
 /// Appends the message that `write` writes, without its `jsonrpc` member: for protocols whose messages have none.

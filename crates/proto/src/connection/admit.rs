@@ -47,6 +47,10 @@ impl Connection {
             self.link.report_rejected(why, Some(id.clone()), method.as_bytes(), batch);
             return self.link.refuse(Some(id), code, text, batch);
         }
+        if self.receive_item_cancel(id, method, params) {
+            return;
+        }
+        let is_held = self.holds_prompt(part, dialect, params.session_id);
         let Self { incoming, turns, link, .. } = self;
         link.check_reuse(id, earlier, dialect);
         if let Some((earlier, _)) = earlier {
@@ -58,15 +62,18 @@ impl Connection {
         }
         let early = link.early_cancels.claim(id);
         let holder = link.attachment.as_ref().and_then(Attachment::holder).cloned();
-        let may_start = early.is_none() && incoming.may_offer(holder.as_ref());
+        let may_start = early.is_none() && !is_held && incoming.may_offer(holder.as_ref());
         let session = params.session_id.filter(|_| part.has_session());
         let mut request = link.admit(request, dialect, part, may_start);
+        if is_held {
+            request.work = Work::Held;
+        }
         if let Some(attachment) = &link.attachment {
             request.rare().attachment = Some(attachment.clone());
         }
         if holder.is_some() {
             request.rare().holder = holder;
-            request.limit = if may_start { NEVER } else { link.now + link.config.max_wait };
+            request.limit = if may_start || is_held { NEVER } else { link.now + link.config.max_wait };
         }
         if let Some(members) = batch.and_then(|batch| link.batches.get_mut(batch)) {
             members.open += 1;
@@ -140,6 +147,7 @@ impl Connection {
         let Some(mut request) = incoming.get_mut(key) else { return };
         request.set_work(Work::Ended);
         request.remove_payload();
+        let session = request.prompted_session();
         let text = format!(
             "no handler was free for {} s: all {} are at work, or this client has as many as are left for others; try again \
              later",
@@ -150,6 +158,10 @@ impl Connection {
         let method = link.methods.name(request.method).to_owned();
         link.report_rejected(Rejected::Overloaded, Some(request.id.0.clone()), method.as_bytes(), None);
         self.conclude(key);
+        if let Some(session) = session {
+            self.release_session(&session);
+            self.offer_next();
+        }
     }
 
     /// Offers what waits, as far as slots are free.

@@ -121,13 +121,13 @@ impl Connection {
 
     /// Sends a notification that belongs to a request: progress, a log line, an update.
     ///
-    /// `false` if it is withheld: the request was answered, or cancelled where that demands silence
+    /// `false` if it is withheld: the request was answered and is not work of its session (ACP-50), or cancelled where that demands silence
     /// (MCP-P03, MCP-H04); nothing is sent for it any more. `params` are JSON, or empty for none. It is queued
     /// however much the peer leaves unread: hold the handler back unless the connection [has room](Self::has_room).
     pub fn notify_for(&mut self, now: Instant, key: IncomingKey, method: &str, params: &[u8]) -> bool {
         let Self { incoming, link, .. } = self;
         link.now = now;
-        let Some(mut request) = incoming.get_mut(key.0).filter(|request| request.may_answer()) else { return false };
+        let Some(mut request) = incoming.get_mut(key.0).filter(|request| request.may_report()) else { return false };
         if link.phase.write_closed {
             return false;
         }
@@ -149,20 +149,26 @@ impl Connection {
         let Some(request) = self.incoming.get(key).filter(|request| request.runs()) else { return };
         let root = request.stop.as_ref().map(|stop| stop.cause.code);
         self.cancel_children(key, root);
+        let is_kept = matches!(end, HandlerEnd::Returned(Reply::Result(result)) if self.keep_close(key, result));
         let Self { incoming, link, .. } = self;
         let Some(mut request) = incoming.get_mut(key) else { return };
+        let session = request.prompted_session();
         link.timers.stop(&mut request.timer);
         request.resume();
         request.set_work(Work::Ended);
         let ending = request.stop.as_ref().map(|stop| ending(now, &request, stop.asked, stop.is_refused, &end));
-        if request.response == ResponseState::Nothing {
+        if request.response == ResponseState::Nothing && !is_kept {
             link.answer_end(&mut request, &end);
             link.end_served_subscription(&mut request);
         }
         if let Some(ending) = ending {
             link.report_stopped(&request, ending);
         }
+        self.report_work_over(key, &end);
         self.conclude(key);
+        if let Some(session) = session {
+            self.release_session(&session);
+        }
         self.offer_next();
         self.finish();
     }

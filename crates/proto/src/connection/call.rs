@@ -136,7 +136,7 @@ impl Connection {
             started: options.since.unwrap_or(now).min(now),
             clocks,
             timer: TimerKey::NOT,
-            rare: is_rare.then(|| Box::new(Rare { parent: None, session: session.map(Into::into), token })),
+            rare: is_rare.then(|| Box::new(Rare { session: session.map(Into::into), token, ..Rare::default() })),
             cancel: None,
             method: link.methods.intern(method),
             part,
@@ -145,6 +145,7 @@ impl Connection {
             is_task,
             is_reset: options.reset_on_progress,
             has_left: false,
+            is_cancelled_with_session: false,
             is_watched: options.is_watched,
             is_question,
         });

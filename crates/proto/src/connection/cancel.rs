@@ -55,6 +55,19 @@ impl Connection {
     /// Ends a request before its answer: the peer is sent a cancel if it may be, and has not been (D15). `false` if the
     /// request is settled already.
     fn end_call(&mut self, key: Key, cause: Cause, how: Settlement, wait: Option<Instant>) -> bool {
+        let with_session = self.is_cancelled_with_session(key);
+        self.end_call_with(key, cause, how, wait, with_session)
+    }
+
+    /// Ends a request before its answer, if a cancel is sent with that of its whole session.
+    pub(super) fn end_call_with(
+        &mut self,
+        key: Key,
+        cause: Cause,
+        how: Settlement,
+        wait: Option<Instant>,
+        with_session: bool,
+    ) -> bool {
         let Self { outgoing, link, .. } = self;
         let Some(call) = outgoing.open(key) else { return false };
         if let Some(cancel) = &mut call.cancel {
@@ -77,8 +90,10 @@ impl Connection {
             Outcome::NotSendable
         };
         let is_asked = outcome == Outcome::Asked;
+        call.is_cancelled_with_session = with_session;
         let frame = is_asked.then(|| link.write_cancel(key, call, cause.wire_reason()));
-        let is_turn = is_asked && call.part == Part::Prompt;
+        // Where the agent says which cards are over, it is asked nothing before (ACP-53).
+        let is_turn = is_asked && with_session && call.dialect.turn.is_some_and(|turn| turn.cards.is_some());
         let (root, turn) = (cause.code, call.session().filter(|_| is_turn).map(<[u8]>::to_vec));
         let receipt = Receipt { cause, asked: link.now, written: None, outcome };
         call.cancel = Some(Box::new(Cancelling { receipt, frame, wait: wait.unwrap_or(NEVER) }));
@@ -172,13 +187,14 @@ impl Link {
         !call.is_uncancellable
             && !self.phase.write_closed
             && (self.role() == Side::Client || call.dialect.cancellers == Cancellers::Both) // MCP-M01
-            && (call.part == Part::Prompt || self.negotiation.forbids_cancel(self.role(), call.dialect).is_none())
+            && (matches!(call.part, Part::Prompt | Part::Foreground)
+                || self.negotiation.forbids_cancel(self.role(), call.dialect).is_none())
     }
 
     fn write_cancel(&mut self, key: Key, call: &Outgoing, reason: &str) -> Ticket {
         let is_unsent = !self.outbox.has_begun(call.frame);
         self.note_broken(1, is_unsent);
-        if let (Part::Prompt, Some(turn), Some(session)) = (call.part, call.dialect.turn, call.session()) {
+        if let (true, Some(turn), Some(session)) = (call.is_cancelled_with_session, call.dialect.turn, call.session()) {
             return self.queue(Tag::Cancel(key), |out| {
                 message::notification(turn.cancel, out, |out| {
                     json::write_string(out, turn.session);

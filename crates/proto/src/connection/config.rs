@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use super::sessions_at_work::SessionsAtWork;
 use crate::{
     dialect::{DefaultClocks, Dialect},
     early_cancels::EarlyCancelLimits,
@@ -138,6 +139,6 @@ impl ConnectionConfig {
         let queue = outbox::bound_for(self.max_backlog, read, self.max_message);
         // Gathered by the decoder, kept of requests, answered to a batch.
         let messages = 6 * self.max_message + self.max_queued_bytes + MAX_BLOCK;
-        queue + messages + requests * REQUEST + EVENTS * read
+        queue + messages + requests * REQUEST + EVENTS * read + SessionsAtWork::MOST
     }
 }

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     cause::Cause,
-    dialect::{CancelResult, Dialect},
+    dialect::{CancelResult, Dialect, ItemKind},
     holder::Holder,
     id::{IncomingId, RequestId},
     link::Attachment,
@@ -97,6 +97,12 @@ pub(super) struct Rare {
     pub(super) holder: Option<Holder>,
     /// Its place in that client's line, while it waits for a slot.
     pub(super) turn: Option<Turn>,
+    /// The id of its message, once that was inserted (ACP-50).
+    pub(super) message: Option<Box<str>>,
+    /// What it is in the list of background work: its kind, and its id as JSON.
+    pub(super) item: Option<(&'static ItemKind, Box<[u8]>)>,
+    /// Its result, which waits until nothing of its session works (ACP-57).
+    pub(super) kept_result: Option<Box<[u8]>>,
 }
 
 /// A frame that was written for a request of the peer.
@@ -121,6 +127,8 @@ pub(super) enum Suspension {
 /// What the handler does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Work {
+    /// It waits for the work of its session to end (ACP-50): then it waits for a slot.
+    Held,
     /// It waits for a slot.
     Waiting,
     /// It may start: the event is queued and not yet polled.
@@ -205,6 +213,11 @@ impl Incoming {
         self.runs() && matches!(self.response, ResponseState::Nothing)
     }
 
+    /// Whether its handler may still send what belongs to it: until it answers, or while it is work of its session.
+    pub(super) const fn may_report(&self) -> bool {
+        self.may_answer() || self.runs() && self.part.is_session_work()
+    }
+
     pub(super) fn newest_child(&self) -> Option<Key> {
         self.rare.as_ref()?.children.last_key_value().map(|(_, key)| *key)
     }
@@ -235,7 +248,7 @@ impl Incoming {
     /// What it takes of what clients share.
     fn taken(&self) -> Load {
         let is_at_work = self.work == Work::Offered || self.runs();
-        let has_place = (is_at_work || self.work == Work::Waiting) && !self.is_suspended();
+        let has_place = (is_at_work || matches!(self.work, Work::Held | Work::Waiting)) && !self.is_suspended();
         Load {
             handlers: usize::from(is_at_work && !self.waits_for_peer()),
             places: usize::from(has_place),
@@ -304,11 +317,15 @@ impl Incoming {
             attachment: _,
             holder,
             turn: _, // its line is hashed in order
+            message,
+            item,
+            kept_result,
         } = rare.as_deref().unwrap_or(&none);
         let batch = batch.map(|batch| link.batches.iter().position(|(known, _)| known == batch));
         let frames = frames.iter().filter(|frame| link.outbox.holds(frame.ticket));
         let frames = frames.map(|frame| frame.is_void_once_answered).collect::<Vec<_>>();
         (grace, cancel_result, batch, frames, is_watched, holder).hash(state);
+        (message, item, kept_result).hash(state);
     }
 }
 

@@ -7,6 +7,7 @@ use core::{num::NonZeroU64, ops::Deref, time::Duration};
 
 use super::part::Part;
 use crate::{
+    child::ChildEnd,
     dialect::Dialect,
     hash::Seed,
     id::RequestId,
@@ -47,6 +48,8 @@ pub(super) struct Outgoing {
     pub(super) has_left: bool,
     /// Its receipts are reported even where those of others are not.
     pub(super) is_watched: bool,
+    /// Its cancel is that of its whole session (D37, D55).
+    pub(super) is_cancelled_with_session: bool,
     /// A person answers it: while it is open the peer's deadlines stand still (D49).
     pub(super) is_question: bool,
 }
@@ -74,6 +77,18 @@ pub(super) struct Rare {
     pub(super) session: Option<Box<[u8]>>,
     /// The progress token, while it is active.
     pub(super) token: Option<RequestId>,
+    /// What was reported of the work of a prompt.
+    pub(super) reported: Reported,
+}
+
+/// What was reported of the work that a prompt of ours has begun.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) enum Reported {
+    #[default]
+    Nothing,
+    Begun,
+    /// It was over before the prompt was answered: the update that said so, and how it ended.
+    Over(Box<[u8]>, ChildEnd),
 }
 
 /// The clocks of one request (D16); [`NEVER`] is a clock that does not run.

@@ -47,7 +47,7 @@ impl Connection {
         let tables = self.incoming.held() + self.outgoing.held() + tombstones.held() + spent_tokens.held();
         let decoder = self.decoder.as_deref().map_or(0, Decoder::held);
         let events = events.capacity() * size_of::<Item>();
-        decoder + answers + tables + outbox.held() + early_cancels.held() + events
+        decoder + answers + tables + outbox.held() + early_cancels.held() + events + self.at_work.held()
     }
 
     /// In debug builds, after every input, while that is quick.
@@ -111,7 +111,7 @@ impl Connection {
                     let is_timed = request.timer.is_armed() || link.drop_at(request, stop.cause.code) == NEVER;
                     assert!(is_timed, "invariant 6: no timer ends the grace of {id:?}");
                 }
-                Work::Waiting | Work::Offered | Work::Running => {
+                Work::Held | Work::Waiting | Work::Offered | Work::Running => {
                     // A shielded handler has let its deadline pass.
                     let is_timed = request.timer.at <= request.earliest(link.now, &link.our_questions)
                         || link.our_questions.has_parked(key)
@@ -178,11 +178,13 @@ impl Connection {
             incoming,
             outgoing,
             turns: _, // each request tells its session, and its place in it
+            at_work,
             link,
             decoder,
         } = self;
         link.hash_state(now, state);
         decoder.as_deref().map(Decoder::buffered).hash(state);
+        at_work.hash_state(state);
         outgoing.next_id.hash(state);
         let mut calls: Vec<_> = outgoing.iter().collect();
         calls.sort_unstable_by_key(|(_, call)| call.id);
@@ -223,6 +225,7 @@ impl Connection {
             is_task,
             is_reset,
             has_left,
+            is_cancelled_with_session,
             is_watched: _, // only decides what is reported
             is_question,
         } = call;
@@ -232,9 +235,10 @@ impl Connection {
         (until(*response, link.their_questions.reading(now)), limit, is_reset, until(*total, now)).hash(state);
         (link.outbox.has_begun(*frame), has_left).hash(state);
         let none = outgoing::Rare::default();
-        let outgoing::Rare { parent, session, token } = rare.as_deref().unwrap_or(&none);
+        let outgoing::Rare { parent, session, token, reported } = rare.as_deref().unwrap_or(&none);
         (token, parent.map(|parent| incoming.get(parent).map(|parent| &parent.id))).hash(state);
         session.as_ref().map(|session| (session, self.place(key, *part, session))).hash(state);
+        (reported, is_cancelled_with_session).hash(state);
         if let Some(cancel) = cancel {
             let Cancelling { receipt: Receipt { cause, asked: _, written, outcome }, frame, wait } = &**cancel;
             // When it was asked for and written is only reported.

@@ -152,6 +152,10 @@ impl Connection {
             Some(_) | None => {}
         }
         self.link.emit(ConnectionEvent::Notification(Payload::new(method, params)));
+        // What it ends wakes up after its handlers (D11).
+        if let Some(turn) = dialect.turn.filter(|turn| *method == turn.update) {
+            self.receive_state(turn, params.session_id, params.raw);
+        }
     }
 
     /// Receives progress. `false` if it is not for one of our requests, in flight or over.

@@ -128,11 +128,12 @@ impl Connection {
     }
 
     /// Stops a request of the peer without a cancel that names it, and reports that as the cancel that it is.
-    pub(super) fn stop_and_report(&mut self, key: Key, cause: CauseCode, by: By) {
-        let Some(request) = self.incoming.get(key) else { return };
+    pub(super) fn stop_and_report(&mut self, key: Key, cause: CauseCode, by: By) -> Verdict {
+        let Some(request) = self.incoming.get(key) else { return Verdict::Completed };
         let (id, method) = (request.id.0.clone(), request.method);
         let verdict = self.stop_request(key, Cause::new(cause), by);
         self.report_cancel(cause, Some(id), Some(method), None, verdict);
+        verdict
     }
 
     /// Reports a cancel of one of the peer's requests (D31).

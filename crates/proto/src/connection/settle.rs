@@ -55,9 +55,19 @@ impl Connection {
     fn close_call(&mut self, key: Key, response: ResponseBody<'_>, unusable: Option<Settlement>) {
         let Self { outgoing, link, .. } = self;
         let Some(call) = outgoing.get_mut(key) else { return };
+        if call.part == Part::Foreground {
+            // It was answered when it was inserted.
+            return link.report_late(RequestId::integer(call.id), Answer::from(&response).into());
+        }
         if let (Part::Handshake, ResponseBody::Result(result)) = (call.part, response) {
             link.negotiation.saw_initialize_result(result);
         }
+        if matches!(response, ResponseBody::Result(_)) && unusable.is_none() && self.note_inserted(key) {
+            return;
+        }
+        let Self { outgoing, link, .. } = self;
+        let Some(call) = outgoing.get_mut(key) else { return };
+        let closed = call.closed_session(&response);
         let says_cancelled =
             call.cancel.is_some() && call.dialect.says_cancelled(link.methods.name(call.method), &response);
         let answer = Answer::from(&response);
@@ -83,6 +93,9 @@ impl Connection {
             self.settle_call(key, how);
         }
         self.remove_call(key);
+        if let Some(session) = closed {
+            self.end_closed_session(&session);
+        }
     }
 
     /// Ends our subscription, which the server cancelled (MCP-M02).
@@ -113,7 +126,7 @@ impl Connection {
     }
 
     /// Settles a request for its caller, once (invariant 3).
-    fn settle_call(&mut self, key: Key, how: Settlement) {
+    pub(super) fn settle_call(&mut self, key: Key, how: Settlement) {
         self.unlink_child(key);
         let Self { incoming, outgoing, link, .. } = self;
         let Some((call, token)) = outgoing.settle(key) else { return link.note_broken(3, true) };
@@ -165,11 +178,20 @@ impl Connection {
         }
     }
 
-    fn remove_call(&mut self, key: Key) {
+    pub(super) fn remove_call(&mut self, key: Key) {
         let removed = self.outgoing.remove(key);
         if let Some((part, session)) = removed.as_ref().and_then(|call| Some((call.part, call.session()?))) {
             self.turns.remove(&turn::name(part, session), key);
         }
+    }
+}
+
+impl Outgoing {
+    /// The session that this answer to it has closed, if it reports its work by itself (ACP-57).
+    fn closed_session(&self, response: &ResponseBody<'_>) -> Option<Box<[u8]>> {
+        let (_, form) = self.dialect.session_work().filter(|_| self.part == Part::Close)?;
+        let is_closed = matches!(response, ResponseBody::Result(_)) || response.error_code() == Some(form.no_session);
+        self.session().filter(|_| is_closed).map(Into::into)
     }
 }
 

@@ -21,7 +21,10 @@ use crate::{
 /// Who asked for a stop: only the peer's own cancel changes what it is sent (D25).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
+    /// The peer, of a request.
     Peer,
+    /// The peer, of work that goes on without a request: the answer has nothing to say of that (ACP-51).
+    Session,
     Us,
 }
 
@@ -99,20 +102,24 @@ impl Connection {
                 }
                 return Verdict::Completed;
             }
-            Work::Waiting | Work::Offered => {
+            Work::Held | Work::Waiting | Work::Offered => {
+                let session = request.prompted_session();
                 link.stop_unstarted(&mut request, cause, by);
                 incoming.tidy_line();
                 self.conclude(key);
+                if let Some(session) = session {
+                    self.release_session(&session);
+                }
                 self.offer_next();
                 return Verdict::Accepted;
             }
             Work::Running | Work::Stopping | Work::Dropping => {}
         }
+        let was_withdrawn = request.response == ResponseState::Silence && request.stop.is_none();
+        if by != By::Us && (request.cancelled_by_peer() || was_withdrawn) {
+            return Verdict::Repeated;
+        }
         if by == By::Peer {
-            let was_withdrawn = request.response == ResponseState::Silence && request.stop.is_none();
-            if request.cancelled_by_peer() || was_withdrawn {
-                return Verdict::Repeated;
-            }
             // Its handler answered and goes on: a cancel has nothing left to change, our own end has. But of a suspended
             // handler the answer says how to go on with it: if that is withdrawn, the peer will never know.
             if matches!(request.response, ResponseState::Answering(_) | ResponseState::Answered | ResponseState::Lost)
@@ -162,11 +169,13 @@ impl Connection {
         request.timer = TimerKey::NOT;
         match request.work {
             Work::Waiting if request.limit <= link.now => self.refuse_waiting(key),
-            Work::Waiting | Work::Offered | Work::Running if request.due(&link.our_questions) <= link.now => {
+            Work::Held | Work::Waiting | Work::Offered | Work::Running
+                if request.due(&link.our_questions) <= link.now =>
+            {
                 self.stop_request(key, Cause::new(CauseCode::Timeout), By::Us);
             }
             // A question of ours made it later, or holds it still.
-            Work::Waiting | Work::Offered | Work::Running => link.arm_deadline(incoming, key),
+            Work::Held | Work::Waiting | Work::Offered | Work::Running => link.arm_deadline(incoming, key),
             Work::Stopping => {
                 request.set_work(Work::Dropping);
                 link.emit(ConnectionEvent::DropHandler { request: IncomingKey(key) });
@@ -179,7 +188,7 @@ impl Connection {
 impl Link {
     /// Notes who stops a request. The peer that does may want silence from then on.
     fn note_stop(&mut self, request: &mut Incoming, cause: Cause, by: By) {
-        let by_peer = by == By::Peer;
+        let by_peer = by != By::Us;
         request.stop = Some(Box::new(Stop { cause, asked: self.now, by_peer, is_refused: false }));
         if by_peer {
             self.silence(request);
@@ -243,7 +252,7 @@ impl Link {
         if by == By::Peer && is_never_answered {
             self.silence(request);
         }
-        if was_refused && by == By::Peer { Verdict::Repeated } else { Verdict::Shielded }
+        if was_refused && by != By::Us { Verdict::Repeated } else { Verdict::Shielded }
     }
 
     /// Sends nothing more for a request where its dialect demands that, and withdraws what has not begun to leave (D13).

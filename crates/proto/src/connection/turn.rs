@@ -5,7 +5,7 @@
 //! included that cross it on the way. A card is a permission request or an elicitation.
 
 use super::{
-    Connection,
+    Connection, Settlement,
     incoming::{IncomingMut, ResponseState, Stop},
     outgoing::Outgoing,
     part::Part,
@@ -34,13 +34,13 @@ pub(super) fn name(part: Part, session: &[u8]) -> Vec<u8> {
 
 impl Connection {
     /// Cancels the turn of a session (its id as JSON) as if the client had sent the notification for it:
-    /// for methods that end a session (ACP-10).
+    /// for methods that end a session (ACP-10). Its background work is stopped with it (ACP-57).
     pub fn stop_turn(&mut self, now: Instant, session: &[u8]) {
-        self.step(now, |this| this.link.role() == Side::Server && this.end_turn(session));
+        self.step(now, |this| this.link.role() == Side::Server && this.end_turn(session, true));
     }
 
     /// The requests that play a part in a session, oldest first.
-    fn requests_of(&self, part: Part, session: &[u8]) -> Vec<Key> {
+    pub(super) fn requests_of(&self, part: Part, session: &[u8]) -> Vec<Key> {
         self.turns.of(&name(part, session)).collect()
     }
 
@@ -52,22 +52,26 @@ impl Connection {
         self.link.counters.cancels_received += 1;
         let verdict = match session {
             None => Verdict::Malformed,
-            Some(session) if self.end_turn(session) => return,
+            Some(session) if self.end_turn(session, false) => return,
             Some(_) => Verdict::Unknown,
         };
         self.report_cancel(CauseCode::Caller, None, None, None, verdict);
     }
 
-    /// Cancels the prompt of a session, and what we asked the client for it; `false` if there is no prompt.
-    fn end_turn(&mut self, session: &[u8]) -> bool {
+    /// Cancels the prompts of a session and the work that they have begun, and what we asked the client for them; of a
+    /// session that is closed also its background work. `false` if there is nothing to cancel.
+    pub(super) fn end_turn(&mut self, session: &[u8], is_closed: bool) -> bool {
         let prompts = self.requests_of(Part::Prompt, session);
         for key in &prompts {
             self.stop_and_report(*key, CauseCode::Caller, By::Peer);
         }
+        let has_work = self.stop_session(session, is_closed);
         for key in self.requests_of(Part::Card, session) {
-            self.cancel_call(key, Cause::parent(CauseCode::Caller), None);
+            if is_closed || !self.is_of_background(key) {
+                self.cancel_call(key, Cause::parent(CauseCode::Caller), None);
+            }
         }
-        !prompts.is_empty()
+        has_work || !prompts.is_empty()
     }
 
     /// Answers the agent's pending cards of a session whose turn we have cancelled "cancelled", each in its method's own
@@ -91,6 +95,10 @@ impl Connection {
 
     /// Answers a card at once that crossed our cancel of its turn: the turn is over. `false` if it is not.
     pub(super) fn stop_if_turn_is_over(&mut self, key: Key, session: &[u8]) -> bool {
+        // There the agent says itself which cards are over (ACP-53).
+        if self.link.dialect().turn.is_none_or(|turn| turn.cards.is_none()) {
+            return false;
+        }
         let mut root = None;
         for prompt in self.requests_of(Part::Prompt, session) {
             let Some(cancel) = self.outgoing.get(prompt).and_then(|call| call.cancel.as_ref()) else { return false };
@@ -124,10 +132,20 @@ impl Connection {
             return false;
         }
         let is_pending = |call: &Outgoing| !call.is_settled() && call.cancel.is_none();
-        let mut prompts = self.requests_of(Part::Prompt, session).into_iter();
+        let mut prompts = [Part::Foreground, Part::Prompt].into_iter().flat_map(|part| self.requests_of(part, session));
         let pending = prompts.find(|key| self.outgoing.get(*key).is_some_and(is_pending));
-        let is_written = pending.is_some_and(|key| self.cancel_call(key, Cause::new(CauseCode::Caller), Some(NEVER)));
-        self.cancel_cards(session, CauseCode::Caller);
+        // An agent that reports its work by itself may never say that it is over (D34).
+        let wait = if turn.work.is_some() { self.link.now + turn.limit } else { NEVER };
+        let is_written = pending.is_some_and(|key| {
+            let cause = Cause::new(CauseCode::Caller);
+            let is_ended = self.end_call_with(key, cause.clone(), Settlement::Cancelled(cause), Some(wait), true);
+            // Of a prompt that was taken back nothing is written, and other work of the session may go on.
+            let is_sent = || self.outgoing.get(key).is_some();
+            is_ended && (turn.work.is_none() || is_sent() || !self.at_work.may_have(session))
+        });
+        if turn.cards.is_some() {
+            self.cancel_cards(session, CauseCode::Caller);
+        }
         is_written
     }
 }

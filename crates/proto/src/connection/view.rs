@@ -118,7 +118,7 @@ impl Connection {
             method: link.methods.name(request.method),
             since: request.arrived,
             state: match request.work {
-                Work::Waiting | Work::Offered => IncomingState::Queued,
+                Work::Held | Work::Waiting | Work::Offered => IncomingState::Queued,
                 Work::Running if request.is_suspended() => IncomingState::Suspended,
                 Work::Running => IncomingState::Running,
                 Work::Stopping | Work::Dropping => IncomingState::Stopping,

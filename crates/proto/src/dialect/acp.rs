@@ -114,6 +114,7 @@ const TURN: TurnForm = TurnForm {
 };
 
 const WORK: SessionWorkForm = SessionWorkForm {
+    message: "messageId",
     state: "state_update",
     body: &["update"],
     background: "background",
@@ -128,6 +129,7 @@ const TERMINAL: ItemKind = ItemKind {
     word: "terminal",
     id: "terminalId",
     update: "terminal_update",
+    at_work: None,
     end: "exitStatus",
     ends: &[],
     cancel: "terminal/cancel",
@@ -137,6 +139,7 @@ const TOOL_CALL: ItemKind = ItemKind {
     word: "tool_call",
     id: "toolCallId",
     update: "tool_call_update",
+    at_work: Some(("status", "in_progress")),
     end: "status",
     ends: &[("cancelled", ChildEnd::Cancelled), ("completed", ChildEnd::Finished), ("failed", ChildEnd::Failed)],
     cancel: "tool_call/cancel",
@@ -156,6 +159,7 @@ const CHILD: ChildForm = ChildForm {
     stop_reason: "stopReason",
     cancelled_reason: "cancelled",
     failed_reason: "error",
+    error: "error",
 };
 
 const PROMPT: CancelResult = CancelResult {

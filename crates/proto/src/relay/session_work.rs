@@ -77,7 +77,9 @@ impl Relay {
         if kind == form.state {
             // What is listed first with the end of foreground work was begun by that.
             let foreground = self.foreground(session);
-            self.take_state(now, turn, session, body);
+            if let Some(news) = turn.state_news(params) {
+                self.take_state(now, session, news.state);
+            }
             self.take_background(now, form, session, body, foreground);
         } else if let Some(kind) = form.items.iter().find(|item| kind == item.update) {
             self.take_item(now, session, kind, body, turn.child.grant_in(params));
@@ -85,12 +87,7 @@ impl Relay {
     }
 
     /// Takes in a report of a session's foreground work. The same report again is not new work, nor a new end.
-    fn take_state(&mut self, now: Instant, turn: &TurnForm, session: &[u8], body: &[u8]) {
-        let state = turn.child.state_of(body);
-        // Without a word it reports nothing, and takes nothing back.
-        if state == ChildState::Unconfirmed {
-            return;
-        }
+    fn take_state(&mut self, now: Instant, session: &[u8], state: ChildState) {
         let child = self.core.children.find(session).and_then(|key| self.core.children.member(key));
         if let Some(parent) = child.map(|child| child.parent.clone()) {
             let news = ChildNews { session, title: None, can_cancel: None, state: Some(state) };

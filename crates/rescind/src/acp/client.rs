@@ -8,7 +8,7 @@ use std::{
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{ClientBuilder, Implementation, Session, StopReason, VERSION, declares_cancellation};
+use super::{ClientBuilder, Implementation, Session, StopReason, VERSION, VERSION_2, declares_cancellation};
 use crate::peer::{Builder, Call, CallError, ConnectError, Peer, Transport};
 
 /// A client of one agent. Clones share the connection.
@@ -24,6 +24,7 @@ pub struct Client {
     peer: Peer,
     info: Implementation,
     capabilities: Map<String, Value>,
+    version: i64,
     /// The agent's description of itself, once the connection is open.
     agent: Arc<OnceLock<AgentInfo>>,
 }
@@ -36,6 +37,8 @@ pub struct AgentInfo {
     pub name: String,
     /// Its version; empty if it gave none.
     pub version: String,
+    /// The version of the protocol that it speaks with this client: 1 or 2.
+    pub protocol_version: i64,
     /// Its capabilities.
     pub capabilities: Value,
     /// Whether it declared that it understands cancels, as in the proposal of 2025-11-13 (ACP-20).
@@ -46,8 +49,10 @@ pub struct AgentInfo {
 #[serde(rename_all = "camelCase")]
 struct InitializeResult {
     protocol_version: i64,
-    #[serde(default)]
+    /// Version 2 calls them otherwise.
+    #[serde(default, alias = "capabilities")]
     agent_capabilities: Value,
+    #[serde(alias = "info")]
     agent_info: Option<Implementation>,
 }
 
@@ -90,10 +95,17 @@ impl Client {
 
     pub(super) fn declaring(peer: Peer, name: &str, version: &str, capabilities: Map<String, Value>) -> Self {
         let info = Implementation { name: name.to_owned(), version: version.to_owned() };
-        Self { peer, info, capabilities, agent: Arc::default() }
+        Self { peer, info, capabilities, version: VERSION, agent: Arc::default() }
     }
 
-    /// Declares one of the `clientCapabilities`.
+    /// Speaks version 2 of the protocol, a preview, with agents that speak it, and version 1 with others (D55).
+    #[must_use]
+    pub const fn with_version_2(mut self) -> Self {
+        self.version = VERSION_2;
+        self
+    }
+
+    /// Declares one of its capabilities: a member of `clientCapabilities`, or in version 2 of `capabilities`.
     #[must_use]
     pub fn capability(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.capabilities.insert(name.to_owned(), value.into());
@@ -113,19 +125,24 @@ impl Client {
     ///
     /// The call failed, or the agent speaks another version.
     pub async fn initialize(&self) -> Result<AgentInfo, ConnectError> {
-        let params = json!({
-            "protocolVersion": VERSION,
+        let mut params = json!({
+            "protocolVersion": self.version,
             "clientCapabilities": self.capabilities,
             "clientInfo": self.info,
         });
+        // An agent of either version finds what it reads.
+        if self.version == VERSION_2 {
+            params["capabilities"] = self.capabilities.clone().into();
+            params["info"] = json!(self.info);
+        }
         let greeting: InitializeResult = self.peer.request("initialize", &params).await?;
         let InitializeResult { protocol_version, agent_capabilities: capabilities, agent_info } = greeting;
-        if protocol_version != VERSION {
+        if !(VERSION..=self.version).contains(&protocol_version) {
             return Err(ConnectError::Version(protocol_version.to_string()));
         }
         let Implementation { name, version } = agent_info.unwrap_or_default();
         let declares_cancellation = declares_cancellation(&capabilities);
-        let agent = AgentInfo { name, version, capabilities, declares_cancellation };
+        let agent = AgentInfo { name, version, protocol_version, capabilities, declares_cancellation };
         Ok(self.agent.get_or_init(|| agent).clone())
     }
 
@@ -151,12 +168,18 @@ impl Client {
     /// Dropping the call stops the turn, as its handle does: one `session/cancel` is sent, and requests for permission and
     /// elicitations that belong to the turn are answered as cancelled, and their handlers stopped (D37). To receive the
     /// rest of a turn that is being stopped, use [`cancel_turn`](Self::cancel_turn).
+    ///
+    /// In version 2 the call ends when the agent reports that the session is idle. An agent reports an end without a reason
+    /// as [`StopReason::Other`], and an error as [`CallError::Peer`]. Dropped while other work of the session goes on and
+    /// before the agent has inserted it, the message alone is withdrawn; otherwise `session/cancel` stops all foreground
+    /// work of the session. Questions are closed as the agent withdraws them (ACP-53).
     pub fn prompt(&self, session: &str, text: &str) -> Call<StopReason> {
         let params = json!({ "sessionId": session, "prompt": [{ "type": "text", "text": text }] });
         self.peer.request("session/prompt", &params)
     }
 
-    /// Stops the turn of this session; its [`prompt`](Self::prompt) goes on waiting for the answer.
+    /// Stops the turn of this session; its [`prompt`](Self::prompt) goes on waiting for the answer. In version 2 it waits
+    /// 30 s for the agent to report the end, and ends as [`CallError::Cancelled`] then: the work may go on (D34).
     ///
     /// # Errors
     ///
@@ -165,7 +188,7 @@ impl Client {
         self.peer.notify_now("session/cancel", &Session::new(session))
     }
 
-    /// Closes a session. Its turn is cancelled (ACP-10).
+    /// Closes a session. Its turn is cancelled (ACP-10), and in version 2 its background work, too (ACP-57).
     ///
     /// # Errors
     ///

@@ -25,13 +25,14 @@ pub struct ClientBuilder {
     builder: Builder,
     name: Box<str>,
     version: Box<str>,
+    speaks_version_2: bool,
     capabilities: Map<String, Value>,
 }
 
 impl ClientBuilder {
     pub(super) fn new(name: &str, version: &str) -> Self {
         let builder = Client::peer_builder();
-        Self { builder, name: name.into(), version: version.into(), capabilities: Map::new() }
+        Self { builder, name: name.into(), version: version.into(), speaks_version_2: false, capabilities: Map::new() }
     }
 
     /// Handles what the agent reports of a turn: `session/update`, in the order of the wire.
@@ -65,7 +66,14 @@ impl ClientBuilder {
         self.with(|builder| builder.on_notification(method, handler))
     }
 
-    /// Declares one of the `clientCapabilities`.
+    /// Speaks version 2 of the protocol, a preview, with agents that speak it, and version 1 with others (D55): see
+    /// [`Client::prompt`] for what differs.
+    pub const fn with_version_2(mut self) -> Self {
+        self.speaks_version_2 = true;
+        self
+    }
+
+    /// Declares one of its capabilities: a member of `clientCapabilities`, or in version 2 of `capabilities`.
     pub fn capability(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.capabilities.insert(name.to_owned(), value.into());
         self
@@ -89,9 +97,12 @@ impl ClientBuilder {
     ///
     /// The link broke, the handshake failed, or the agent speaks another version.
     pub async fn connect(self, transport: impl Into<Transport>) -> Result<Client, ConnectError> {
-        let Self { builder, name, version, capabilities } = self;
+        let Self { builder, name, version, speaks_version_2, capabilities } = self;
         let handshake = |peer| async move {
-            let client = Client::declaring(peer, &name, &version, capabilities);
+            let mut client = Client::declaring(peer, &name, &version, capabilities);
+            if speaks_version_2 {
+                client = client.with_version_2();
+            }
             client.initialize().await?;
             Ok(client)
         };

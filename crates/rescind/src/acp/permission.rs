@@ -10,14 +10,41 @@ use crate::peer::ResultOf;
 /// A client's handler of it needs no code for cancellation: when the turn is cancelled the handler's token fires, and the
 /// agent is answered `cancelled` regardless of what the handler returns (ACP-08).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", from = "Asked")]
 pub struct PermissionRequest {
     /// The session.
     pub session_id: String,
-    /// The tool call that needs permission, as the agent describes it: untrusted.
+    /// The tool call that needs permission, as the agent describes it: untrusted. In version 2, where the question is about
+    /// something else, the subject of the question.
     pub tool_call: Value,
     /// The choices.
     pub options: Vec<PermissionOption>,
+}
+
+/// The params as either version writes them: version 2 has a title and a subject of its own.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Asked {
+    session_id: String,
+    #[serde(default)]
+    tool_call: Value,
+    title: Option<String>,
+    #[serde(default)]
+    subject: Value,
+    options: Vec<PermissionOption>,
+}
+
+impl From<Asked> for PermissionRequest {
+    fn from(asked: Asked) -> Self {
+        let Asked { session_id, mut tool_call, title, mut subject, options } = asked;
+        if tool_call.is_null() {
+            tool_call = subject.get_mut("toolCall").map(Value::take).unwrap_or(subject);
+        }
+        if let (Some(title), Some(members)) = (title, tool_call.as_object_mut()) {
+            members.entry("title").or_insert_with(|| title.into());
+        }
+        Self { session_id, tool_call, options }
+    }
 }
 
 /// One of the choices.

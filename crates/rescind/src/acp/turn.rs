@@ -1,26 +1,29 @@
 //! Turns: one prompt, from its request to its stop reason.
 
-use std::collections::HashMap;
+use std::{borrow::Cow, future::Future, sync::Arc};
 
-use rescind_proto::cause::CauseCode;
-use serde::{Deserialize, Serialize};
+use rescind_proto::{cause::CauseCode, connection::BackgroundItem};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
-use tokio::sync::watch;
 
-use super::{Permission, PermissionOption};
+use super::{Permission, PermissionOption, V2_DRAFT};
 use crate::peer::{
     Call, Context, ErrorObject, Params, ResultOf, Route,
     extract::{Extract, OnRequest},
-    handler::HandlerOutput,
+    handler::{HandlerFuture, HandlerOutput, outcome},
+    task, to_params,
 };
 
 /// The turn that a prompt handler runs; the handler takes it as a parameter.
 ///
 /// Everything asked of the client through it, and every call that the handler makes on any connection, is part of the
 /// turn and ends with it.
+///
+/// Background work takes one, too ([`terminal`](Self::terminal), [`tool_call`](Self::tool_call)): of the same prompt, with
+/// a context and an end of its own.
 #[derive(Clone, Debug)]
 pub struct Turn {
-    prompt: Prompt,
+    prompt: Arc<Prompt>,
     context: Context,
 }
 
@@ -33,8 +36,8 @@ struct Prompt {
     prompt: Vec<Value>,
 }
 
-/// The reason why a turn ended: the result of `session/prompt`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// The reason why a turn ended: the result of `session/prompt`, or in version 2 what the session reports when it is idle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(tag = "stopReason", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum StopReason {
@@ -48,9 +51,27 @@ pub enum StopReason {
     Refusal,
     /// The client cancelled it (ACP-08).
     Cancelled,
-    /// One that this version has no name for.
-    #[serde(other)]
+    /// One that this version has no name for; in version 2 also none.
     Other,
+}
+
+impl<'de> Deserialize<'de> for StopReason {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        /// An answer, or an update, with a reason.
+        #[derive(Deserialize)]
+        struct Ended {
+            #[serde(rename = "stopReason", default)]
+            reason: Option<Cow<'static, str>>,
+        }
+        Ok(match Ended::deserialize(from)?.reason.as_deref() {
+            Some("end_turn") => Self::EndTurn,
+            Some("max_tokens") => Self::MaxTokens,
+            Some("max_turn_requests") => Self::MaxTurnRequests,
+            Some("refusal") => Self::Refusal,
+            Some("cancelled") => Self::Cancelled,
+            Some(_) | None => Self::Other,
+        })
+    }
 }
 
 impl ResultOf<Turn> for StopReason {}
@@ -81,7 +102,13 @@ impl Turn {
         &self.context
     }
 
-    /// Sends a `session/update`. Returns `false` if the turn has been answered.
+    /// The id of its message in the session; `None` in version 1, which has none.
+    #[must_use]
+    pub fn message_id(&self) -> Option<String> {
+        self.context.message()
+    }
+
+    /// Sends a `session/update`. Returns `false` if the turn is over.
     pub async fn update(&self, update: &(impl Serialize + ?Sized)) -> bool {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
@@ -92,10 +119,76 @@ impl Turn {
         self.context.notify("session/update", &Update { session_id: self.session(), update }).await
     }
 
-    /// Sends a text to the user. Returns `false` if the turn has been answered.
+    /// Sends a text to the user. Returns `false` if the turn is over.
     pub async fn say(&self, text: &str) -> bool {
         let content = json!({ "type": "text", "text": text });
-        self.update(&json!({ "sessionUpdate": "agent_message_chunk", "content": content })).await
+        let mut chunk = json!({ "sessionUpdate": "agent_message_chunk", "content": content });
+        if self.is_version_2() {
+            let of = self.message_id().unwrap_or_else(|| self.context.id().to_string().trim_matches('"').to_owned());
+            chunk["messageId"] = format!("{of}-answer").into();
+        }
+        self.update(&chunk).await
+    }
+
+    /// Begins a terminal in the background: work that outlives the turn, and is listed for the client as a terminal that
+    /// can be cancelled (ACP-55, ACP-56). `details` are more members of its announcement, such as `command`.
+    ///
+    /// The future of `work` runs until it ends, or is told to stop: by the client's `terminal/cancel`, by the end of the
+    /// session or of the connection; `session/cancel` leaves it alone. Then the token of its [context](Self::context)
+    /// fires, with the grace of any handler (D22). A result that is an object is its exit status, such as
+    /// `{"exitCode": 0}`.
+    ///
+    /// Returns `false`, and `work` is dropped, where nothing can be begun: in version 1, in a turn that was cancelled, if
+    /// the id is in use, or if too many handlers are at work.
+    #[must_use = "where it is `false` nothing was begun"]
+    pub fn terminal<Fut, T, E>(&self, id: &str, details: &Value, work: impl FnOnce(Self) -> Fut) -> bool
+    where
+        Fut: Future<Output = Result<T, E>> + Send + 'static,
+        T: Serialize + Send + 'static,
+        E: Into<ErrorObject> + Send + 'static,
+    {
+        self.begin("terminal", id, details, work)
+    }
+
+    /// Begins a tool call in the background, as [`terminal`](Self::terminal) does a terminal. `details` are more members of
+    /// its announcement, such as `title`.
+    ///
+    /// It is reported as `completed` if its future returns a result, as `failed` if it returns an error, and as `cancelled`
+    /// if it was told to stop and returns none, as with [`ErrorObject::cancelled`].
+    #[must_use = "where it is `false` nothing was begun"]
+    pub fn tool_call<Fut, T, E>(&self, id: &str, details: &Value, work: impl FnOnce(Self) -> Fut) -> bool
+    where
+        Fut: Future<Output = Result<T, E>> + Send + 'static,
+        T: Serialize + Send + 'static,
+        E: Into<ErrorObject> + Send + 'static,
+    {
+        self.begin("tool_call", id, details, work)
+    }
+
+    fn begin<Fut, T, E>(&self, kind: &str, id: &str, details: &Value, work: impl FnOnce(Self) -> Fut) -> bool
+    where
+        Fut: Future<Output = Result<T, E>> + Send + 'static,
+        T: Serialize + Send + 'static,
+        E: Into<ErrorObject> + Send + 'static,
+    {
+        let details = to_params(details).unwrap_or_default();
+        let item = BackgroundItem { kind, id, details: &details };
+        task::begin_background(self.context.work(), &item, |own| {
+            let turn = Self { prompt: Arc::clone(&self.prompt), context: Context::new(Arc::clone(own)) };
+            HandlerFuture::boxed(work(turn), outcome)
+        })
+    }
+
+    /// Shows the client the message that it has sent, under its id.
+    async fn show_message(&self) {
+        if let Some(message) = self.message_id() {
+            let content = &self.prompt.prompt;
+            self.update(&json!({ "sessionUpdate": "user_message", "messageId": message, "content": content })).await;
+        }
+    }
+
+    fn is_version_2(&self) -> bool {
+        self.context.dialect() == &V2_DRAFT
     }
 
     /// Asks the user for permission for `tool_call`. No clock runs: people take their time.
@@ -111,74 +204,43 @@ impl Turn {
             tool_call: &'a T,
             options: &'a [PermissionOption],
         }
+        let peer = self.context.peer();
+        if self.is_version_2() {
+            let tool_call = serde_json::to_value(tool_call).unwrap_or_default();
+            let title = tool_call["title"].as_str().unwrap_or("Permission");
+            let subject = json!({ "type": "tool_call", "toolCall": tool_call });
+            let request = json!({
+                "sessionId": self.session(), "title": title, "subject": subject, "options": options,
+            });
+            return peer.request("session/request_permission", &request);
+        }
         let request = Request { session_id: self.session(), tool_call, options };
-        self.context.peer().request("session/request_permission", &request)
+        peer.request("session/request_permission", &request)
     }
 }
 
 impl Extract<OnRequest> for Turn {
     fn extract(scope: &OnRequest) -> Result<Self, ErrorObject> {
         let Params(prompt) = Params::extract(scope)?;
-        Ok(Self { prompt, context: scope.context() })
+        Ok(Self { prompt: Arc::new(prompt), context: scope.context() })
     }
 }
 
-/// The turns whose handlers run, by session.
-#[derive(Clone, Debug, Default)]
-pub(super) struct OpenTurns {
-    running: watch::Sender<HashMap<Box<str>, usize>>,
-}
-
-/// A turn whose handler runs; dropping it ends the turn.
-struct RunningTurn {
-    turns: OpenTurns,
-    session: Box<str>,
-}
-
-impl OpenTurns {
-    /// Tracks the turns of this route while they run, and answers cancelled ones as cancelled, regardless of what their
-    /// handler returned (ACP-08).
-    pub(super) fn track(&self, prompt: Route) -> Route {
-        let turns = self.clone();
-        prompt.wrapped(move |scope, handling| {
-            let Ok(Params(Prompt { session_id, .. })) = Params::extract(scope) else { return handling };
-            let (running, context) = (turns.begin(&session_id), scope.context());
-            Box::pin(async move {
-                let outcome = handling.await;
-                drop(running);
-                match outcome {
-                    HandlerOutput::Value(_) if is_cancelled(&context) => {
-                        HandlerOutput::Value(br#"{"stopReason":"cancelled"}"#.to_vec())
-                    }
-                    HandlerOutput::Value(_) | HandlerOutput::Error(_) => outcome,
+/// Answers cancelled turns of this route as cancelled, regardless of what their handler returned (ACP-08), and shows its
+/// client each message that it inserts, where the protocol wants that.
+pub(super) fn answering_cancelled(prompt: Route) -> Route {
+    prompt.wrapped(move |scope, handling| {
+        let Ok(turn) = Turn::extract(scope) else { return handling };
+        Box::pin(async move {
+            turn.show_message().await;
+            match handling.await {
+                HandlerOutput::Value(_) if is_cancelled(&turn.context) => {
+                    HandlerOutput::Value(br#"{"stopReason":"cancelled"}"#.to_vec())
                 }
-            })
-        })
-    }
-
-    fn begin(&self, session: &str) -> RunningTurn {
-        self.running.send_modify(|running| *running.entry(session.into()).or_default() += 1);
-        RunningTurn { turns: self.clone(), session: session.into() }
-    }
-
-    /// Waits until no turn of this session runs.
-    pub(super) async fn ended(&self, session: &str) {
-        // The sender is ours: it cannot be gone.
-        let _ = self.running.subscribe().wait_for(|running| !running.contains_key(session)).await;
-    }
-}
-
-impl Drop for RunningTurn {
-    fn drop(&mut self) {
-        self.turns.running.send_modify(|running| {
-            if let Some(count) = running.get_mut(&self.session) {
-                *count -= 1;
-                if *count == 0 {
-                    running.remove(&self.session);
-                }
+                outcome @ (HandlerOutput::Value(_) | HandlerOutput::Error(_)) => outcome,
             }
-        });
-    }
+        })
+    })
 }
 
 /// Whether the client cancelled the turn.

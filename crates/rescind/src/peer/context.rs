@@ -273,8 +273,14 @@ impl Context {
         self.work.successor().unwrap_or_else(|| Arc::clone(&self.work))
     }
 
+    /// The id of the message that the request has inserted into its session (ACP-50).
+    #[cfg(feature = "acp")]
+    pub(crate) fn message(&self) -> Option<String> {
+        self.work.shared.lock().conn.message(self.work.key).map(Into::into)
+    }
+
     /// The request beneath.
-    #[cfg(feature = "mcp")]
+    #[cfg(any(feature = "acp", feature = "mcp"))]
     pub(crate) const fn work(&self) -> &Arc<RunningRequest> {
         &self.work
     }

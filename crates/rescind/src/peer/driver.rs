@@ -451,7 +451,13 @@ impl Driver {
         let work = Arc::new(work);
         // The handler takes its parameters now; the message is not kept.
         let scope = OnRequest::new(Arc::clone(&work), payload);
-        match task::begin(&work, || (route.handler)(&scope), route.settings.never_blocks) {
+        let is_inserted = work.route_info.dialect.turn.is_some_and(|turn| turn.work.is_some());
+        let begun = task::begin(&work, || (route.handler)(&scope), route.settings.never_blocks);
+        if is_inserted && begun.is_successful() {
+            let now = shared.now();
+            lock.acquire().insert_prompt(now, key);
+        }
+        match begun {
             Begun::Ended(end) => end.with(|end| lock.ended(key, end)),
             Begun::Pending(running) => {
                 lock.acquire().note_running(work);
@@ -502,6 +508,7 @@ impl Driver {
             state.is_over = true;
             self.turn.drain(&shared, &mut state, now);
             self.turn.wakers.append(&mut state.closing);
+            self.turn.wakers.append(&mut state.ending);
             state.all_running()
         };
         shared.freed.notify_waiters();
@@ -651,7 +658,13 @@ impl Lock<'_> {
 
     fn ended(&mut self, key: IncomingKey, end: HandlerEnd<'_>) {
         let now = self.shared.now();
-        self.acquire().conn.ended(now, key, end);
+        let state = self.acquire();
+        state.conn.ended(now, key, end);
+        let ending = std::mem::take(&mut state.ending);
+        if !ending.is_empty() {
+            self.release();
+            ending.into_iter().for_each(Waker::wake);
+        }
     }
 }
 

@@ -118,6 +118,14 @@ impl Peer {
         self.shared.notify_driver();
     }
 
+    /// Waits until no handler runs that is work of this session, or the connection has ended.
+    #[cfg(feature = "acp")]
+    pub(crate) async fn session_idle(&self, session: &str) {
+        let mut json = Vec::new();
+        rescind_proto::json::write_string(&mut json, session);
+        self.shared.session_idle(&json).await;
+    }
+
     /// Runs `work` on the connection's driver, for a caller that does not wait for it, such as a `drop` that has to send
     /// a request and see its answer.
     ///

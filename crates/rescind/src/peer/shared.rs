@@ -9,6 +9,7 @@ pub(crate) mod scope;
 use std::{
     collections::HashMap,
     future::poll_fn,
+    hash::{BuildHasher, RandomState},
     pin::pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -71,6 +72,8 @@ pub(crate) struct PeerState {
     pub(crate) background: Option<Vec<Background>>,
     /// Wakers of those that wait for the end.
     pub(crate) closing: Vec<Waker>,
+    /// Wakers of those that wait for the end of a session's work.
+    pub(crate) ending: Vec<Waker>,
     /// A shutdown was asked for.
     pub(crate) is_ending: bool,
     /// The driver is gone.
@@ -93,6 +96,7 @@ impl PeerShared {
             undelivered: Vec::new(),
             background: Some(Vec::new()),
             closing: Vec::new(),
+            ending: Vec::new(),
             is_ending: false,
             is_over: false,
         };
@@ -198,15 +202,32 @@ impl PeerShared {
         .await;
     }
 
+    /// Waits until no handler runs that is work of this session, whose id is JSON, or the connection has ended.
+    #[cfg(feature = "acp")]
+    pub(crate) async fn session_idle(&self, session: &[u8]) {
+        poll_fn(|cx| {
+            let mut state = self.lock();
+            if state.is_over || !state.conn.session_works(session) {
+                return Poll::Ready(());
+            }
+            if !state.ending.iter().any(|waker| waker.will_wake(cx.waker())) {
+                state.ending.push(cx.waker().clone());
+            }
+            Poll::Pending
+        })
+        .await;
+    }
+
     /// Reports the end of a handler; everything that it owned is gone.
     pub(crate) fn ended(&self, key: IncomingKey, end: HandlerEnd<'_>) {
         let now = self.now();
-        let work = {
+        let (work, ending) = {
             let mut state = self.lock();
             state.conn.ended(now, key, end);
-            state.forget_running(key)
+            (state.forget_running(key), std::mem::take(&mut state.ending))
         };
         drop(work);
+        ending.into_iter().for_each(Waker::wake);
         self.driver_notify.notify();
     }
 
@@ -313,6 +334,16 @@ impl PeerState {
             if is_done {
                 self.stop_states.remove(&notice.request);
             }
+        }
+    }
+
+    /// Inserts the prompt that this request is, now that its handler has begun, if its protocol answers prompts then
+    /// (ACP-50).
+    pub(crate) fn insert_prompt(&mut self, now: Instant, key: IncomingKey) {
+        if self.conn.awaits_insertion(key) {
+            // No other has it, in this process and others.
+            let message = format!("message-{:016x}", RandomState::new().hash_one(key));
+            self.conn.insert_prompt(now, key, &message);
         }
     }
 

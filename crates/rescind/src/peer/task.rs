@@ -13,11 +13,20 @@ use std::{
     task::{Context, Poll, Waker, ready},
 };
 
+#[cfg(feature = "acp")]
+use rescind_proto::{
+    cause::{Cause, CauseCode},
+    connection::BackgroundItem,
+};
 use rescind_proto::{
     connection::{HandlerEnd, Reply},
     json,
 };
+#[cfg(feature = "acp")]
+use tokio::runtime::Handle;
 
+#[cfg(feature = "acp")]
+use super::shared::running_request::RouteInfo;
 use super::{
     current::{self, Entered},
     error::ErrorObject,
@@ -108,6 +117,13 @@ pub(crate) enum Begun {
     Pending(RunningHandler),
 }
 
+impl Begun {
+    /// Whether the handler took its request, and has not failed.
+    pub(crate) const fn is_successful(&self) -> bool {
+        matches!(self, Self::Pending(_) | Self::Ended(OwnedHandlerEnd::Value(_)))
+    }
+}
+
 /// Calls a handler. Its future is polled here only if that never blocks, and then once (D50).
 pub(crate) fn begin(
     work: &Arc<RunningRequest>,
@@ -131,6 +147,44 @@ pub(crate) fn begin(
         Poll::Ready(end) => Begun::Ended(end),
         Poll::Pending => Begun::Pending(running),
     }
+}
+
+/// Begins background work of a session in the name of `by`, in a task of its own (ACP-56). `false` if it cannot begin.
+#[cfg(feature = "acp")]
+pub(crate) fn begin_background(
+    by: &Arc<RunningRequest>,
+    item: &BackgroundItem<'_>,
+    start: impl FnOnce(&Arc<RunningRequest>) -> BoxedHandler,
+) -> bool {
+    let shared = &by.shared;
+    let Ok(runtime) = Handle::try_current() else { return false };
+    let now = shared.now();
+    let Some(request) = shared.lock().conn.begin_background(now, by.key, item) else { return false };
+    let key = request.key;
+    let route_info = RouteInfo {
+        method: item.kind.into(),
+        dialect: by.route_info.dialect,
+        spares_processes: false,
+        #[cfg(feature = "mcp")]
+        may_ask: false,
+    };
+    let (work, _) = RunningRequest::new(Arc::clone(shared), request, Arc::new(route_info));
+    let work = Arc::new(work);
+    let is_stopping = {
+        let mut state = shared.lock();
+        state.note_running(Arc::clone(&work));
+        state.conn.is_stopping(key)
+    };
+    // It was stopped before there was anything to stop.
+    if is_stopping {
+        work.fire(Cause::new(CauseCode::Caller));
+    }
+    match begin(&work, || Ok(start(&work)), false) {
+        Begun::Ended(end) => end.with(|end| shared.ended(key, end)),
+        Begun::Pending(running) => drop(runtime.spawn(running)),
+    }
+    shared.notify_driver();
+    true
 }
 
 impl RunningHandler {
@@ -189,9 +243,12 @@ impl RunningHandler {
         if has_links && !was_fired && matches!(end, OwnedHandlerEnd::Value(_) | OwnedHandlerEnd::Error(_)) {
             let shared = &self.work.shared;
             let now = shared.now();
-            shared.lock().conn.respond(now, self.work.key, end.reply());
+            let is_answered = shared.lock().conn.respond(now, self.work.key, end.reply());
             shared.driver_notify.notify();
-            return (OwnedHandlerEnd::Answered, true);
+            // Work that goes on without a request ends with the last that it has started.
+            if is_answered {
+                return (OwnedHandlerEnd::Answered, true);
+            }
         }
         (end, has_links)
     }

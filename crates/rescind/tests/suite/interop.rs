@@ -4,6 +4,7 @@
 //! What an SDK is known to do wrong is expected as it is ([`sdk::Sdk::faults`]): one that was fixed fails its test.
 //! The last test to end prints the table of all.
 
+mod acp_two;
 mod ids;
 mod journal;
 mod json_server;

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
 mod acp_endpoint;
+mod acp_two;
 mod computing;
 mod connect;
 mod credentials;

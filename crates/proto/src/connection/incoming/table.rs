@@ -179,6 +179,21 @@ impl Requests {
         key
     }
 
+    /// Puts a request in line that was held.
+    pub(in crate::connection) fn queue(&mut self, key: Key) {
+        let Some(mut request) = self.get_mut(key).filter(|request| request.work == Work::Held) else { return };
+        request.set_work(Work::Waiting);
+        match request.holder().cloned() {
+            Some(holder) => {
+                let turn = self.lines.join(&holder, key);
+                if let Some(request) = self.table.get_mut(key) {
+                    request.rare().turn = Some(turn);
+                }
+            }
+            None => self.line.push_back(key),
+        }
+    }
+
     /// Gives the id to a later request: the peer cannot name this one any more (D8).
     pub(in crate::connection) fn replace(&mut self, key: Key) {
         self.table.unlist(key);

@@ -10,6 +10,7 @@ use crate::{
         batch::Batch,
         incoming::{Caused, Incoming, Stop},
         link::Tag,
+        outgoing::Reported,
     },
     dialect::{acp, lsp, mcp},
     frame::Params,
@@ -345,6 +346,11 @@ fn every_change_of_a_connection_shows_in_its_hash() {
             ("the session of ours", |machine| {
                 rare(machine, OPEN).session = Some(b"1".as_slice().into());
             }),
+            ("what was reported of its work", |machine| rare(machine, OPEN).reported = Reported::Begun),
+            ("that its cancel is that of its session", |machine| {
+                ours(machine, OPEN).is_cancelled_with_session = true;
+            }),
+            ("which sessions work", |machine| assert!(machine.at_work.begin(b"\"s\""))),
             ("that the cancel of ours was written", |machine| cancel(machine, PATIENT).receipt.written = None),
             ("who cancelled ours", |machine| cancel(machine, PATIENT).receipt.cause.code = CauseCode::Policy),
             ("what came of the cancel of ours", |machine| cancel(machine, PATIENT).receipt.outcome = Outcome::Unknown),
@@ -386,6 +392,16 @@ fn every_change_of_a_connection_shows_in_its_hash() {
                 theirs(machine, SERVED).rare().frames.push_back(Caused { ticket, is_void_once_answered: false });
             }),
             ("who wants to know of its answer", |machine| theirs(machine, SERVED).rare().is_watched = true),
+            ("the message that it has inserted", |machine| {
+                theirs(machine, SERVED).rare().message = Some("m".into());
+            }),
+            ("what it is in the list of background work", |machine| {
+                let kind = acp::V2_DRAFT.turn.and_then(|turn| turn.work?.item("terminal"));
+                theirs(machine, SERVED).rare().item = kind.map(|kind| (kind, b"\"t\"".as_slice().into()));
+            }),
+            ("the result that it keeps", |machine| {
+                theirs(machine, SERVED).rare().kept_result = Some(b"{}".as_slice().into());
+            }),
             ("when its handler is dropped", |machine| theirs(machine, STOPPING).timer.at = now()),
             ("whether its handler is dropped", |machine| theirs(machine, STOPPING).timer = TimerKey::NOT),
             ("the deadline of theirs", |machine| theirs(machine, SERVED).deadline = now()),

@@ -170,6 +170,18 @@ fn peers() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../peers").canonicalize().unwrap()
 }
 
+/// A program on the Rust SDK of ACP v2, if it is here.
+pub(crate) fn acp_two(program: &str) -> Option<PathBuf> {
+    let program = peers().join("rust-acp2/target/debug").join(program);
+    if program.exists() {
+        return Some(program);
+    }
+    let missing = format!("{} is not installed (peers/install does it)", program.display());
+    assert!(std::env::var_os("RESCIND_REQUIRE_PEERS").is_none(), "{missing}");
+    skip(missing);
+    None
+}
+
 /// What must be there, and the command.
 fn node(folder: &str, script: &str) -> (PathBuf, Vec<String>) {
     let folder = peers().join("node").join(folder);
