@@ -12,7 +12,7 @@ pub struct Implementation {
 }
 
 /// Where the protocols keep it, in the params and in the result of `initialize`.
-const MEMBERS: [&str; 3] = ["clientInfo", "serverInfo", "agentInfo"];
+const MEMBERS: [&str; 4] = ["clientInfo", "serverInfo", "agentInfo", "info"];
 
 const MAX: usize = 256;
 
@@ -22,5 +22,20 @@ impl Implementation {
         let info = MEMBERS.iter().find_map(|member| json::member(handshake, member))?;
         let text = |member| Some(cut(&json::text(json::member(info, member)?)?, MAX).into());
         Some(Self { name: text("name")?, version: text("version") })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_side_is_named_where_each_protocol_names_it() {
+        // ACP v2 has one word for both sides.
+        for member in ["clientInfo", "serverInfo", "agentInfo", "info"] {
+            let hello = format!(r#"{{"protocolVersion":2,"{member}":{{"name":"a","version":"1"}}}}"#);
+            let named = Implementation::of(hello.as_bytes()).map(|one| (one.name, one.version));
+            assert_eq!(named, Some(("a".into(), Some("1".into()))), "{member}");
+        }
     }
 }
