@@ -20,6 +20,8 @@ impl GraceArg {
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let (method, grace) = match text.split_once('=') {
             Some(("", _)) => return Err("has no method before the `=`".into()),
+            // It would be the grace of nothing.
+            Some((method, _)) if method.contains(':') => return Err("names a tool, and a grace is of a METHOD".into()),
             Some((method, grace)) => (Some(method.to_owned()), grace),
             None => (None, text),
         };
@@ -92,6 +94,7 @@ mod tests {
         for (text, problem) in [
             ("", "not a duration"),
             ("=1s", "has no method before the `=`"),
+            ("tools/call:index=1s", "names a tool, and a grace is of a METHOD"),
             ("session/prompt", "not a duration"),
             ("session/prompt=", "not a duration"),
             ("session/prompt=-1s", "must not be negative"),
