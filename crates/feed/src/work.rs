@@ -1,7 +1,7 @@
 //! Whether the work on a request has stopped, as far as that is known (D41), and what became of a request that a server
 //! made of its client (D53).
 
-use crate::{Cancel, Child, ChildState, Outcome, Progress, Request, SettledHow, Side, State};
+use crate::{Cancel, Child, ChildState, Outcome, Progress, Request, SettledHow, Side, State, TaskAtWork, TaskStatus};
 
 /// What is known of the work on a request.
 ///
@@ -16,7 +16,7 @@ pub enum WorkStatus {
     Ended,
     /// More may become known.
     Stopping,
-    /// Progress arrived after the cancel.
+    /// Progress arrived after the cancel, or its server said of a task that it is not over.
     Working,
     /// The answer that its protocol requires is missing.
     NoAnswer,
@@ -71,14 +71,23 @@ impl WorkStatus {
             Outcome::Later(_) if is_awaited => Self::Stopping,
             Outcome::Later(_) => Self::Unknown,
             Outcome::Sent if is_at_work(request, cancel) => Self::Working,
-            Outcome::Sent if request.state == State::Stuck && cancel.confirms => Self::NoAnswer,
+            Outcome::Sent if request.state == State::Stuck && cancel.confirms => Self::of_resisting(request, cancel),
             Outcome::Asked | Outcome::Sent if is_awaited => Self::Stopping,
             // Its server is not late with anything yet.
             Outcome::Asked if cancel.held => Self::Unknown,
             Outcome::Asked => Self::NotDelivered,
-            Outcome::Sent if cancel.confirms => Self::NoAnswer,
+            Outcome::Sent if cancel.confirms => Self::of_resisting(request, cancel),
             Outcome::Sent => Self::Unknown,
         }
+    }
+
+    /// What is known of work whose cancel was not confirmed in time: of a task its server may have said that it goes on.
+    fn of_resisting(request: &Request, cancel: &Cancel) -> Self {
+        let is_said = |task: &TaskAtWork| {
+            let is_open = matches!(task.status, TaskStatus::Working | TaskStatus::InputRequired);
+            is_open && cancel.written.is_some_and(|written| task.reported > written)
+        };
+        if request.at_work.as_ref().is_some_and(is_said) { Self::Working } else { Self::NoAnswer }
     }
 
     /// What is known of a child, which only the word of its agent ends: not the end of its parent's turn (D54).

@@ -378,10 +378,12 @@ impl<T: From<Learnt> + Send> SessionCancel<'_, T> {
             return;
         }
         let words = |request: &Request| request.cancel.as_ref().map(|cancel| cancel.words.clone());
+        // As it stands now, and as it will if nothing more is heard.
+        let works = |request: &Request| [true, false].map(|is_awaited| WorkStatus::of(request, is_awaited));
         let is_news = !one.is_reported
             || words(&one.request) != words(&request)
             || (follows_others && one.request.state != request.state)
-            || (follows_others && WorkStatus::of(&one.request, true) != WorkStatus::of(&request, true));
+            || (follows_others && works(&one.request) != works(&request));
         one.heard = Instant::now();
         one.is_reported |= request.cancel.is_some();
         one.request = request.clone();

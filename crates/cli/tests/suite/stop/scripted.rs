@@ -1,8 +1,11 @@
 //! With scripted shims, which choose what becomes known and when.
 
-use std::{path::PathBuf, process::Command};
+use std::{
+    path::PathBuf,
+    process::{Command, Stdio},
+};
 
-use rescind_feed::{End, Implementation, Outcome, Request, Session, Side, State};
+use rescind_feed::{End, Implementation, Outcome, Request, Session, Side, State, TaskAtWork, TaskStatus};
 use rescind_testkit::fake_shim::{FakeShim, asked, request, session};
 use serde_json::Value;
 
@@ -29,7 +32,7 @@ impl Sockets {
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(PROGRAM);
         command.arg("stop").args(arguments).env("RESCIND_RUNTIME_DIR", &self.path).env("NO_COLOR", "1");
-        command.stdin(std::process::Stdio::null());
+        command.stdin(Stdio::null());
         command
     }
 
@@ -254,4 +257,24 @@ fn on_a_terminal_the_wait_is_counted_down_and_enter_ends_it() {
     terminal.type_in("n\n");
     assert_eq!(child.wait().unwrap().code(), Some(1));
     assert_eq!((ordered(&shim).len(), shim.wait_for(|seen| Some(seen.ends.len()))), (40, 0));
+}
+
+/// What a server says of a task after its cancel is no missing answer.
+#[test]
+fn a_task_that_its_server_reports_after_its_cancel_is_still_working() {
+    let sockets = Sockets::new();
+    let shim = sockets.shim("4711", |_| {});
+    let reported = |reported| Some(TaskAtWork { status: TaskStatus::Working, reported });
+    shim.put([1, 2].map(|id| Request { at_work: reported(5), ..request(id, "task", None, 0) }));
+    shim.on_cancel(move |request, reason| {
+        let sent =
+            rescind_feed::Cancel { written: Some(10), outcome: Outcome::Sent, confirms: true, ..asked(9, reason) };
+        request.cancel = Some(sent.in_words(None));
+        if request.key == "c2" {
+            request.at_work = reported(20);
+        }
+    });
+    let (code, stdout, stderr) = sockets.stop(&["--within", "300ms"]);
+    assert_eq!((code, stdout.lines().last()), (1, Some("0 stopped, 1 still working, 1 no answer")), "{stdout}{stderr}");
+    assert!(stdout.contains("/task:2: still working: "), "{stdout}");
 }
