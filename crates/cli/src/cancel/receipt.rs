@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use rescind_feed::{CancelOrder, Changes, Event, OrderOutcome, Outcome, Request, Side, Snapshot, WorkStatus};
+use rescind_feed::{CancelOrder, Changes, Event, OrderOutcome, Outcome, Request, Side, Snapshot, State, WorkStatus};
 use rescind_operator::{ListingQuery, Shim, ShimError, ShimEvents};
 use tokio::{
     sync::mpsc,
@@ -244,9 +244,11 @@ impl<T: From<Learnt> + Send> SessionCancel<'_, T> {
         let mut keys = Vec::new();
         for one in self.followed.values_mut().filter(|one| !one.is_ordered) {
             one.is_ordered = true;
-            // What was cancelled before this stop, and whose client waits all the same, is ordered again (D61).
+            // What was cancelled before this stop is ordered again if its client waits all the same (D61), or if it is at work
+            // beyond its time and may be asked once more (D55, D56, D58).
             let needs_order = one.request.cancel.is_none() && one.request.is_open();
-            if !follows_others || needs_order || one.request.may_be_released {
+            let is_again = one.request.may_be_released || one.request.state == State::Stuck;
+            if !follows_others || needs_order || is_again {
                 keys.push((one.request.since, one.request.key.clone()));
             }
         }

@@ -259,6 +259,26 @@ fn on_a_terminal_the_wait_is_counted_down_and_enter_ends_it() {
     assert_eq!((ordered(&shim).len(), shim.wait_for(|seen| Some(seen.ends.len()))), (40, 0));
 }
 
+/// A turn whose interrupt was refused, or a task whose server goes on, is asked once more, as `rescind cancel` does.
+#[test]
+fn what_is_stuck_is_asked_again() {
+    let sockets = Sockets::new();
+    let shim = sockets.shim("4711", |_| {});
+    let mut stuck = request(1, "turn/start", None, 0);
+    stuck.cancel = Some(rescind_feed::Cancel {
+        written: Some(0),
+        outcome: Outcome::Sent,
+        confirms: true,
+        ..asked(0, None).in_words(None)
+    });
+    stuck.state = State::Stuck;
+    shim.put([stuck, request(2, "turn/start", None, 0)]);
+    shim.on_cancel(confirms);
+    let (code, stdout, stderr) = sockets.stop(&["--within", "300ms"]);
+    assert_eq!((code, stdout.lines().last()), (1, Some("1 stopped, 1 no answer")), "{stdout}{stderr}");
+    assert_eq!(ordered(&shim), ["c1", "c2"]);
+}
+
 /// What a server says of a task after its cancel is no missing answer.
 #[test]
 fn a_task_that_its_server_reports_after_its_cancel_is_still_working() {
