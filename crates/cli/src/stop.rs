@@ -537,9 +537,8 @@ impl<'a> Stopping<'a> {
 
     /// Asks whether to end the servers of the sessions that stand so.
     fn agreed_to_end(&self, standing: Standing) -> Result<bool, Failure> {
-        // A connection that is closed ends nothing that is worked on elsewhere.
         let servers = self.board.sessions_that(|one| one == standing);
-        let servers: Vec<_> = servers.into_iter().filter(|one| end::is_here(&one.session)).collect();
+        let servers: Vec<_> = servers.into_iter().filter(|one| end::is_here(&one.session) && !one.is_gone()).collect();
         if servers.is_empty() {
             return Ok(false);
         }
@@ -553,6 +552,7 @@ impl<'a> Stopping<'a> {
     /// What to do about what is left, in one line.
     fn next_step(&self) -> Option<String> {
         let left = self.board.sessions_that(|one| one != Standing::Over);
+        let (gone, left): (Vec<_>, Vec<_>) = left.into_iter().partition(|one| one.is_gone());
         let (here, elsewhere): (Vec<_>, Vec<_>) = left.into_iter().partition(|one| end::is_here(&one.session));
         if let Some(one) = here.first() {
             let is_known = here.iter().all(|one| one.standing() == Standing::Resists);
@@ -566,16 +566,20 @@ impl<'a> Stopping<'a> {
                 if here.len() == 1 { "this one" } else { "one of them" }
             ));
         }
-        let one = elsewhere.first()?;
-        let name = one.shim.name();
-        Some(format!("hint: {name}: {}", end::elsewhere(&one.session)))
+        if let Some(one) = elsewhere.first() {
+            return Some(format!("hint: {}: {}", one.shim.name(), end::elsewhere(&one.session)));
+        }
+        (!gone.is_empty())
+            .then(|| "hint: `rescind ps --orphans` shows what sessions that are gone have left".to_owned())
     }
 
     /// Ends servers, and shows that they have ended.
     async fn end_servers(&mut self, orders: EndOrders) {
         let (sender, news) = mpsc::channel(NEWS);
         let until = receipt::after(end::END_PATIENCE);
-        for one in self.board.sessions_that(|one| orders.has(one)) {
+        // A connection that is closed ends nothing that is worked on elsewhere, and its client would lose the server.
+        let here = |one: &&SessionBoard| end::is_here(&one.session);
+        for one in self.board.sessions_that(|one| orders.has(one)).into_iter().filter(here) {
             let (shim, order, sender) = (one.shim.clone(), EndOrder { started: one.session.started }, sender.clone());
             tokio::spawn(async move {
                 let session = shim.name().to_owned();

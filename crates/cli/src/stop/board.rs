@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use crate::{
-    cancel,
+    cancel::{self, receipt::GONE},
     fleet::many,
     ps::row::{self, Row},
     screen::Tone,
@@ -18,6 +18,9 @@ use crate::{
 
 /// The words for a request that ended with its server.
 const ENDED: &str = "ended with its server";
+
+/// Why nothing more is learnt of a session whose server was not seen to end.
+const SESSION_ENDED: &str = "its session has ended";
 
 /// More requests of a session than so many, of one method and one status, are told together.
 const GROUP: usize = 20;
@@ -120,9 +123,14 @@ impl SessionBoard {
                 let changed = self.requests.values_mut().filter(|one| !WorkStatus::of(&one.request, false).is_over());
                 changed.for_each(|one| one.is_printed = false);
             }
-            End::Unknown => self.fail("its session has ended".to_owned()),
-            _ => self.fail("its session has ended".to_owned()),
+            End::Unknown => self.fail(SESSION_ENDED.to_owned()),
+            _ => self.fail(SESSION_ENDED.to_owned()),
         }
+    }
+
+    /// Whether nothing can be asked of it any more, and its server was not seen to end.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.failed.as_deref().is_some_and(|why| why == GONE || why == SESSION_ENDED)
     }
 
     fn clock(&self) -> u64 {
@@ -147,7 +155,10 @@ impl SessionBoard {
     fn words(&self, request: &Request, work: WorkStatus) -> String {
         match &request.cancel {
             _ if work == WorkStatus::Ended => ENDED.to_owned(),
-            Some(cancel) => cancel::words(request, cancel),
+            Some(cancel) => match &self.failed {
+                Some(why) if work == WorkStatus::Unknown => format!("{}; {why}", cancel::words(request, cancel)),
+                _ => cancel::words(request, cancel),
+            },
             None if !request.is_open() => {
                 format!("{} before it was cancelled", request.settled.as_ref().map_or("ended", |one| one.how.as_str()))
             }

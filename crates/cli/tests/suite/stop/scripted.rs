@@ -259,6 +259,40 @@ fn on_a_terminal_the_wait_is_counted_down_and_enter_ends_it() {
     assert_eq!((ordered(&shim).len(), shim.wait_for(|seen| Some(seen.ends.len()))), (40, 0));
 }
 
+/// The connection to a server elsewhere is not closed: its client would lose the server, and the work would go on.
+#[test]
+fn kill_leaves_the_connection_to_a_server_elsewhere() {
+    let sockets = Sockets::new();
+    let remote = sockets.shim("4711", |session| session.command = vec!["https://example.com/mcp".into()]);
+    remote.put([request(1, "tools/call", None, 0)]);
+    remote.on_cancel(|request, reason| cancelled(request, reason, Outcome::Sent));
+    let (code, stdout, stderr) = sockets.stop(&["--within", "300ms", "--kill=unknown"]);
+    assert_eq!((code, stdout.lines().last()), (1, Some("0 stopped, 1 unknown")), "{stdout}{stderr}");
+    assert_eq!(
+        stderr,
+        "hint: 4711: its server is another machine's (https://example.com/mcp), where alone it can be ended\n"
+    );
+    assert_eq!(remote.wait_for(|seen| Some(seen.ends.len())), 0);
+}
+
+#[test]
+fn a_session_that_breaks_off_is_said_and_nobody_is_sent_to_end_it() {
+    let sockets = Sockets::new();
+    let shim = sockets.shim("4711", |_| {});
+    shim.put([request(1, "tools/call", None, 0)]);
+    shim.on_cancel(|request, reason| {
+        request.cancel = Some(rescind_feed::Cancel { written: Some(0), outcome: Outcome::Sent, ..asked(0, reason) });
+    });
+    let child = sockets.command(&["--within", "1h"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    shim.wait_for(|seen| (!seen.orders.is_empty()).then_some(()));
+    drop(shim);
+    let output = child.wait_with_output().unwrap();
+    let [stdout, stderr] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+    assert_eq!((output.status.code(), stdout.lines().last()), (Some(1), Some("0 stopped, 1 unknown")), "{stdout}");
+    assert!(stdout.contains("; its shim is gone"), "{stdout}");
+    assert_eq!(stderr, "hint: `rescind ps --orphans` shows what sessions that are gone have left\n");
+}
+
 /// A turn whose interrupt was refused, or a task whose server goes on, is asked once more, as `rescind cancel` does.
 #[test]
 fn what_is_stuck_is_asked_again() {
