@@ -191,7 +191,7 @@ fn unkept_work(session: &str, facts: &Session) -> Option<String> {
     })
 }
 
-/// The messages for a session with more work (D54, D58) or tasks (D56) than its shim keeps.
+/// The messages for a session with more work (D54, D58), tasks (D56) or released requests (D52) than its shim keeps.
 pub(crate) fn unkept(name: &str, session: &Session) -> Vec<String> {
     let tasks = (session.unkept_tasks > 0).then(|| {
         format!(
@@ -199,7 +199,14 @@ pub(crate) fn unkept(name: &str, session: &Session) -> Vec<String> {
              those that are not cannot be stopped one by one"
         )
     });
-    unkept_work(name, session).into_iter().chain(tasks).collect()
+    let released = (session.unkept_released > 0).then(|| {
+        format!(
+            "note: {name}: {} that were cancelled and are not known to have stopped are no longer listed: there were more \
+             than rescind keeps; only the end of the server is sure to stop them (`rescind end {name}`)",
+            many(usize::try_from(session.unkept_released).unwrap_or(usize::MAX))
+        )
+    });
+    unkept_work(name, session).into_iter().chain(tasks).chain(released).collect()
 }
 
 pub(crate) fn no_such_session(session: &str) -> Failure {

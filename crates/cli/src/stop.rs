@@ -172,7 +172,10 @@ async fn run(arguments: &Arguments) -> Result<Completion, Failure> {
         } else if !has_silent {
             report("nothing is in flight");
         }
-        return Ok(stopping.completion.max(Completion::whole_if(stopping.board.is_over())));
+        // The servers of what is no longer listed may be ended all the same.
+        if arguments.dry_run || stopping.board.sessions_that(|one| one != Standing::Over).is_empty() {
+            return Ok(stopping.completion.max(Completion::whole_if(stopping.board.is_over())));
+        }
     }
     if arguments.dry_run {
         return Ok(stopping.completion);
@@ -180,10 +183,11 @@ async fn run(arguments: &Arguments) -> Result<Completion, Failure> {
     let orders = stopping.agreed()?;
     if orders != EndOrders::default() {
         stopping.end_servers(orders).await;
+        stopping.board.ended_unlisted().for_each(|name| report(&format!("{name}: its server has ended")));
         stopping.look_at_processes(Instant::now()).await;
         stopping.show();
     }
-    if arguments.json {
+    if arguments.json && !stopping.board.is_empty() {
         stopping.print_document();
     }
     stopping.board.left().flat_map(LeftByRequest::lines).for_each(|line| report(&line));

@@ -123,6 +123,7 @@ impl Recording {
             restarting: false,
             hides_work: false,
             unkept_tasks: 0,
+            unkept_released: 0,
         };
         let (end, left_out, now, in_flight) = (replay.end(), replay.left_out, replay.now, replay.in_flight());
         let mut remarks = damage.remarks();

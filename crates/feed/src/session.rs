@@ -74,6 +74,10 @@ pub struct Session {
     /// How often a request became a task that the shim had no room for: those are neither listed nor cancelled.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unkept_tasks: u64,
+    /// How many requests were cancelled, may be worked on, and were forgotten since there were more than the shim keeps
+    /// (D52): those are not listed any more.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unkept_released: u64,
 }
 
 /// Relates the clock of a session to the one by which its system tells when a process started (D59).
@@ -138,10 +142,11 @@ impl Session {
         self.hides_work || protocol == UNKNOWN_PROTOCOL || protocol == UNSEEN_PROTOCOL
     }
 
-    /// Whether it has had more work or tasks than its shim follows: not all that is at work need be listed.
+    /// Whether it has had more work, tasks or released requests than its shim follows: not all that is at work need be
+    /// listed.
     #[must_use]
     pub const fn has_unkept(&self) -> bool {
-        self.unkept_children > 0 || self.unkept_tasks > 0
+        self.unkept_children > 0 || self.unkept_tasks > 0 || self.unkept_released > 0
     }
 
     /// Whether every message passes as it is, and so no request is refused (D57, D58).

@@ -203,6 +203,8 @@ struct Core {
     /// What each side calls itself.
     implementations: Sides<Option<Implementation>>,
     reports: Reports,
+    /// Requests that were forgotten for want of room while they were shown as stuck or released (D52).
+    unkept_released: u64,
     /// Present where a limit is set (D65).
     limits: Option<Box<Limits>>,
     /// Present where a server that has died is started again (D64).
@@ -334,6 +336,7 @@ impl Relay {
                 sessions: None,
                 implementations: Sides::default(),
                 reports: Reports::new(&config),
+                unkept_released: 0,
                 limits: Limits::new(&config.limits, seed),
                 restart: config.restart.then(Box::default),
                 followups: Vec::new(),

@@ -261,6 +261,7 @@ pub fn session(name: &str, command: &[&str]) -> Session {
         restarting: false,
         hides_work: false,
         unkept_tasks: 0,
+        unkept_released: 0,
     }
 }
 

@@ -276,7 +276,8 @@ impl SessionBoard {
     /// What is known of all of it, when nothing more is awaited.
     pub(crate) fn standing(&self) -> Standing {
         let any = |wanted: fn(WorkStatus) -> bool| self.count(true, wanted) > 0;
-        match (self.has_ended, any(WorkStatus::resists), any(|work| work == WorkStatus::Unknown)) {
+        let is_unknown = any(|work| work == WorkStatus::Unknown) || self.session.unkept_released > 0;
+        match (self.has_ended, any(WorkStatus::resists), is_unknown) {
             (true, ..) | (false, false, false) => Standing::Over,
             (false, true, _) => Standing::Resists,
             (false, false, true) => Standing::Unknown,
@@ -289,7 +290,8 @@ impl SessionBoard {
             Standing::Resists | Standing::Over => ("would not stop", WorkStatus::resists),
             Standing::Unknown => ("not known to have stopped", |work| work == WorkStatus::Unknown),
         };
-        let count = self.count(true, is_meant);
+        let unlisted = if standing == Standing::Unknown { self.session.unkept_released } else { 0 };
+        let count = self.count(true, is_meant).saturating_add(usize::try_from(unlisted).unwrap_or(usize::MAX));
         let others = self.count(true, |work| !work.is_over() && !is_meant(work)) + self.began.len();
         let also =
             if others == 0 { String::new() } else { format!("; with {} more, which may be at work", many(others)) };
@@ -311,6 +313,12 @@ impl Board {
     /// The sessions that stand so, when nothing more is awaited.
     pub(crate) fn sessions_that(&self, stand: impl Fn(Standing) -> bool) -> Vec<&SessionBoard> {
         self.sessions.values().filter(|one| stand(one.standing())).collect()
+    }
+
+    /// The sessions of which nothing is listed, and whose servers have ended.
+    pub(crate) fn ended_unlisted(&self) -> impl Iterator<Item = &str> {
+        let ended = self.sessions.values().filter(|one| one.has_ended && one.requests.is_empty());
+        ended.map(|one| one.shim.name())
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -291,7 +291,7 @@ class Lane {
     const unseen = session.inFlight > held ? `${count(session.inFlight - held)} more in flight` : null;
     const hidden = facts.hidesWork ? "its background work cannot be seen" : "its work cannot be seen";
     const work = hasUnseen(facts) ? hidden : null;
-    const unkept = facts.unkeptChildren || facts.unkeptTasks ? "not all of its work is listed" : null;
+    const unkept = facts.unkeptChildren || facts.unkeptTasks || facts.unkeptReleased ? "not all of its work is listed" : null;
     const restarts = facts.restarts ? several(facts.restarts.count, "restart") : null;
     const waits = facts.signingIn ? "waits for a person to sign in" : facts.restarting ? "its server is being started again" : null;
     const unread = facts.heldUpBy ? `its ${facts.heldUpBy} does not read` : null;

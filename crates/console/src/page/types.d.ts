@@ -100,6 +100,7 @@ interface FeedSession {
   /** How often there was more work, or a task, than the shim follows: not all is listed. */
   unkeptChildren?: number;
   unkeptTasks?: number;
+  unkeptReleased?: number;
   /** Relates the session's clock to the start of processes. */
   processClock?: { origin: number; slept?: number };
   turnProcesses?: { request: string; pid: number; name: string; ended: boolean; how: string }[];

@@ -85,6 +85,7 @@ impl Relay {
         }
         self.core.stop_greeting();
         self.lose_children(now);
+        self.core.unkept_released = 0;
     }
 }
 

@@ -215,12 +215,18 @@ impl Relay {
 
     #[inline(never)]
     pub(super) fn forget(&mut self, now: Instant, side: Side) {
-        let Self { core: Core { reports, .. }, tables, .. } = self;
+        let Self { core: Core { reports, config, unkept_released, .. }, tables, .. } = self;
+        let (_, longest) = config.remember;
         tables[side].prune(now, |key, exchange| {
+            if !is_shown(side, exchange) {
+                return;
+            }
             // What is shown after its end is shown until now.
-            if reports.is_observed() && is_shown(side, exchange) {
+            if reports.is_observed() {
                 reports.mark_forgotten(RequestKey { from: side, key }, exchange);
             }
+            let is_old = matches!(exchange.down, Down::Done(_, at) if now.since(at) >= longest);
+            *unkept_released += u64::from(!is_old);
         });
         // One timer for both sides: the older of the two must not wait for the younger.
         if let Some(oldest) = Side::BOTH.into_iter().filter_map(|side| self.tables[side].oldest()).min() {

@@ -172,6 +172,13 @@ impl Relay {
         live.map(move |(key, exchange)| self.view_of(RequestKey { from: side, key }, exchange))
     }
 
+    /// How many requests had been cancelled and may be worked on, and were forgotten before their time, for want of room
+    /// (D52). None once the server has ended.
+    #[must_use]
+    pub const fn unkept_released(&self) -> u64 {
+        self.core.unkept_released
+    }
+
     /// Every request of `side`, in flight or remembered, in no particular order.
     pub fn summaries(&self, side: Side) -> impl Iterator<Item = RequestSummary<'_>> {
         let theirs = self.tables[side].iter().filter(|(_, exchange)| exchange.is_theirs());

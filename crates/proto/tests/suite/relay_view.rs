@@ -253,6 +253,13 @@ fn released_requests_are_as_many_as_are_remembered_at_most() {
     let released = rig.relay.summaries(Side::Client).filter(|summary| summary.is_released).count();
     // Sixteen times as many as of others, and a batch.
     assert!((16 * 2..=16 * 2 + 32).contains(&released), "{released}");
+    let unkept = 200 - u64::try_from(released).unwrap();
+    assert_eq!(rig.relay.unkept_released(), unkept, "what had to go is counted");
+    rig.pass(Duration::from_secs(600));
+    assert_eq!(rig.relay.summaries(Side::Client).filter(|summary| summary.is_released).count(), 0);
+    assert_eq!(rig.relay.unkept_released(), unkept, "what has had its time is not");
+    rig.relay.handle_eof(rig.now, Side::Server, &End::Exited(0));
+    assert_eq!(rig.relay.unkept_released(), 0, "nothing works on");
 }
 
 #[test]

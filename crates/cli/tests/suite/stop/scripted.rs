@@ -313,6 +313,28 @@ fn what_is_stuck_is_asked_again() {
     assert_eq!(ordered(&shim), ["c1", "c2"]);
 }
 
+/// The shim keeps so many that may still be worked on, and no more (D52).
+#[test]
+fn what_was_cancelled_and_is_no_longer_listed_is_not_nothing() {
+    let sockets = Sockets::new();
+    let shim = sockets.shim("4711", |session| session.unkept_released = 3);
+    let note = "note: 4711: 3 requests that were cancelled and are not known to have stopped are no longer listed: ";
+    for flags in [&[][..], &["--dry-run"]] {
+        let (code, stdout, stderr) = sockets.stop(flags);
+        assert_eq!((code, stdout.as_str()), (1, ""), "{stderr}");
+        assert!(stderr.starts_with(note) && stderr.contains("nothing else is known to be in flight"), "{stderr}");
+    }
+    let (code, stdout, _) = sockets.stop(&["--json"]);
+    assert_eq!((code, stdout.lines().count()), (1, 1), "{stdout}");
+    let child = sockets.command(&["--kill=unknown"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    shim.wait_for(|seen| seen.ends.first().copied());
+    shim.end(End::Signal(15));
+    let output = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    assert!(stderr.ends_with("4711: its server has ended\n"), "{stderr}");
+}
+
 /// What a server says of a task after its cancel is no missing answer.
 #[test]
 fn a_task_that_its_server_reports_after_its_cancel_is_still_working() {

@@ -41,7 +41,7 @@ pub(super) struct ChangeTracker {
     outliving: BTreeMap<RequestKey, Request>,
     /// Children that may be at work, as last reported.
     children: BTreeMap<ChildKey, Request>,
-    /// How much work and how many tasks had no room, as last reported.
+    /// How much work, and how many tasks and released requests, had no room, as last reported.
     unkept: u64,
     /// Whether there may be work that cannot be seen, as last reported.
     hides_work: bool,
@@ -224,7 +224,7 @@ pub(super) fn report_end(now: Instant, events: &EventBuffer, how: rescind_feed::
 }
 
 fn unkept(relay: &Relay) -> u64 {
-    relay.unkept_work() + relay.unkept_tasks()
+    relay.unkept_work() + relay.unkept_tasks() + relay.unkept_released()
 }
 
 fn in_flight(relay: &Relay) -> u64 {

@@ -63,6 +63,7 @@ impl SessionFacts {
             restarting: relay.awaits_server(),
             hides_work: relay.may_hide_work(),
             unkept_tasks: relay.unkept_tasks(),
+            unkept_released: relay.unkept_released(),
         }
     }
 
