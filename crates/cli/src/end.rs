@@ -18,6 +18,7 @@ use crate::{
     ps::row,
     question,
     screen::clean,
+    turns,
 };
 
 /// Time for a server to end: the ladder takes a second, and the rest is for a slow machine and a slow client.
@@ -29,7 +30,8 @@ pub(crate) const END_PATIENCE: Duration = Duration::from_secs(8);
 /// server gets SIGTERM, and one second later SIGKILL, as do the processes that it has started. Its client gets an error for
 /// each request in flight, and sees that the server has ended: most clients have to be told to start it again.
 ///
-/// Prints how the server ended, once that was seen. A server on another machine (`run --url`) cannot be ended.
+/// Prints how the server ended, once that was seen, and names the processes of its session that have left its process group
+/// and still run: `rescind reap` ends them. A server on another machine (`run --url`) cannot be ended.
 ///
 /// Exit code: 0 if the server was seen to end; 1 if it was not, or you declined; 2 if nothing was tried.
 #[derive(Debug, Args)]
@@ -80,7 +82,9 @@ async fn run(Arguments { session: name, yes }: &Arguments) -> Result<Completion,
     }
     let order = EndOrder { started: session.started };
     let learnt = end_server(&shim, &order, receipt::after(END_PATIENCE)).await;
-    Ok(told(name, learnt))
+    let completion = told(name, learnt);
+    turns::left_by_sessions(std::slice::from_ref(name)).await.iter().for_each(|left| report(&left.line()));
+    Ok(completion)
 }
 
 /// What would end.

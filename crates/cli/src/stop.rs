@@ -75,8 +75,9 @@ const NEWS: usize = 64;
 /// Processes that began during a request whose cancel is confirmed, or while a subagent was at work whose cancel is, and still
 /// run, are counted and named: `rescind reap PID` ends them.
 ///
-/// Exit code: 0 if all of it is over, or nothing was in flight; 1 if something is not known to be over, if such processes
-/// still run, if an agent does not report all of its background work, or a name matches no session; 2 if something failed, or a session did not answer.
+/// Exit code: 0 if all of it is over, or nothing was in flight; 1 if something is not known to be over, if such processes,
+/// or processes of a session whose server was ended, still run, if an agent does not report all of its background work,
+/// or a name matches no session; 2 if something failed, or a session did not answer.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -186,6 +187,9 @@ async fn run(arguments: &Arguments) -> Result<Completion, Failure> {
         stopping.board.ended_unlisted().for_each(|name| report(&format!("{name}: its server has ended")));
         stopping.look_at_processes(Instant::now()).await;
         stopping.show();
+        let left = turns::left_by_sessions(&stopping.board.ended()).await;
+        left.iter().for_each(|left| report(&left.line()));
+        stopping.completion = stopping.completion.max(Completion::whole_if(left.is_empty()));
     }
     if arguments.json && !stopping.board.is_empty() {
         stopping.print_document();

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use rescind_feed::{ChildState, Outcome, Request, Session, Side, TurnProcess};
 use rescind_ledger::{
-    family::Family,
+    family::{Family, Member},
     identity::ProcessId,
     snapshot::Snapshot,
     turn::{Began, Role, ServerStart, Span, Turns, is_server},
@@ -30,6 +30,9 @@ const PATIENCE: Duration = Duration::from_secs(15);
 
 /// How long processes may take to end after the cancel of their request was confirmed, before they count as left.
 const DYING: Duration = Duration::from_millis(500);
+
+/// From SIGTERM to SIGKILL for what a server has left in its process group.
+const GROUP_END: Duration = Duration::from_secs(1);
 
 /// The most processes that a line names.
 const NAMED: usize = 5;
@@ -330,6 +333,52 @@ impl LeftByRequest {
             lines.push(format!("note: {label}: {}: {names}", still(self.shared.len(), " or other work").0));
         }
         lines
+    }
+}
+
+/// What a session has left whose server has ended: its number and name of each process.
+#[derive(Debug)]
+pub(crate) struct LeftBySession {
+    session: String,
+    processes: Vec<(u32, String)>,
+}
+
+impl LeftBySession {
+    /// All of it in words.
+    pub(crate) fn line(&self) -> String {
+        let Self { session, processes } = self;
+        let names = named(processes.iter().map(|(pid, name)| format!("{pid} {name}")));
+        let (still, them) = match processes.len() {
+            1 => ("1 process of its session still runs".to_owned(), "it"),
+            count => (format!("{count} processes of its session still run"), "them"),
+        };
+        format!("note: {session}: its server has ended; {still}: {names}; `rescind reap {session}` ends {them}")
+    }
+}
+
+/// Looks at what these sessions have left, whose servers have ended: what had left the server's process group does not end
+/// with it. What is in the group has its second first. Containers are not looked at.
+pub(crate) async fn left_by_sessions(sessions: &[String]) -> Vec<LeftBySession> {
+    if sessions.is_empty() {
+        return Vec::new();
+    }
+    let directories = Directories::of_this_user();
+    let until = Instant::now() + GROUP_END + DYING;
+    loop {
+        let families = directories.families(&Snapshot::take());
+        let families = families.into_iter().filter(|family| sessions.contains(&family.session()));
+        let left: Vec<Family> = families.filter(|family| !family.members.is_empty()).collect();
+        if left.is_empty() || Instant::now() > until {
+            // One whose shim runs has another server, or is not over yet: nothing is known to be left of it.
+            let left = left.into_iter().filter(Family::is_orphaned);
+            let process = |member: Member| (member.process.id.pid, member.process.name);
+            let of = |family: Family| LeftBySession {
+                session: family.session(),
+                processes: family.members.into_iter().map(process).collect(),
+            };
+            return left.map(of).collect();
+        }
+        sleep(ROUND).await;
     }
 }
 

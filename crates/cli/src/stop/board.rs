@@ -315,6 +315,11 @@ impl Board {
         self.sessions.values().filter(|one| stand(one.standing())).collect()
     }
 
+    /// The names of the sessions whose servers have ended.
+    pub(crate) fn ended(&self) -> Vec<String> {
+        self.sessions.values().filter(|one| one.has_ended).map(|one| one.shim.name().to_owned()).collect()
+    }
+
     /// The sessions of which nothing is listed, and whose servers have ended.
     pub(crate) fn ended_unlisted(&self) -> impl Iterator<Item = &str> {
         let ended = self.sessions.values().filter(|one| one.has_ended && one.requests.is_empty());

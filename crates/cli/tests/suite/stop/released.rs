@@ -43,8 +43,12 @@ struct Silent {
 
 impl Silent {
     fn open(sockets: &Path, mark: &Path) -> Self {
+        Self::open_with(sockets, mark, SILENT)
+    }
+
+    fn open_with(sockets: &Path, mark: &Path, script: &str) -> Self {
         let mut command = Command::new(PROGRAM);
-        command.args(["run", "--", "sh", "-c", SILENT, "sh"]).arg(mark).env("RESCIND_RUNTIME_DIR", sockets);
+        command.args(["run", "--", "sh", "-c", script, "sh"]).arg(mark).env("RESCIND_RUNTIME_DIR", sockets);
         let mut shim = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (input, mut output) = (shim.stdin.as_mut().unwrap(), BufReader::new(shim.stdout.as_mut().unwrap()));
         let params = r#"{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}"#;
@@ -287,4 +291,33 @@ fn what_cannot_be_ended_is_said_with_what_can() {
     let said = say(&path, &["end", "--yes", "4713"]);
     assert_eq!((said.stdout.as_str(), said.code), ("", 2));
     assert!(said.stderr.starts_with("error: 4713: not answering\nhint: "), "{}", said.stderr);
+}
+
+/// A process in a group of its own does not end with the server.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_had_left_the_group_of_a_server_that_was_ended_is_named() {
+    let away = r#"setsid sh -c 'echo $$ >"$1.away"; exec sleep 3600' sh "$1" >/dev/null 2>&1 &"#;
+    for (arguments, code) in [(&["stop", "--within", "1s", "--kill=unknown"][..], 1), (&["end", "--yes"], 0)] {
+        let around = tempfile::tempdir().unwrap();
+        let (path, mark) = (around.path().join("sockets"), around.path().join("mark"));
+        let silent = Silent::open_with(&path, &mark, &format!("{away}\n{SILENT}"));
+        let (name, server) = (silent.shim.id().to_string(), silent.server(&path));
+        let begun = Instant::now();
+        let away = loop {
+            match fs::read_to_string(mark.with_extension("away")) {
+                Ok(pid) if pid.ends_with('\n') => break pid.trim().to_owned(),
+                _ => assert!(begun.elapsed() < Duration::from_secs(30), "it has not begun"),
+            }
+        };
+        let session = if arguments[0] == "end" { Some(&*name) } else { None };
+        let said = say(&path, &arguments.iter().copied().chain(session).collect::<Vec<_>>());
+        silent.expect_end(server);
+        let note = format!("note: {name}: its server has ended; 1 process of its session still runs: {away} sleep; ");
+        assert_eq!((said.code, said.stderr), (code, format!("{note}`rescind reap {name}` ends it\n")));
+        let lives = || Path::new(&format!("/proc/{away}/cwd")).exists();
+        assert!(lives(), "it is true");
+        assert_eq!(say(&path, &["reap", "--yes", &name]).code, 0);
+        assert!(!lives());
+    }
 }
