@@ -76,8 +76,8 @@ const NEWS: usize = 64;
 /// run, are counted and named: `rescind reap PID` ends them.
 ///
 /// Exit code: 0 if all of it is over, or nothing was in flight; 1 if something is not known to be over, if such processes,
-/// or processes of a session whose server was ended, still run, if an agent does not report all of its background work,
-/// or a name matches no session; 2 if something failed, or a session did not answer.
+/// or processes of a session whose server was ended, still run, if the work of a session cannot be seen, or a name
+/// matches no session; 2 if something failed, or a session did not answer.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]

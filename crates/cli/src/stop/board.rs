@@ -338,9 +338,9 @@ impl Board {
         self.sessions.values().all(is_ordered)
     }
 
-    /// Whether all of it is known to be over, and all of it is known: an agent that hides background work may have more.
+    /// Whether all of it is known to be over, and all of it is known: a session whose work cannot be seen may have more.
     pub(crate) fn is_over(&self) -> bool {
-        let is_known = |one: &SessionBoard| one.has_ended || !(one.session.has_unkept() || one.session.hides_work);
+        let is_known = |one: &SessionBoard| one.has_ended || !(one.session.has_unkept() || one.session.is_unseen());
         self.sessions.values().all(|one| is_known(one) && one.count(true, |work| !work.is_over()) == 0)
     }
 

@@ -354,3 +354,19 @@ fn a_task_that_its_server_reports_after_its_cancel_is_still_working() {
     assert_eq!((code, stdout.lines().last()), (1, Some("0 stopped, 1 still working, 1 no answer")), "{stdout}{stderr}");
     assert!(stdout.contains("/task:2: still working: "), "{stdout}");
 }
+
+/// What cannot be seen is not over, whatever hides it (D55, D57, D58).
+#[test]
+fn a_session_whose_work_cannot_be_seen_is_never_over() {
+    let sockets = Sockets::new();
+    let shims = ["unknown", "codex-unseen"].map(|protocol| {
+        let shim = sockets.shim(protocol, |session| session.server.protocol = protocol.into());
+        let (code, stdout, stderr) = sockets.stop(&["--session", protocol]);
+        assert_eq!((code, stdout.as_str()), (1, ""), "{stderr}");
+        assert!(stderr.ends_with("nothing is seen in flight\n"), "{stderr}");
+        shim
+    });
+    drop(shims);
+    let _seen = sockets.shim("seen", |_| {});
+    assert_eq!(sockets.stop(&[]), (0, String::new(), "nothing is in flight\n".into()));
+}
