@@ -269,6 +269,10 @@ impl<T: From<Learnt> + Send> SessionCancel<'_, T> {
                         self.receive(outcome).await;
                     }
                 }
+                Err(ShimError::Gone(_)) if follows_others => {
+                    self.report(Learnt::Unheard(format!("{GONE}; the cancel may have been carried out"))).await;
+                    self.is_over = true;
+                }
                 Err(error) => {
                     let unsure = matches!(error, ShimError::NotAnswering | ShimError::Gone(_));
                     let unsure = if unsure { "; the cancel may have been carried out" } else { "" };

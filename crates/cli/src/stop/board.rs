@@ -130,7 +130,7 @@ impl SessionBoard {
 
     /// Whether nothing can be asked of it any more, and its server was not seen to end.
     pub(crate) fn is_gone(&self) -> bool {
-        self.failed.as_deref().is_some_and(|why| why == GONE || why == SESSION_ENDED)
+        self.failed.as_deref().is_some_and(|why| why.starts_with(GONE) || why == SESSION_ENDED)
     }
 
     fn clock(&self) -> u64 {

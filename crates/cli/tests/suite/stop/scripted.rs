@@ -289,7 +289,7 @@ fn a_session_that_breaks_off_is_said_and_nobody_is_sent_to_end_it() {
     let output = child.wait_with_output().unwrap();
     let [stdout, stderr] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
     assert_eq!((output.status.code(), stdout.lines().last()), (Some(1), Some("0 stopped, 1 unknown")), "{stdout}");
-    assert!(stdout.contains("; its shim is gone"), "{stdout}");
+    assert!(stdout.contains("its shim is gone"), "{stdout}");
     assert_eq!(stderr, "hint: `rescind ps --orphans` shows what sessions that are gone have left\n");
 }
 
