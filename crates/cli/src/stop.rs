@@ -72,8 +72,8 @@ const NEWS: usize = 64;
 /// of what is `unknown`. --kill ends the former without a question, and --kill=unknown both. All work of such a server ends
 /// with it. If something is left, the last line says what to do next.
 ///
-/// Processes that began during a request whose cancel is confirmed, or while a subagent was at work whose cancel is, and still
-/// run, are counted and named: `rescind reap PID` ends them.
+/// Processes that began during a request whose cancel is confirmed, or that was answered after it, or while a subagent was at
+/// work whose cancel is confirmed, and still run, are counted and named: `rescind reap PID` ends them.
 ///
 /// Exit code: 0 if all of it is over, or nothing was in flight; 1 if something is not known to be over, if such processes,
 /// or processes of a session whose server was ended, still run, if the work of a session cannot be seen, or a name
@@ -524,7 +524,7 @@ impl<'a> Stopping<'a> {
         let _ = writeln!(io::stdout(), "{}", inert(&text));
     }
 
-    /// Looks at what the requests have left whose cancel is confirmed.
+    /// Looks at what the requests have left that are over.
     async fn look_at_processes(&mut self, until: Instant) {
         let mut cancelled = Cancelled::default();
         self.board.cancelled().for_each(|(shim, request)| cancelled.note(shim, request));

@@ -134,7 +134,7 @@ pub(crate) async fn ask(shims: Vec<Shim>) -> (Vec<SessionTurns>, Vec<(String, Sh
     (known, silent)
 }
 
-/// What cancelled work of a request has left whose cancel is confirmed, and what was ended of it.
+/// What cancelled work of a request has left whose cancel is confirmed, or that was answered after it, and what was ended of it.
 #[derive(Debug)]
 pub(crate) struct LeftByRequest {
     session: String,
@@ -169,7 +169,7 @@ impl Cancelled {
     }
 }
 
-/// Looks at what cancelled requests have left whose cancel is confirmed. Where a shim ends that (`--on-stop`) it is
+/// Looks at what cancelled requests have left that are over: confirmed, or answered as if there were no cancel. Where a shim ends that (`--on-stop`) it is
 /// awaited, and so is what it does where no cancel need be confirmed: half a second longer than `until` at most. Sessions
 /// that do not answer are left out: nothing is known of them.
 pub(crate) async fn left_by(Cancelled(cancelled): Cancelled, until: Instant) -> Vec<LeftByRequest> {
@@ -223,11 +223,12 @@ async fn settled(
     mut outcomes: BTreeMap<String, Outcome>,
     until: Instant,
 ) -> Option<(SessionTurns, Vec<String>)> {
-    outcomes.retain(|_, outcome| matches!(outcome, Outcome::Confirmed | Outcome::Sent));
+    let is_over = |outcome: &Outcome| matches!(outcome, Outcome::Confirmed | Outcome::AnsweredAfter);
+    outcomes.retain(|_, outcome| is_over(outcome) || *outcome == Outcome::Sent);
     if outcomes.values().any(|outcome| *outcome == Outcome::Sent) {
         let session = timeout_at(until, shim.session()).await;
         let ends = session.is_ok_and(|session| session.is_ok_and(|session| session.ending_turns.is_some()));
-        outcomes.retain(|_, outcome| ends || *outcome == Outcome::Confirmed);
+        outcomes.retain(|_, outcome| ends || is_over(outcome));
     }
     let keys: Vec<String> = outcomes.into_keys().collect();
     if keys.is_empty() {
@@ -300,11 +301,14 @@ impl LeftByRequest {
 
     /// What is known of the cancel.
     fn cancel(&self) -> &'static str {
-        let is_itself = self.keys.contains(&self.request.key);
-        match &self.request.cancel {
-            Some(cancel) if is_itself && cancel.outcome != Outcome::Confirmed => "its cancel is not confirmed",
-            Some(_) if is_itself => "its cancel is confirmed",
-            _ => "what it has opened was cancelled",
+        if !self.keys.contains(&self.request.key) {
+            return "what it has opened was cancelled";
+        }
+        match self.request.cancel.as_ref().map(|cancel| cancel.outcome) {
+            Some(Outcome::Confirmed) => "its cancel is confirmed",
+            Some(Outcome::AnsweredAfter) => "it was answered after its cancel",
+            Some(_) => "its cancel is not confirmed",
+            None => "what it has opened was cancelled",
         }
     }
 

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// An agent, or a tool server: a prompt or a call `NAME:KIND` has it start a command in a session of its own. It confirms
-/// the cancel of a turn, and says nothing about that of a call.
+/// the cancel of a turn, or in the session `calm` ends it as if there were none, and says nothing about that of a call.
 const AGENT: &str = r#"
     says() { echo "{\"jsonrpc\":\"2.0\",\"id\":$1,\"result\":$2}"; }
     while read -r line; do
@@ -38,7 +38,9 @@ const AGENT: &str = r#"
                     *:ends) wait $!; says "$id" '{"stopReason":"end_turn"}' ;;
                     *) case $line in *sessionId*) eval "turn_$session=$id" ;; esac ;;
                 esac ;;
-            *'"session/cancel"'*) eval "says \$turn_$session '{\"stopReason\":\"cancelled\"}'" ;;
+            *'"session/cancel"'*)
+                case $session in calm) how=end_turn ;; *) how=cancelled ;; esac
+                eval "says \$turn_$session '{\"stopReason\":\"$how\"}'" ;;
         esac
     done
 "#;
@@ -261,6 +263,20 @@ fn a_stop_says_what_still_runs_of_the_turns_that_it_has_stopped() {
         said.stderr.contains(&other.pid.to_string()) && !said.stderr.contains(&command.pid.to_string()),
         "{said:?}"
     );
+}
+
+#[test]
+fn a_stop_says_what_still_runs_of_a_turn_that_ended_as_if_it_were_not_cancelled() {
+    let mut world = World::agent(&[]);
+    let command = world.prompt("1", "calm", "command", "stays");
+    let said = world.say(&["stop"]);
+    assert_eq!(said.code, 1, "not all of it is over: {said:?}");
+    let summary = "\n0 stopped, 1 finished; 1 process that began during a cancelled request still runs\n";
+    assert!(said.stdout.ends_with(summary), "{said:?}");
+    let note =
+        format!(": it was answered after its cancel; 1 process that began during it still runs: {} sh; ", command.pid);
+    assert!(said.stderr.contains(&note), "{said:?}");
+    assert!(command.is_alive());
 }
 
 #[test]
