@@ -66,6 +66,7 @@ use crate::{
     id::RequestId,
     link::Departure,
     side::Side,
+    task::TaskStatus,
     time::Instant,
 };
 use calls::Form;
@@ -83,7 +84,7 @@ use traffic::{Departs, Traffic, cancelled_by};
 /// [`Relay`](crate::relay::Relay), and after each call, in this order:
 ///
 /// 1. passes on what [`poll_said`](Self::poll_said) has for the client, until there is none, and learns there what has left
-///    ([`Carried::Departed`]);
+///    ([`Carried::Departed`]), and how a task really stands ([`Carried::OfTask`]);
 /// 2. writes [`pending`](Self::pending) to the server, and calls [`handle_written`](Self::handle_written) after each write
 ///    before anything else;
 /// 3. drops the bridge once it [is done](Self::is_done): from then on bytes pass by;
@@ -180,6 +181,9 @@ impl Way {
 pub enum Carried {
     /// A message, as from the server, without a line break.
     Message(Vec<u8>),
+    /// A message that says more of a task than its server does, since the client's era wants that: with the status that the
+    /// server itself reports.
+    OfTask(Vec<u8>, TaskStatus),
     /// A response of the server to no request that it has: it is for nobody.
     Unasked(Vec<u8>),
     /// What has become of a message of the relay's.
@@ -190,7 +194,7 @@ impl Carried {
     /// Bytes of memory that it holds beside itself.
     fn held(&self) -> usize {
         match self {
-            Self::Message(bytes) | Self::Unasked(bytes) => bytes.capacity(),
+            Self::Message(bytes) | Self::OfTask(bytes, _) | Self::Unasked(bytes) => bytes.capacity(),
             Self::Departed(_) => 0,
         }
     }

@@ -451,6 +451,9 @@ pub struct TaskForm {
     pub id: &'static [&'static str],
     /// Where in a handle the task's status stands; elsewhere it stands in the result or the params themselves.
     pub status: &'static [&'static str],
+    /// Where in a handle the time stands that the server wants between two looks at the task, in milliseconds; elsewhere it
+    /// stands in the result or the params themselves.
+    pub poll: &'static [&'static str],
     /// The request that cancels a task.
     pub cancel: &'static str,
     /// The request that asks for its status.

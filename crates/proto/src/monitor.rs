@@ -16,8 +16,8 @@
 //! each request. The monitor itself calls only one thing unlawful: a cancel that its receiver must not heed
 //! ([`Verdict::Forbidden`](crate::link::Verdict)).
 //!
-//! Files: `pass` receives requests, answers and progress; `stop` is every cancel; `child` is the children of ACP sessions;
-//! `observed` is one request, `requests` those of one side; `view` shows them; `proof` holds the invariants.
+//! Files: `pass` receives requests, answers and progress; `stop` is every cancel; `child` is the children of ACP sessions,
+//! `task` MCP's tasks; `observed` is one request, `requests` those of one side; `view` shows them; `proof` holds the invariants.
 //!
 //! A relay mostly keeps bytes that wait to be written; here nothing waits. So the two share the small tables and words and
 //! no state. An answer under an id that was used again, while the first request was still owed one, is that of the second,
@@ -31,6 +31,7 @@ mod pass;
 mod proof;
 mod requests;
 mod stop;
+mod task;
 mod view;
 
 use std::collections::VecDeque;
@@ -40,6 +41,7 @@ pub use child::ObservedChild;
 pub use config::MonitorConfig;
 pub use event::{MonitorEvent, ObservedAnswer, ObservedCancel, ObservedEnd};
 pub use observed::ObservedProgress;
+pub use task::ObservedTask;
 pub use view::ObservedRequest;
 
 use crate::{
@@ -61,7 +63,7 @@ use requests::Requests;
 /// An observer of one link between a client and a server.
 ///
 /// Its [`MonitorConfig`] bounds its memory, whatever passes: about 300 bytes and some texts for each request in flight
-/// or remembered, at most 4 MiB for children of ACP sessions, and one message for each side that is fed as bytes. Events
+/// or remembered, at most 4 MiB for children of ACP sessions and 1 MiB for tasks, and one message for each side that is fed as bytes. Events
 /// wait until they are polled; a message makes a few.
 #[derive(Clone, Debug)]
 pub struct Monitor {
@@ -80,6 +82,8 @@ pub struct Monitor {
     early_cancels: Sides<EarlyCancels>,
     /// Sessions that the agent opened for parts of the work (D54).
     children: Children,
+    /// What requests became (D56).
+    tasks: task::Tasks,
     /// As each side's handshake says.
     implementations: Sides<Option<Implementation>>,
     /// The dialect that was last reported, or assumed at first.
@@ -105,6 +109,7 @@ impl Monitor {
             names: Methods::new(seed),
             early_cancels: Sides::from_fn(|_| EarlyCancels::new(config.early_cancels, seed)),
             children: Children::new(seed),
+            tasks: task::Tasks::default(),
             implementations: Sides::default(),
             events: VecDeque::new(),
             config,
@@ -165,6 +170,7 @@ impl Monitor {
         }
         if side == Side::Server {
             self.lose_children();
+            self.lose_tasks();
         }
         self.check();
     }

@@ -84,7 +84,7 @@ use crate::{
     slab::{Key, Slab},
     standstill::Standstill,
     table::Rings,
-    task::TaskStatus,
+    task::{TaskEnd, TaskStatus},
     time::Instant,
     timer_queue::{TimerKey, TimerQueue},
     turns::Turns,
@@ -96,7 +96,7 @@ use link::{Link, PackedTag, Tag};
 use reporting::Reports;
 use restart::Restart;
 use sessions::ReportedWork;
-use task_work::{TaskAsk, TaskReport};
+use task_work::{TaskAsk, TaskReport, TaskSeen};
 use tasks::Tasks;
 use threads::Threads;
 
@@ -196,6 +196,11 @@ struct Core {
     held_bytes: usize,
     /// The tasks at work that requests of each side became (D56).
     tasks: Sides<Tasks>,
+    /// The status that the server itself reports of the task which the message that is being taken in is about, where the
+    /// bridge has to say more of it for the client's era.
+    task_at_server: Option<TaskStatus>,
+    /// Requests of the relay's own that have not left, by the side for which they are made.
+    unsent_own: Sides<usize>,
     /// What works in the threads of a link whose turns end with a notification (D58); absent while there is nothing.
     threads: Option<Box<Threads>>,
     /// The work of sessions that report it by themselves (D55); absent while there is nothing.
@@ -261,8 +266,8 @@ enum Followup {
     Inserted(Box<[u8]>, Key),
     /// The handle that answered this request reaches nobody.
     Orphaned(RequestKey),
-    /// The answer to this request was the handle of a task, which has this status.
-    TaskMade(RequestKey, TaskStatus),
+    /// The answer to this request was the handle of a task, which shows this of it.
+    TaskMade(RequestKey, TaskSeen),
     /// A request about this task was answered so.
     TaskReported(RequestKey, TaskAsk, TaskReport),
     /// A cancel of this task has left.
@@ -271,6 +276,10 @@ enum Followup {
     TaskCancelWithdrawn(RequestKey),
     /// Its cancel is over or acknowledged, and its status is to be asked for.
     CheckTask(RequestKey),
+    /// This request was cancelled, and waited for what the task under that key leads to.
+    WaitCancelled(RequestKey, Key),
+    /// The task that this cancelled request waited for is over.
+    WaitOver(RequestKey, TaskEnd),
     /// The task that this request became is cancelled, and this is known of that.
     TaskLearnt(RequestKey, Option<Instant>, Outcome),
     /// This is what came of our request to cancel a task, which that request became, or which stands under that key.
@@ -294,6 +303,8 @@ enum Timer {
     Quiet(RequestKey),
     /// A server that was started again has not answered our greeting (D64).
     Greeting,
+    /// The server of a cancelled task wants to be asked for its status again.
+    Look(RequestKey),
     /// The oldest early cancel (D9).
     EarlyCancels(Side),
     /// The oldest tombstone (D8).
@@ -332,6 +343,8 @@ impl Relay {
                 held: Turns::new(seed),
                 held_bytes: 0,
                 tasks: Sides::from_fn(|_| Tasks::new(seed)),
+                task_at_server: None,
+                unsent_own: Sides::default(),
                 threads: None,
                 sessions: None,
                 implementations: Sides::default(),
@@ -409,7 +422,7 @@ impl Relay {
     /// Requests of `side` in flight.
     #[must_use]
     pub fn in_flight(&self, side: Side) -> usize {
-        self.tables[side].live()
+        self.tables[side].live() - self.core.unsent_own[side]
     }
 
     /// Requests of `side` whose answer it still waits for, or gets: those in flight without the tasks, turns and commands
@@ -527,11 +540,13 @@ impl Relay {
                 Followup::Unheeded(request) => self.step(now, request, |step| step.cancel_unheeded()),
                 Followup::Inserted(session, prompt) => self.note_inserted(&session, prompt),
                 Followup::Orphaned(request) => self.cancel_orphan(now, request),
-                Followup::TaskMade(request, status) => self.begin_task(now, request, status),
+                Followup::TaskMade(request, seen) => self.begin_task(now, request, seen),
                 Followup::TaskReported(task, ask, report) => self.task_reported(now, task, ask, report),
                 Followup::TaskCancelLeft(task) => self.task_cancel_left(now, task),
                 Followup::TaskCancelWithdrawn(task) => self.task_cancel_withdrawn(now, task),
                 Followup::CheckTask(task) => self.check_task(now, task),
+                Followup::WaitCancelled(wait, task) => self.wait_cancelled(now, wait, task),
+                Followup::WaitOver(wait, end) => self.wait_over(now, wait, end),
                 Followup::TaskLearnt(origin, written, outcome) => self.task_learnt(now, origin, written, outcome),
                 Followup::TaskCancelled(request, task, outcome) => self.task_cancelled(now, request, &task, outcome),
                 Followup::Late(request, answer) => self.step(now, request, |step| {

@@ -21,6 +21,17 @@ words! {
     }
 }
 
+words! {
+    /// How a task ended, as far as that concerns those who waited for it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum TaskEnd {
+        /// Its server reports it as cancelled.
+        Cancelled = "cancelled",
+        /// In another way: it has a result or an error, or its server knows no such task.
+        Otherwise = "over",
+    }
+}
+
 impl TaskStatus {
     /// The status of this word.
     pub(crate) fn of(word: Option<&str>) -> Self {

@@ -9,7 +9,7 @@ use rescind_proto::{
     frame::{self, Frame, ResponseBody},
     framing::Framing,
     json,
-    link::Fault,
+    link::{Departure, Fault},
     side::{Side, Sides},
     time::Instant,
 };
@@ -193,6 +193,7 @@ impl HttpClient {
             return false;
         }
         self.notice(HttpClientNotice::SessionLost);
+        self.errands.events.push_back(Departure::Session.into());
         self.fail_generation(now, generation, "the session ended on the server");
         self.reopen(now);
         true

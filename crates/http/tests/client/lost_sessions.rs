@@ -1,6 +1,7 @@
 //! A server that has forgotten the session: it is opened again, once, and what was refused is sent again.
 
 use http::Method;
+use rescind_proto::link::Departure;
 
 use crate::rig::*;
 
@@ -23,6 +24,7 @@ fn a_request_that_was_refused_is_sent_again_in_a_new_session() {
     let post = rig.sent_one();
     rig.answer(post.key, 404, &[], UNKNOWN);
     let sent = rig.sent();
+    assert!(rig.departed().contains(&Departure::Session));
     // What the local client says meanwhile waits.
     rig.say(&call(2));
     assert!(rig.handed().is_empty());

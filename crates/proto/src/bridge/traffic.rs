@@ -20,6 +20,7 @@ use crate::{
     link::Departure,
     message,
     outbox::{Outbox, Ticket},
+    task::TaskStatus,
     time::Instant,
 };
 
@@ -125,6 +126,7 @@ impl Traffic {
             Departure::Cancel(id) => (id, Departure::Cancel),
             Departure::Returned(id) => (id, Departure::Returned),
             Departure::Withdrawn(id) => (id, Departure::Withdrawn),
+            Departure::Session => return self.departs(Departure::Session),
         };
         let Some(own) = id.as_integer().filter(|own| self.calls.is_ours(*own)) else {
             return self.departs(departure.clone());
@@ -138,7 +140,7 @@ impl Traffic {
             Departure::Withdrawn(_) if self.calls.get(own).is_some_and(Call::is_cancelled) => {
                 self.calls.answered(own);
             }
-            Departure::Withdrawn(_) => {}
+            Departure::Withdrawn(_) | Departure::Session => {}
         }
         client_id.into_iter().for_each(|id| self.departs(named(id)));
     }
@@ -296,6 +298,14 @@ impl Traffic {
 
     pub(super) fn pass_to_client(&mut self, body: &[u8]) {
         self.say(|out| out.extend_from_slice(body));
+    }
+
+    /// What was said last is about a task of which the server itself shows this, by the result of `tasks/get`.
+    pub(super) fn says_of_task(&mut self, seen: &[u8]) {
+        let status = TaskStatus::of(json::member(seen, "status").and_then(json::text).as_deref());
+        if let Some(Carried::Message(body)) = self.said.pop_back_if(|said| matches!(said, Carried::Message(_))) {
+            self.said.push_back(Carried::OfTask(body, status));
+        }
     }
 
     /// A response of the server to no request that it has.

@@ -16,7 +16,9 @@ impl Connection {
     pub fn handle_departure(&mut self, now: Instant, departure: &Departure) {
         self.step(now, |this| {
             let Self { outgoing, link, .. } = this;
-            let Some(key) = departure.id().as_integer().and_then(|id| outgoing.by_id(&id)) else { return };
+            let Some(key) = departure.id().and_then(|id| id.as_integer()).and_then(|id| outgoing.by_id(&id)) else {
+                return;
+            };
             let Some(call) = outgoing.get_mut(key).filter(|call| !link.outbox.holds(call.frame)) else { return };
             match departure {
                 Departure::Request(_) => call.has_left = true,
@@ -29,7 +31,7 @@ impl Connection {
                     // A caller that waits after its cancel gets no answer: its first cause stays.
                     this.cancel_call(key, Cause::new(CauseCode::Caller), None);
                 }
-                Departure::Cancel(_) | Departure::Withdrawn(_) => {}
+                Departure::Cancel(_) | Departure::Withdrawn(_) | Departure::Session => {}
             }
         });
     }

@@ -15,13 +15,18 @@ pub enum Departure {
     Returned(RequestId),
     /// The request was taken back, and with it its cancel: the other side gets neither.
     Withdrawn(RequestId),
+    /// The other side has ended the MCP session in which messages have left. What leaves from now on does so in another one,
+    /// which may know nothing of what was begun.
+    Session,
 }
 
 impl Departure {
-    /// The id of the request that it is about.
+    /// The id of the request that it is about, if it is about one.
     #[must_use]
-    pub const fn id(&self) -> &RequestId {
-        let (Self::Request(id) | Self::Cancel(id) | Self::Returned(id) | Self::Withdrawn(id)) = self;
-        id
+    pub const fn id(&self) -> Option<&RequestId> {
+        match self {
+            Self::Request(id) | Self::Cancel(id) | Self::Returned(id) | Self::Withdrawn(id) => Some(id),
+            Self::Session => None,
+        }
     }
 }

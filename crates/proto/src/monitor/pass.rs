@@ -137,6 +137,9 @@ impl Monitor {
             }
         }
         let Some(raw) = params.raw else { return };
+        if dialect.tasks.is_some_and(|form| self.note_pushed_task(now, from, &form, method, raw)) {
+            return;
+        }
         if let Some(form) = dialect.progress
             && method == form.method
             && let Some(token) = json::member(raw, form.token)
@@ -254,7 +257,7 @@ impl Monitor {
         observed.answer = Some(answered);
         let (is_live, learnt) = (observed.is_live(), observed.learn(now, answered));
         let task = observed.dialect.tasks.filter(|form| observed.is_task || !form.asked);
-        let method = observed.method;
+        let (method, dialect) = (observed.method, observed.dialect);
         let closed = observed.session.clone().filter(|_| observed.is_close);
         if let Some(ResponseBody::Result(result)) = response {
             closed.iter().for_each(|session| self.drop_children(session));
@@ -263,8 +266,10 @@ impl Monitor {
                 self.implementations.server = Implementation::of(result);
                 self.note_dialect();
             }
-            if let Some(task) = task.and_then(|form| form.handle(result)).and_then(json::text) {
-                self.note_task(request, &task);
+            if let Some((form, id)) = task.and_then(|form| Some((form, form.handle(result)?))) {
+                self.note_task(now, request, &form, id, result);
+            } else {
+                self.note_about_task(now, request.from, dialect, method, result);
             }
         }
         if let Some(outcome) = learnt {
@@ -275,14 +280,6 @@ impl Monitor {
         } else {
             self.note_late(now, request, answered.answer.into(), false);
         }
-    }
-
-    fn note_task(&mut self, request: RequestKey, task: &str) {
-        let max_text = self.config.max_text;
-        let Some(observed) = self.observed_mut(request) else { return };
-        observed.is_task = true;
-        observed.task = Some(crate::cause::cut(task, max_text).into());
-        self.events.push_back(MonitorEvent::Task { request });
     }
 
     /// Notes a message that cannot be read, and the answer or duplicate that it may be.

@@ -79,6 +79,11 @@ impl Relay {
             while let Some(said) = bridge.poll_said() {
                 match said {
                     Carried::Message(body) => self.take_in(now, &body),
+                    Carried::OfTask(body, status) => {
+                        self.core.task_at_server = Some(status);
+                        self.take_in(now, &body);
+                        self.core.task_at_server = None;
+                    }
                     Carried::Departed(departure) => self.departed(now, Side::Server, &departure),
                     Carried::Unasked(body) => self.core.reject(Side::Server, Rejected::UnknownResponse, &body),
                 }

@@ -278,7 +278,7 @@ impl Step<'_> {
                 Verdict::Accepted
             }
             Down::Done(Settled::Silent, _) => Verdict::Repeated,
-            Down::Answering(..) | Down::Done(..) => Verdict::Completed,
+            Down::Answering(..) | Down::Ours | Down::Done(..) => Verdict::Completed,
         }
     }
 
@@ -349,6 +349,7 @@ impl Step<'_> {
         let is_ordered = receipt.cause.code == CauseCode::Operator;
         let cancel = Cancelling { receipt, frame, grace: TimerKey::NOT, stuck: false, works_on: false, is_ordered };
         self.exchange.cancel = Some(Box::new(cancel));
+        self.note_wait_cancelled();
         if !self.core.children.is_empty() {
             self.note_children();
         }

@@ -26,7 +26,8 @@ impl Relay {
     /// The same, of a message by the id that the relay has given it.
     pub(super) fn departed(&mut self, now: Instant, to: Side, departure: &Departure) {
         let from = to.other();
-        let Some(key) = self.tables[from].by_upstream(departure.id()) else { return };
+        let Some(id) = departure.id() else { return self.task_session_lost(from) };
+        let Some(key) = self.tables[from].by_upstream(id) else { return };
         self.step(now, RequestKey { from, key }, |step| match departure {
             Departure::Request(_) => step.taken_left(),
             Departure::Cancel(_) => {
@@ -35,6 +36,7 @@ impl Relay {
             }
             Departure::Returned(_) => step.returned(),
             Departure::Withdrawn(_) => step.taken_back(),
+            Departure::Session => {}
         });
     }
 
@@ -112,6 +114,9 @@ impl Step<'_> {
 
     pub(super) fn request_is(&mut self, up: Up) {
         self.exchange.up = up;
+        if up != Up::Handed {
+            self.let_own_go();
+        }
         self.mark_changed();
     }
 }

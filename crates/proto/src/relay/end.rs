@@ -1,10 +1,6 @@
 //! The end of the server: how its input ended and who ended it (D44), and what that means for requests (D35).
 
-use super::{
-    Core, Relay, Settled, Step,
-    exchange::{Exchange, Up},
-    last_lines::last_lines,
-};
+use super::{Core, Relay, Settled, Step, exchange::Up, last_lines::last_lines};
 use crate::{
     cause::{Cause, CauseCode, sanitised},
     link::RequestKey,
@@ -74,7 +70,7 @@ impl Relay {
         for key in open {
             self.step(now, RequestKey { from: Side::Client, key }, |step| step.lose_server());
         }
-        for key in self.tables[Side::Server].by_age(Exchange::is_live) {
+        for key in self.tables[Side::Server].by_age(|ex| ex.is_live() && ex.is_theirs()) {
             let request = RequestKey { from: Side::Server, key };
             self.step(now, request, |step| step.cancel_upstream(Cause::new(CauseCode::Disconnect)));
             self.step(now, request, |step| {
@@ -93,6 +89,7 @@ impl Step<'_> {
     /// The server that owes this request an answer has ended.
     fn lose_server(&mut self) {
         self.exchange.up = Up::Lost;
+        self.let_own_go();
         let confirms = !self.exchange.upstream_dialect.is_silent() || self.exchange.task_work().is_some();
         if let Some(cancel) = self.cancel()
             && cancel.receipt.outcome.is_cut_short(confirms)

@@ -88,6 +88,8 @@ pub(super) enum Down {
     Waiting,
     /// An answer waits to be written: alone in its frame, under a ticket, or in an array.
     Answering(Option<Ticket>, Settled),
+    /// Nothing, ever, and nobody waits: it is a request of the relay's own, which has not left.
+    Ours,
     /// All it will ever be given, and since when.
     Done(Settled, Instant),
 }
@@ -396,7 +398,17 @@ impl Exchange {
     pub(super) fn task_work(&self) -> Option<&TaskWork> {
         match self.task()? {
             TaskPart::Work(work) => Some(work),
-            TaskPart::Became(_) | TaskPart::About(..) | TaskPart::Cancels(..) | TaskPart::Gets(_) => None,
+            TaskPart::Became(_) | TaskPart::About(..) | TaskPart::WaitedFor(_) => None,
+            TaskPart::Cancels(..) | TaskPart::Gets(_) => None,
+        }
+    }
+
+    /// The same, to be changed.
+    pub(super) fn task_work_mut(&mut self) -> Option<&mut TaskWork> {
+        match self.rare.as_deref_mut()?.task.as_mut()? {
+            TaskPart::Work(work) => Some(work),
+            TaskPart::Became(_) | TaskPart::About(..) | TaskPart::WaitedFor(_) => None,
+            TaskPart::Cancels(..) | TaskPart::Gets(_) => None,
         }
     }
 
@@ -418,7 +430,7 @@ impl Exchange {
         let rare = self.rare.as_deref().map_or(0, |rare| {
             let notices = rare.notices.capacity() * size_of::<Ticket>();
             let thread = rare.thread.as_ref().map_or(0, |_| size_of::<ThreadPart>());
-            let task = self.task_work().map_or(0, |work| size_of::<TaskWork>() + work.task.len());
+            let task = self.task_work().map_or(0, TaskWork::boxed);
             let held = rare.held.as_deref().map_or(0, |held| size_of::<HeldPrompt>() + held.body.len());
             size_of::<Rare>() + notices + rare.progress.params.capacity() + thread + task + held
         });

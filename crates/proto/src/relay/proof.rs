@@ -103,6 +103,10 @@ impl Relay {
             let count = self.core.tasks[side].len();
             assert_eq!((known.count(), all), (count, count), "invariant 6: a task is known while it is at work");
         }
+        for side in Side::BOTH {
+            let unsent = self.tables[side].iter().filter(|(_, ex)| ex.down == Down::Ours).count();
+            assert_eq!(unsent, self.core.unsent_own[side], "invariant 8: the count of our own requests is off");
+        }
         self.core.threads.iter().for_each(|threads| threads.check());
         let is_part = |ex: &Exchange| ex.thread().is_some_and(ThreadPart::is_work);
         for key in self.core.followed_work() {
@@ -183,11 +187,15 @@ impl Relay {
                     Some(TaskPart::Became(task)) => (1_u8, task).hash(state),
                     Some(TaskPart::Cancels(of, task)) => (2_u8, of.from, of.key.index(), task).hash(state),
                     Some(TaskPart::Work(work)) => {
-                        let TaskWork { task, status, origin, delivered, checks, .. } = &**work;
-                        (3_u8, task, status, origin.map(Key::index), delivered, checks).hash(state);
+                        let TaskWork { task, status, origin, delivered, look_after, looks, is_last_look, .. } = &**work;
+                        (3_u8, task, status, origin.map(Key::index), delivered).hash(state);
+                        (look_after, looks, is_last_look, left(work.next_look)).hash(state);
+                        (work.ended, work.is_of_lost_session).hash(state);
+                        work.waits.iter().for_each(|wait| wait.index().hash(state));
                     }
                     Some(TaskPart::About(of, ask)) => (4_u8, of.index(), ask).hash(state),
                     Some(TaskPart::Gets(of)) => (5_u8, of.from, of.key.index()).hash(state),
+                    Some(TaskPart::WaitedFor(end)) => (6_u8, end).hash(state),
                     None => 0_u8.hash(state),
                 }
                 ex.thread().map(ThreadPart::kind).hash(state);
@@ -196,6 +204,7 @@ impl Relay {
                     Down::Answering(ticket, how) => {
                         (1_u8, ticket.map(|ticket| self.core.links[side].outbox.place(ticket)), how).hash(state);
                     }
+                    Down::Ours => 3_u8.hash(state),
                     // When it was settled stands with the tombstones below.
                     Down::Done(how, _) => (2_u8, how).hash(state),
                 }

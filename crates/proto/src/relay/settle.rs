@@ -79,8 +79,9 @@ impl Step<'_> {
                     sessions.forget(request.key);
                 }
             }
-            if let Some(TaskPart::Work(work)) = &rare.task {
+            if let Some(TaskPart::Work(work)) = &mut rare.task {
                 core.tasks[request.from].remove(&work.task, request.key);
+                core.timers.stop(&mut work.next_look);
             }
             if rare.is_question {
                 core.followups.push(Followup::QuestionOver(request.from.other()));

@@ -8,10 +8,10 @@
 //! so the relay cancels that, once, and the receipt of the one is that of the other.
 
 use super::{
-    Core, Followup, Relay, Settled, Step, TaskNews,
-    exchange::{Exchange, Rare, Up},
+    Core, Followup, Relay, Settled, Step, TaskNews, Timer,
+    exchange::{Down, Exchange, Rare, Up},
     link::{Part, Tag},
-    task_work::{MAX_CHECKS, TaskAsk, TaskPart, TaskReport, TaskWork},
+    task_work::{LEAST_BETWEEN_LOOKS, MAX_LOOKS, MAX_WAITS, TaskAsk, TaskPart, TaskReport, TaskSeen, TaskWork},
 };
 use crate::{
     cause::{Cause, CauseCode},
@@ -23,8 +23,10 @@ use crate::{
     message,
     receipt::{Answer, Outcome},
     side::Side,
-    task::TaskStatus,
+    slab::Key,
+    task::{TaskEnd, TaskStatus},
     time::Instant,
+    timer_queue::TimerKey,
 };
 
 /// What the entry of a task is called.
@@ -53,13 +55,13 @@ impl Step<'_> {
         let form = self.exchange.upstream_dialect.tasks.filter(|form| self.exchange.is_task || !form.asked);
         let (Some(form), ResponseBody::Result(result)) = (form, body) else { return false };
         let Some(task) = form.handle(result) else { return false };
-        let status = TaskStatus::of(json::lookup(result, form.status).and_then(json::text).as_deref());
+        let seen = TaskSeen::in_handle(&form, result);
         self.exchange.is_task = true;
         self.exchange.rare().task = Some(TaskPart::Became(task.into()));
         self.mark_changed();
         self.core.report_task(self.request, self.exchange.id.clone(), task, TaskNews::Made);
-        if !status.is_over() {
-            self.core.followups.push(Followup::TaskMade(self.request, status));
+        if !seen.status.is_over() {
+            self.core.followups.push(Followup::TaskMade(self.request, seen));
         }
         true
     }
@@ -70,13 +72,13 @@ impl Step<'_> {
             Some(TaskPart::About(key, ask)) => (false, RequestKey { from: self.request.from, key: *key }, *ask, None),
             Some(TaskPart::Cancels(of, task)) => (true, *of, TaskAsk::Cancel, Some(task.clone())),
             Some(TaskPart::Gets(of)) => (true, *of, TaskAsk::Status, None),
-            Some(TaskPart::Became(_)) | None => return false,
+            Some(TaskPart::Became(_) | TaskPart::WaitedFor(_)) | None => return false,
             // Nothing was ever sent under this id.
             Some(TaskPart::Work(_)) => return true,
         };
         let is_first = self.exchange.up.may_be_answered();
         if let Some(form) = self.exchange.upstream_dialect.tasks.filter(|_| is_first) {
-            let report = TaskReport::of_answer(&form, ask, body);
+            let report = TaskReport::of_answer(&form, ask, body).at_server(self.core.task_at_server);
             // Of a wait that its requester gave up only what the task led to counts.
             if self.exchange.cancel.is_none() || matches!(body, ResponseBody::Result(_)) {
                 self.core.followups.push(Followup::TaskReported(of, ask, report));
@@ -88,8 +90,17 @@ impl Step<'_> {
         }
         if is_ours && is_first {
             self.exchange.up = Up::Answered;
+            self.let_own_go();
         }
         is_ours && is_first
+    }
+
+    /// A request of our own has left, or never will: from now on it is remembered as long as its answer may come (D8).
+    pub(super) fn let_own_go(&mut self) {
+        if self.exchange.down == Down::Ours {
+            self.core.unsent_own[self.request.from] -= 1;
+            self.retire(Settled::Silent);
+        }
     }
 
     /// A request about a task never leaves: no cancel does with it.
@@ -107,7 +118,8 @@ impl Step<'_> {
         let of = match self.exchange.task() {
             Some(TaskPart::About(key, TaskAsk::Cancel)) => RequestKey { from: self.request.from, key: *key },
             Some(TaskPart::Cancels(of, _)) => *of,
-            Some(TaskPart::About(..) | TaskPart::Became(_) | TaskPart::Work(_) | TaskPart::Gets(_)) | None => return,
+            Some(TaskPart::About(..) | TaskPart::WaitedFor(_) | TaskPart::Became(_)) => return,
+            Some(TaskPart::Work(_) | TaskPart::Gets(_)) | None => return,
         };
         self.core.followups.push(Followup::TaskCancelLeft(of));
     }
@@ -126,10 +138,7 @@ impl Step<'_> {
 
     /// The task at work that it is.
     pub(super) fn work(&mut self) -> Option<&mut TaskWork> {
-        match self.exchange.rare.as_deref_mut()?.task.as_mut()? {
-            TaskPart::Work(work) => Some(work),
-            TaskPart::Became(_) | TaskPart::About(..) | TaskPart::Cancels(..) | TaskPart::Gets(_) => None,
-        }
+        self.exchange.task_work_mut()
     }
 
     /// The end of the grace of a task's cancel. Whether there is more to be learnt yet.
@@ -137,8 +146,9 @@ impl Step<'_> {
         let Some(work) = self.work() else { return false };
         match work.delivered {
             Some(answer) => self.work_over(answer, false),
-            None if work.checks < MAX_CHECKS => {
-                work.checks = MAX_CHECKS;
+            None if !work.is_last_look => {
+                work.is_last_look = true;
+                self.stop_looks();
                 self.core.followups.push(Followup::CheckTask(self.request));
                 self.start_grace(self.grace());
             }
@@ -157,35 +167,107 @@ impl Step<'_> {
         let is_ours = self.exchange.has_origin()
             || self.exchange.cancel.as_deref().is_some_and(|cancel| cancel.receipt.cause.code != CauseCode::Caller);
         let Some(work) = self.work() else { return };
-        if let TaskReport::Status(status) = report {
-            (work.status, work.reported) = (status, now);
+        if let TaskReport::Status(seen) = report {
+            (work.status, work.reported) = (seen.status, now);
+            work.look_after = seen.look_after.or(work.look_after);
         }
-        let checks = work.checks;
+        let (looks, is_last_look) = (work.looks, work.is_last_look);
         match (ask, report) {
-            (_, TaskReport::Status(status)) if status.is_over() => {
-                let answer = if status == TaskStatus::Failed { Answer::Error } else { Answer::Result };
-                return self.work_over(answer, status == TaskStatus::Cancelled);
+            (_, TaskReport::Status(seen)) if seen.status.is_over() => {
+                let answer = if seen.status == TaskStatus::Failed { Answer::Error } else { Answer::Result };
+                return self.work_over(answer, seen.status == TaskStatus::Cancelled);
             }
+            // Another session knows nothing of it, which shows nothing.
+            (TaskAsk::Cancel, TaskReport::Gone) if work.is_of_lost_session => return self.work_lost(),
             (TaskAsk::Cancel, TaskReport::Gone) => return self.work_was_over(),
             (_, TaskReport::Gone) => return self.work_over(Answer::Error, false),
             // The answer to the cancel shows how it ended.
             (_, TaskReport::Delivered(answer)) if is_cancelled => work.delivered = Some(answer),
             (_, TaskReport::Delivered(answer)) => return self.work_over(answer, false),
             // Only the status shows more.
-            (_, TaskReport::Acknowledged) if is_ours && checks == 0 => {
-                work.checks = 1;
+            (_, TaskReport::Acknowledged) if is_ours && looks == 0 => {
+                work.looks = 1;
                 self.core.followups.push(Followup::CheckTask(self.request));
             }
-            (TaskAsk::Cancel, TaskReport::Denied | TaskReport::Status(_)) => match work.delivered {
-                Some(answer) => return self.work_over(answer, false),
-                None => self.cancel_unheeded(),
-            },
-            (TaskAsk::Status, TaskReport::Denied | TaskReport::Status(_)) if is_cancelled && checks == MAX_CHECKS => {
+            (TaskAsk::Cancel, TaskReport::Denied | TaskReport::Status(_)) if work.delivered.is_some() => {
+                let answer = work.delivered.unwrap_or(Answer::Result);
+                return self.work_over(answer, false);
+            }
+            (TaskAsk::Cancel, TaskReport::Denied) => self.cancel_unheeded(),
+            (TaskAsk::Status, TaskReport::Denied | TaskReport::Status(_)) if is_cancelled && is_last_look => {
                 self.cancel_unheeded();
+            }
+            // It has the grace to end. Of who cancelled it, an answer that is not the last word is no reason to ask again.
+            (TaskAsk::Cancel | TaskAsk::Status, TaskReport::Status(_))
+                if is_cancelled && (is_ours || ask == TaskAsk::Cancel || looks > 0) =>
+            {
+                self.look_again();
             }
             (_, TaskReport::Acknowledged | TaskReport::Denied | TaskReport::Status(_)) => {}
         }
         self.mark_changed();
+    }
+
+    /// Asks for the status of a cancelled task once more when its server wants to be asked, if that is within the grace.
+    fn look_again(&mut self) {
+        let Some(cancel) = self.exchange.cancel.as_deref().filter(|cancel| cancel.grace.is_armed()) else { return };
+        let ends = cancel.grace.at;
+        let (now, request) = (self.now, self.request);
+        let Some(work) = self.work().filter(|work| work.looks < MAX_LOOKS && !work.next_look.is_armed()) else {
+            return;
+        };
+        let Some(wait) = work.look_after.map(|wait| wait.max(LEAST_BETWEEN_LOOKS)) else { return };
+        if wait < ends.since(now) {
+            let next_look = self.core.timers.arm(now + wait, Timer::Look(request));
+            self.work().into_iter().for_each(|work| work.next_look = next_look);
+        }
+    }
+
+    /// The task is with nobody who could be asked: what becomes of it is not learnt any more.
+    fn work_lost(&mut self) {
+        self.exchange.up = Up::Lost;
+        self.stop_grace();
+        self.learn(Outcome::Unknown);
+        self.settle(Settled::Gone);
+    }
+
+    pub(super) fn look_due(&mut self) {
+        let Some(work) = self.work() else { return };
+        (work.next_look, work.looks) = (TimerKey::NOT, work.looks + 1);
+        self.core.followups.push(Followup::CheckTask(self.request));
+    }
+
+    /// Its status is not asked for any more before the end of the grace.
+    pub(super) fn stop_looks(&mut self) {
+        if let Some(work) = self.exchange.task_work_mut() {
+            self.core.timers.stop(&mut work.next_look);
+        }
+    }
+
+    /// The task is over, and with it what waited for it (TASK-06).
+    pub(super) fn note_task_over(&mut self, end: TaskEnd) {
+        let from = self.request.from;
+        self.stop_looks();
+        let Some(work) = self.work() else { return };
+        work.ended = Some(end);
+        for key in core::mem::take(&mut work.waits) {
+            self.core.followups.push(Followup::WaitOver(RequestKey { from, key }, end));
+        }
+    }
+
+    /// It was cancelled: if it waits for what a task leads to, that task's end is its end, too.
+    pub(super) fn note_wait_cancelled(&mut self) {
+        if let Some(&TaskPart::About(task, TaskAsk::Result)) = self.exchange.task() {
+            self.core.followups.push(Followup::WaitCancelled(self.request, task));
+        }
+    }
+
+    /// The task that it waited for is over.
+    fn wait_over(&mut self, end: TaskEnd) {
+        if matches!(self.exchange.task(), Some(TaskPart::About(..))) && self.exchange.up.may_be_answered() {
+            self.exchange.rare().task = Some(TaskPart::WaitedFor(end));
+            self.mark_changed();
+        }
     }
 
     /// Notes for the request that the task is cancelled for what has become of that.
@@ -204,20 +286,24 @@ const fn learnt(report: TaskReport, after: core::time::Duration) -> Outcome {
     match report {
         // An acknowledgement is the receipt of a wish.
         TaskReport::Acknowledged => Outcome::Sent,
-        TaskReport::Status(TaskStatus::Cancelled) => Outcome::Confirmed { after },
-        TaskReport::Status(TaskStatus::Failed) | TaskReport::Denied | TaskReport::Delivered(Answer::Error) => {
+        TaskReport::Status(TaskSeen { status, .. }) => match status {
+            TaskStatus::Cancelled => Outcome::Confirmed { after },
+            TaskStatus::Failed => Outcome::AnsweredAfter { after, answer: Answer::Error },
+            TaskStatus::Completed => Outcome::AnsweredAfter { after, answer: Answer::Result },
+            // It goes on.
+            TaskStatus::Working | TaskStatus::InputRequired | TaskStatus::Unknown => Outcome::Sent,
+        },
+        TaskReport::Denied | TaskReport::Delivered(Answer::Error) => {
             Outcome::AnsweredAfter { after, answer: Answer::Error }
         }
-        TaskReport::Status(_) | TaskReport::Delivered(Answer::Result) => {
-            Outcome::AnsweredAfter { after, answer: Answer::Result }
-        }
+        TaskReport::Delivered(Answer::Result) => Outcome::AnsweredAfter { after, answer: Answer::Result },
         TaskReport::Gone => Outcome::CompletedFirst,
     }
 }
 
 impl Relay {
     /// The answer to a request was the handle of a task: it is followed from now on, if there is room.
-    pub(super) fn begin_task(&mut self, now: Instant, request: RequestKey, status: TaskStatus) {
+    pub(super) fn begin_task(&mut self, now: Instant, request: RequestKey, seen: TaskSeen) {
         let from = request.from;
         let Some(of) = self.tables[from].get(request.key) else { return };
         let Some(TaskPart::Became(task)) = of.task() else { return };
@@ -240,16 +326,7 @@ impl Relay {
                 break name;
             }
         };
-        let work = TaskWork {
-            task: task.clone(),
-            opened_by: request.key,
-            status,
-            reported: now,
-            like,
-            origin: None,
-            delivered: None,
-            checks: 0,
-        };
+        let work = TaskWork::new(task.clone(), request.key, seen, now, like);
         let exchange = Exchange {
             // Nothing is ever sent under this id.
             renamed: Some(own),
@@ -343,8 +420,11 @@ impl Relay {
             rare: Some(Box::new(Rare { task: Some(part), ..Rare::default() })),
             // No requester calls it by its id.
             replaced: true,
+            // Its answer goes to no requester.
+            down: Down::Ours,
             ..Exchange::new(id.clone(), dialect, upstream_dialect, now, self.core.methods.intern(method))
         };
+        self.core.unsent_own[from] += 1;
         let table = &mut self.tables[from];
         let own = RequestKey { from, key: table.insert(table.hash(&id), exchange) };
         let extension = form.extension;
@@ -363,8 +443,6 @@ impl Relay {
                 });
             };
             step.exchange.up = Up::Queued(step.core.write(to, Tag::Of(own, Part::Request), write));
-            // Its answer goes to no requester; it is remembered as long as that may come.
-            step.retire(Settled::Silent);
         });
     }
 
@@ -415,8 +493,33 @@ impl Relay {
         let from = from.other();
         let found = json::member(params, "taskId").and_then(|task| self.core.tasks[from].find(task));
         let Some(key) = found else { return };
-        let status = TaskStatus::of(json::member(params, "status").and_then(json::text).as_deref());
-        self.task_reported(now, RequestKey { from, key }, TaskAsk::Result, TaskReport::Status(status));
+        let form = self.tables[from].get(key).and_then(|task| task.upstream_dialect.tasks);
+        let Some(seen) = form.map(|form| TaskSeen::in_task(&form, params)) else { return };
+        self.task_reported(now, RequestKey { from, key }, TaskAsk::Result, TaskReport::Status(seen));
+    }
+
+    /// The MCP session has ended in which the tasks of `from` were made.
+    pub(super) fn task_session_lost(&mut self, from: Side) {
+        if self.core.tasks[from].len() == 0 {
+            return;
+        }
+        let works = self.tables[from].iter_mut().filter_map(Exchange::task_work_mut);
+        works.for_each(|work| work.is_of_lost_session = true);
+    }
+
+    /// A request that waited for what this task leads to was cancelled.
+    pub(super) fn wait_cancelled(&mut self, now: Instant, wait: RequestKey, task: Key) {
+        let Some(work) = self.tables[wait.from].get_mut(task).and_then(Exchange::task_work_mut) else { return };
+        match work.ended {
+            Some(end) => self.wait_over(now, wait, end),
+            None if work.waits.len() < MAX_WAITS => work.waits.push(wait.key),
+            None => {}
+        }
+    }
+
+    /// The task that this cancelled request waited for is over.
+    pub(super) fn wait_over(&mut self, now: Instant, wait: RequestKey, end: TaskEnd) {
+        self.step(now, wait, |step| step.wait_over(end));
     }
 
     /// What has become of the cancel of a task, for the request that became it and holds that cancel.

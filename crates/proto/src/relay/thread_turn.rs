@@ -25,6 +25,7 @@ use crate::{
     receipt::{Answer, Outcome, Receipt},
     side::Side,
     slab::Key,
+    task::TaskEnd,
     time::Instant,
     turns::one_spelling,
 };
@@ -596,6 +597,7 @@ impl Step<'_> {
             self.learn_from_end(answer, says_cancelled);
             self.stop_grace();
         }
+        self.note_task_over(if says_cancelled { TaskEnd::Cancelled } else { TaskEnd::Otherwise });
         self.settle(Settled::Answered);
     }
 
@@ -613,6 +615,7 @@ impl Step<'_> {
             return;
         }
         self.stop_grace();
+        self.stop_looks();
         if let Some(cancel) = self.cancel()
             && !core::mem::replace(&mut cancel.stuck, true)
         {
@@ -629,7 +632,8 @@ impl Step<'_> {
             cancel.stuck || (is_work && has_not_gone)
         });
         if (self.exchange.thread().is_some() || is_work) && is_unheeded {
-            self.work().into_iter().for_each(|task| task.checks = 0);
+            self.stop_looks();
+            self.work().into_iter().for_each(|task| (task.looks, task.is_last_look) = (0, false));
             let cancel = self.exchange.cancel.take();
             if let Some(frame) = cancel.and_then(|cancel| cancel.frame) {
                 self.core.links.server.outbox.withdraw(frame);

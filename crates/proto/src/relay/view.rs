@@ -16,7 +16,7 @@ use crate::{
     method::Method,
     receipt::{Answer, Outcome, Receipt},
     side::Side,
-    task::TaskStatus,
+    task::{TaskEnd, TaskStatus},
     time::Instant,
     timer_queue::NEVER,
 };
@@ -59,6 +59,8 @@ pub struct RequestView<'a> {
     pub is_work: bool,
     /// It is a task at work, and no request (D56): what its server reported last.
     pub at_work: Option<TaskView>,
+    /// It waited for what a task leads to and was cancelled, and the task has ended so: nothing of it goes on at its server.
+    pub waited_for: Option<TaskEnd>,
     /// Its cancel waits for the handle of its task, which alone can be cancelled (D56).
     pub is_held: bool,
     /// Who cancelled it, and what is known of that.
@@ -188,7 +190,7 @@ impl Relay {
             since: exchange.asked,
             ended: match exchange.down {
                 Down::Done(_, at) => Some(at),
-                Down::Waiting | Down::Answering(..) => None,
+                Down::Waiting | Down::Answering(..) | Down::Ours => None,
             },
             is_stuck: is_stuck(exchange),
             is_released: is_released(side, exchange),
@@ -202,6 +204,13 @@ impl Relay {
         self.exchange(request).filter(|exchange| exchange.is_theirs()).map(|exchange| self.view_of(request, exchange))
     }
 
+    /// The tasks at work, of either side's requests, as they were reported last.
+    pub fn tasks(&self) -> impl Iterator<Item = TaskView> {
+        let sides = Side::BOTH.into_iter().filter(|side| self.core.tasks[*side].len() > 0);
+        let exchanges = sides.flat_map(|side| self.tables[side].iter().map(|(_, exchange)| exchange));
+        exchanges.filter(|exchange| exchange.is_live()).filter_map(task_view)
+    }
+
     /// Whether a request is over and there is nothing else to report of it: it was answered with a result, nobody cancelled
     /// it, nothing came late and no task came of it. `None` for one that is forgotten. Cheaper than its
     /// [`view`](Self::view).
@@ -210,7 +219,7 @@ impl Relay {
         let exchange = self.exchange(request)?;
         let answered =
             matches!(exchange.down, Down::Done(Settled::Answered, _)) && exchange.answer == Some(Answer::Result);
-        let is_a_task = !matches!(exchange.task(), None | Some(TaskPart::About(..)));
+        let is_a_task = !matches!(exchange.task(), None | Some(TaskPart::About(..) | TaskPart::WaitedFor(_)));
         let quiet = exchange.cancel.is_none() && !is_a_task;
         Some(answered && quiet && exchange.rare.as_deref().is_none_or(|rare| rare.late == LateCounts::default()))
     }
@@ -239,10 +248,12 @@ impl Relay {
             task: match exchange.task() {
                 Some(TaskPart::Became(task)) => json::text(task),
                 Some(TaskPart::Work(work)) => json::text(&work.task),
-                Some(TaskPart::About(..) | TaskPart::Cancels(..) | TaskPart::Gets(_)) | None => None,
+                Some(TaskPart::About(..) | TaskPart::WaitedFor(_) | TaskPart::Cancels(..) | TaskPart::Gets(_)) => None,
+                None => None,
             },
             is_work: exchange.is_work(),
-            at_work: exchange.task_work().map(|&TaskWork { status, reported, .. }| TaskView { status, reported }),
+            waited_for: waited_for(exchange),
+            at_work: task_view(exchange),
             is_held: is_held(exchange),
             cancel: cancel.map(|cancel| &cancel.receipt),
             may_be_released: self.core.may_be_released(key.from, exchange),
@@ -259,6 +270,15 @@ impl Relay {
             late: rare.map(|rare| rare.late).filter(|late| late.answers + late.notices > 0),
         }
     }
+}
+
+/// How the task ended that it waited for, if it was cancelled then.
+fn waited_for(exchange: &Exchange) -> Option<TaskEnd> {
+    if let Some(TaskPart::WaitedFor(end)) = exchange.task() { Some(*end) } else { None }
+}
+
+fn task_view(exchange: &Exchange) -> Option<TaskView> {
+    exchange.task_work().map(|&TaskWork { status, reported, .. }| TaskView { status, reported })
 }
 
 /// Whether a request is shown after its end for its requester: as stuck, or as released.
@@ -282,7 +302,8 @@ fn is_stuck(exchange: &Exchange) -> bool {
 /// never a reason to end the server (D53).
 fn is_released(from: Side, exchange: &Exchange) -> bool {
     let is_given_up = exchange.cancel.is_some() && !exchange.is_live();
-    from == Side::Client && is_given_up && exchange.is_open_upstream() && !is_stuck(exchange)
+    let waited = waited_for(exchange).is_some();
+    from == Side::Client && is_given_up && exchange.is_open_upstream() && !waited && !is_stuck(exchange)
 }
 
 fn progress<'a>(rare: &'a Rare, upstream_dialect: &'static Dialect) -> ProgressView<'a> {
@@ -311,6 +332,6 @@ const fn state(exchange: &Exchange) -> RequestState {
         (Down::Waiting, Up::Assembling | Up::Held | Up::Queued(_) | Up::Handed | Up::Never | Up::Lost) => {
             RequestState::Queued
         }
-        (Down::Waiting, Up::Sent | Up::Answered) => RequestState::Sent,
+        (Down::Waiting, Up::Sent | Up::Answered) | (Down::Ours, _) => RequestState::Sent,
     }
 }

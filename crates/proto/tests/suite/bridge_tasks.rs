@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use rescind_proto::{bridge::BridgeConfig, relay::End, side::Side};
+use rescind_proto::{bridge::BridgeConfig, link::RequestKey, receipt::Outcome, relay::End, side::Side};
 use rescind_testkit::relay_rig::RelayRig;
 use serde_json::{Value, json};
 
@@ -479,18 +479,25 @@ fn a_cancelled_task_stays_so_whatever_its_server_does() {
     rig.from_server(&result(own(5), &new("complete", "working")));
     assert_eq!(rig.at_client(), [result(3, &old("cancelled"))]);
     rig.pass(Duration::from_millis(500));
-    assert_eq!(got(&mut rig)["id"], own(3), "who waits for the result");
+    let looks = rig.at_server();
+    let is_of = |number: i64| looks.iter().any(|look| look.contains(&format!("\"id\":{}", own(number))));
+    assert!(looks.len() == 2 && is_of(3) && is_of(6), "for who waits for the result, and for an operator: {looks:?}");
     let done = new("complete", "completed").replace(r#""status""#, r#""result":{},"status""#);
     rig.from_server(&result(own(3), &done));
     let ended = one(&mut rig);
     assert_eq!((&ended["id"], code(&ended)), (&json!(2), -32800));
+    rig.from_server(&result(own(6), &done));
+    assert!(rig.at_client().is_empty());
     rig.from_client(&plain(4, "tasks/get", r#""taskId":"t""#));
     rig.at_server();
-    rig.from_server(&result(own(6), &done));
+    rig.from_server(&result(own(7), &done));
     assert_eq!(rig.at_client(), [result(4, &old("cancelled"))]);
     rig.from_client(&plain(5, "tasks/cancel", r#""taskId":"t""#));
+    assert_eq!(got(&mut rig)["method"], "tasks/cancel", "what the server has only promised it is asked again");
+    rig.from_server(&result(own(8), r#"{"resultType":"complete"}"#));
+    rig.at_server();
+    rig.from_server(&result(own(9), &done));
     assert_eq!(code(&one(&mut rig)), -32602);
-    assert!(rig.at_server().is_empty());
     assert!(is_nothing_left(&mut rig));
 }
 
@@ -690,8 +697,14 @@ fn a_task_that_was_cancelled_is_not_cancelled_again() {
         assert_eq!((said.len(), &said[0]), (2, &result(2, &old("cancelled"))));
         assert!(said[1].contains("-32602"), "{said:?}");
         rig.from_client(&plain(4, "tasks/cancel", r#""taskId":"t""#));
+        rig.at_server();
+        rig.from_server(&result(own(6), r#"{"resultType":"complete"}"#));
+        rig.at_server();
+        rig.from_server(&result(own(7), &new("complete", status)));
         assert_eq!(code(&one(&mut rig)), -32602);
-        assert!(rig.at_server().is_empty());
+        // What works on is in view until its server ends.
+        assert_eq!(rig.relay.in_flight(Side::Client), usize::from(status == "working"));
+        rig.end(Side::Server, &End::Closed);
         assert!(is_nothing_left(&mut rig));
     }
 }
@@ -857,4 +870,100 @@ fn a_question_of_a_call_whose_cancel_the_server_has_not_heard_is_put_to_no_other
     rig.from_server(&result(own(4), "{}"));
     assert_eq!(rig.at_client().len(), 1);
     assert!(is_nothing_left(&mut rig));
+}
+
+/// The task that is in view.
+fn at_work(rig: &RelayRig) -> RequestKey {
+    let mut all = rig.relay.requests(Side::Client);
+    all.find(|view| view.at_work.is_some()).map(|view| view.key).expect("it is at work")
+}
+
+/// The relay's own cancel of task `t`: what the server is asked, and answers, until it says this of the task.
+fn stop_task(rig: &mut RelayRig, from: i64, status: &str) {
+    let task = at_work(rig);
+    assert!(rig.relay.stop(rig.now, task, None));
+    assert_eq!(got(rig)["method"], "tasks/cancel");
+    rig.from_server(&result(own(from), r#"{"resultType":"complete"}"#));
+    assert_eq!(got(rig)["method"], "tasks/get");
+    rig.from_server(&result(own(from + 1), &new("complete", status)));
+    assert!(rig.at_client().is_empty(), "{status}");
+}
+
+/// The outcome of the cancel of the task, and whether it is still at work.
+fn task_outcome(rig: &RelayRig) -> (Outcome, bool) {
+    let mut views = rig.relay.summaries(Side::Client).filter_map(|summary| rig.relay.view(summary.key));
+    let task = views.find(|view| view.at_work.is_some()).expect("it is remembered");
+    (task.cancel.expect("it was cancelled").outcome, task.ended.is_none())
+}
+
+// TASK-21: the client's era wants to be told that the task is cancelled, and an operator what its server has said.
+#[test]
+fn a_task_whose_server_has_promised_to_cancel_it_is_confirmed_once_that_says_so() {
+    let mut rig = made_by_modern();
+    stop_task(&mut rig, 2, "working");
+    assert_eq!(task_outcome(&rig), (Outcome::Sent, true));
+    rig.pass(Duration::from_millis(500));
+    assert_eq!(got(&mut rig)["method"], "tasks/get");
+    rig.from_server(&result(own(4), &new("complete", "cancelled")));
+    assert_eq!(task_outcome(&rig), (Outcome::Confirmed { after: Duration::from_millis(500) }, false));
+    assert!(rig.at_client().is_empty() && is_nothing_left(&mut rig));
+}
+
+#[test]
+fn a_task_that_its_server_has_cancelled_is_confirmed_at_once() {
+    let mut rig = made_by_modern();
+    stop_task(&mut rig, 2, "cancelled");
+    assert_eq!(task_outcome(&rig), (Outcome::Confirmed { after: Duration::ZERO }, false));
+    assert!(is_nothing_left(&mut rig));
+}
+
+// TASK-03, TASK-04 for its client; and what goes on stays in view.
+#[test]
+fn a_task_that_its_client_was_told_is_cancelled_is_in_view_while_its_server_works() {
+    let mut rig = made_by_modern();
+    rig.from_client(&plain(2, "tasks/cancel", r#""taskId":"t""#));
+    rig.at_server();
+    rig.from_server(&result(own(2), r#"{"resultType":"complete"}"#));
+    rig.at_server();
+    rig.from_server(&result(own(3), &new("complete", "working")));
+    assert_eq!(rig.at_client(), [result(2, &old("cancelled"))]);
+    assert_eq!(task_outcome(&rig), (Outcome::Sent, true));
+    rig.from_client(&plain(3, "tasks/result", r#""taskId":"t""#));
+    rig.at_server();
+    rig.from_server(&result(own(4), &new("complete", "working")));
+    assert_eq!(code(&one(&mut rig)), -32800);
+    assert_eq!(task_outcome(&rig), (Outcome::Sent, true));
+    // It works on past its grace, and an operator's cancel reaches its server.
+    for look in 5..8 {
+        rig.pass(Duration::from_millis(500));
+        got(&mut rig);
+        rig.from_server(&result(own(look), &new("complete", "working")));
+    }
+    rig.pass(Duration::from_millis(3500));
+    got(&mut rig);
+    rig.from_server(&result(own(8), &new("complete", "working")));
+    stop_task(&mut rig, 9, "working");
+    assert_eq!(task_outcome(&rig), (Outcome::Sent, true));
+    rig.pass(Duration::from_millis(500));
+    got(&mut rig);
+    rig.from_server(&result(own(11), &new("complete", "cancelled")));
+    assert!(matches!(task_outcome(&rig), (Outcome::Confirmed { .. }, false)));
+    assert!(rig.at_client().is_empty() && is_nothing_left(&mut rig));
+}
+
+#[test]
+fn a_task_of_a_server_with_sessions_is_cancelled_by_an_operator_in_its_dialect() {
+    for status in ["cancelled", "working"] {
+        let mut rig = made();
+        let task = at_work(&rig);
+        assert!(rig.relay.stop(rig.now, task, None));
+        assert_eq!(rig.at_server(), [plain(own(4), "tasks/cancel", r#""taskId":"t""#)]);
+        rig.from_server(&result(own(4), &old(status)));
+        assert_eq!(rig.at_server(), [plain(own(5), "tasks/get", r#""taskId":"t""#)]);
+        rig.from_server(&result(own(5), &old(status)));
+        let is_over = status == "cancelled";
+        let outcome = if is_over { Outcome::Confirmed { after: Duration::ZERO } } else { Outcome::Sent };
+        assert_eq!(task_outcome(&rig), (outcome, !is_over));
+        assert!(rig.at_client().is_empty());
+    }
 }

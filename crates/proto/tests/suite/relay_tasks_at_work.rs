@@ -16,20 +16,20 @@ use serde_json::{Value, json};
 
 /// The two dialects of tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum TaskDialect {
+pub(super) enum TaskDialect {
     November,
     Extension,
 }
 
-const BOTH: [TaskDialect; 2] = [TaskDialect::November, TaskDialect::Extension];
+pub(super) const BOTH: [TaskDialect; 2] = [TaskDialect::November, TaskDialect::Extension];
 
-struct Link {
-    spoken: TaskDialect,
-    rig: RelayRig,
+pub(super) struct Link {
+    pub(super) spoken: TaskDialect,
+    pub(super) rig: RelayRig,
 }
 
 impl Link {
-    fn new(spoken: TaskDialect) -> Self {
+    pub(super) fn new(spoken: TaskDialect) -> Self {
         Self::with(spoken, &json!({"cancel": {}, "requests": {"tools": {"call": {}}}}))
     }
 
@@ -73,7 +73,7 @@ impl Link {
     }
 
     /// A call that is a task now, as its client knows.
-    fn task(&mut self, id: u64, task: &str) -> RequestKey {
+    pub(super) fn task(&mut self, id: u64, task: &str) -> RequestKey {
         self.call(id);
         let handle = self.handle(id, task);
         self.rig.from_server(&handle);
@@ -82,22 +82,22 @@ impl Link {
     }
 
     #[track_caller]
-    fn at_work(&self, task: &str) -> RequestView<'_> {
+    pub(super) fn at_work(&self, task: &str) -> RequestView<'_> {
         let mut views = self.rig.relay.requests(Side::Client);
         views.find(|view| view.at_work.is_some() && view.task.as_deref() == Some(task)).expect("it is at work")
     }
 
-    fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.rig.relay.requests(Side::Client).filter(|view| view.at_work.is_some()).count()
     }
 
-    fn outcome(&self, key: RequestKey) -> Outcome {
+    pub(super) fn outcome(&self, key: RequestKey) -> Outcome {
         self.rig.relay.view(key).and_then(|view| view.cancel.cloned()).expect("it was cancelled").outcome
     }
 
     /// The one message that waits for the server: method, id, params.
     #[track_caller]
-    fn asked(&mut self) -> (String, Value, Value) {
+    pub(super) fn asked(&mut self) -> (String, Value, Value) {
         let found = self.rig.at_server();
         assert_eq!(found.len(), 1, "{found:?}");
         let message: Value = serde_json::from_str(&found[0]).expect("it is JSON");
@@ -110,7 +110,7 @@ impl Link {
 
     /// The server reads `method` about the task and answers so; the client receives nothing.
     #[track_caller]
-    fn answers(&mut self, method: &str, task: &str, answer: &Value) {
+    pub(super) fn answers(&mut self, method: &str, task: &str, answer: &Value) {
         let (asked, id, params) = self.asked();
         assert_eq!((asked.as_str(), &params["taskId"]), (method, &json!(task)));
         self.rig.from_server(&json!({"jsonrpc": "2.0", "id": id, "result": answer}).to_string());
@@ -129,16 +129,16 @@ impl Link {
         }
     }
 
-    fn stop(&mut self, key: RequestKey) -> bool {
+    pub(super) fn stop(&mut self, key: RequestKey) -> bool {
         self.rig.relay.stop(self.rig.now, key, None)
     }
 
-    fn leaves_nothing(&mut self) {
+    pub(super) fn leaves_nothing(&mut self) {
         self.rig.pass(Duration::from_secs(3600));
         assert_eq!(self.rig.relay.residue(), 0);
     }
 
-    fn pushed(&self, task: &str, status: &str) -> String {
+    pub(super) fn pushed(&self, task: &str, status: &str) -> String {
         let method = match self.spoken {
             TaskDialect::November => "notifications/tasks/status",
             TaskDialect::Extension => "notifications/tasks",
@@ -147,15 +147,15 @@ impl Link {
     }
 }
 
-fn request(id: u64, method: &str, params: &Value) -> String {
+pub(super) fn request(id: u64, method: &str, params: &Value) -> String {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
 }
 
-fn result(id: u64, result: &Value) -> String {
+pub(super) fn result(id: u64, result: &Value) -> String {
     json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string()
 }
 
-fn meta() -> Value {
+pub(super) fn meta() -> Value {
     json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}},

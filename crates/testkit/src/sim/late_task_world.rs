@@ -95,6 +95,14 @@ impl Work {
     }
 }
 
+/// A request about the task that the server has read.
+#[derive(Clone, Debug)]
+struct Open {
+    id: String,
+    is_cancel: bool,
+    read: Instant,
+}
+
 /// The relay, what has passed, and what follows from it.
 #[derive(Clone, Debug)]
 pub struct LateTaskWorld {
@@ -110,8 +118,8 @@ pub struct LateTaskWorld {
     client_knows: bool,
     /// A cancel of the task has reached the server.
     was_asked: bool,
-    /// Requests about the task that the server has read and not answered: their id, and whether one is a cancel.
-    open: Vec<(String, bool)>,
+    /// Requests about the task that the server has read and not answered.
+    open: Vec<Open>,
     has_ended: bool,
     watcher: Option<Watcher>,
 }
@@ -175,7 +183,7 @@ impl LateTaskWorld {
         let is_cancel = method == "tasks/cancel";
         if is_cancel || method == "tasks/get" {
             self.was_asked |= is_cancel;
-            self.open.push((message["id"].to_string(), is_cancel));
+            self.open.push(Open { id: message["id"].to_string(), is_cancel, read: self.stage.now });
         }
     }
 
@@ -187,9 +195,9 @@ impl LateTaskWorld {
 
     /// The server answers the oldest request about the task.
     fn answer(&mut self, obeys: bool) {
-        let (id, is_cancel) = self.open.remove(0);
-        // What the relay asked for itself it may have forgotten some time after it asked, sent or not.
-        let is_taken = id == "2" || self.remembers_all();
+        let Open { id, is_cancel, read } = self.open.remove(0);
+        // What the relay asked for itself it may have forgotten some time after that has left.
+        let is_taken = id == "2" || self.remembers(read);
         let id: Value = serde_json::from_str(&id).unwrap_or_default();
         let was_over = matches!(self.work, Work::Cancelled | Work::Completed);
         if is_cancel && obeys && !was_over {
@@ -297,9 +305,9 @@ impl LateTaskWorld {
         }
     }
 
-    /// Whether it is too early for the relay to have forgotten anything.
-    fn remembers_all(&self) -> bool {
-        self.stage.now.since_origin() < Duration::from_secs(300)
+    /// Whether it is too early for the relay to have forgotten what left then.
+    fn remembers(&self, left: Instant) -> bool {
+        self.stage.now.since(left) < Duration::from_secs(300)
     }
 
     /// Compares what the relay shows and claims with what is so.
@@ -406,7 +414,9 @@ impl World for LateTaskWorld {
         self.stage.hash_state(&mut digest);
         (self.call, self.is_stopped, self.has_cancelled_task, self.work).hash(&mut digest);
         (self.is_told_over, self.client_knows, self.was_asked, self.has_ended).hash(&mut digest);
-        (&self.open, self.remembers_all()).hash(&mut digest);
+        for Open { id, is_cancel, read } in &self.open {
+            (id, is_cancel, self.remembers(*read)).hash(&mut digest);
+        }
         digest.finish_wide()
     }
 

@@ -181,10 +181,6 @@ impl Stateless {
         if let Some(made) = self.tasks.made.find(|made| made.task == task) {
             return say_made(traffic, id, method, made);
         }
-        if method == CANCEL && self.tasks.is_cancelled(&task) {
-            // TASK-02.
-            return traffic.refuse(id, error_code::INVALID_PARAMS, ENDED);
-        }
         let (step, method) = match method {
             GET => (Step::Get(Kinds::default()), GET),
             CANCEL => (Step::Cancel(task.clone()), CANCEL),
@@ -218,6 +214,7 @@ impl Stateless {
             (Step::Get(_), ResponseBody::Result(seen)) => {
                 let status = self.tasks.status(seen, &task::named(Some(seen)).unwrap_or_default());
                 traffic.say_result(&id, |out| write_task(seen, status, out));
+                traffic.says_of_task(seen);
             }
             (Step::Cancel(task), ResponseBody::Result(_)) => {
                 // TASK-03: the answer is the task.
@@ -230,10 +227,13 @@ impl Stateless {
                 // TASK-02: it had ended by itself, or by another cancel.
                 let has_ended = matches!(Status::of(seen), Status::Completed | Status::Failed);
                 if has_ended || self.tasks.is_cancelled(&task) {
-                    return traffic.refuse(&id, error_code::INVALID_PARAMS, ENDED);
+                    traffic.refuse(&id, error_code::INVALID_PARAMS, ENDED);
+                } else {
+                    self.tasks.remember_cancelled(traffic.now, task);
+                    traffic.say_result(&id, |out| write_task(seen, Status::Cancelled, out));
                 }
-                self.tasks.remember_cancelled(traffic.now, task);
-                traffic.say_result(&id, |out| write_task(seen, Status::Cancelled, out));
+                // It promised to try, and no more (TASK-21).
+                traffic.says_of_task(seen);
             }
             (Step::Wait, ResponseBody::Result(seen)) => self.looked(traffic, call, seen),
             (Step::Wait, ResponseBody::Error(_)) => {
@@ -261,7 +261,11 @@ impl Stateless {
                 }
                 (None, None) => Err((error_code::INTERNAL_ERROR, NO_OUTCOME)),
             },
-            Status::Cancelled => Err((error_code::REQUEST_CANCELLED, CANCELLED)),
+            Status::Cancelled => {
+                traffic.refuse(&id, error_code::REQUEST_CANCELLED, CANCELLED);
+                traffic.says_of_task(seen);
+                Ok(())
+            }
             Status::InputRequired => match round.ask(traffic, self.room(traffic), seen, self.kinds) {
                 Ok(()) => return self.look_later(traffic, call, round, seen),
                 Err(words) => Err((error_code::INTERNAL_ERROR, words)),

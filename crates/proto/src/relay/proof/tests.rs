@@ -15,13 +15,13 @@ use crate::{
     relay::{
         ClockRule, End, Link, RelayConfig, Settled, Tag,
         exchange::{Cancelling, Exchange, HeldPrompt, Rare, RequestClocks, Running},
-        task_work::TaskAsk,
+        task_work::{TaskAsk, TaskSeen},
     },
     side::Sides,
     slab::{Key, Slab},
     standstill::Standstill,
     table::Ring,
-    task::TaskStatus,
+    task::{TaskEnd, TaskStatus},
     timer_queue::{TimerKey, TimerQueue},
     turns::Turns,
 };
@@ -192,6 +192,7 @@ fn every_check_of_the_relay_can_fail() {
                 let key = key(relay, 1);
                 relay.core.tasks[Side::Client].insert(b"\"t\"", key);
             }),
+            ("the count of our own requests is off", |relay| relay.core.unsent_own[Side::Client] = 1),
             ("a clock stands still for nothing", |relay| relay.core.questions[Side::Client].hold(now())),
             ("a clock stands still for nothing", |relay| question(relay).rare = None),
             ("too many early cancels", |relay| relay.core.config.early_cancels[Side::Client].most = 0),
@@ -397,6 +398,7 @@ fn every_change_of_the_relay_shows_in_its_hash() {
             }),
             ("how it was settled", |relay| request(relay, 3).down = Down::Done(Settled::Gone, now())),
             ("that it was settled", |relay| request(relay, 3).down = Down::Waiting),
+            ("whose it is", |relay| request(relay, 3).down = Down::Ours),
             ("which request waits to be written", |relay| {
                 let ticket = relay.core.links[Side::Server].outbox.clone().push(Tag::Plain.into(), |_| ());
                 request(relay, 5).up = Up::Queued(Some(ticket));
@@ -531,16 +533,10 @@ fn alone(is_behind: bool, end: Instant) -> Relay {
 }
 
 fn task() -> TaskPart {
-    TaskPart::Work(Box::new(TaskWork {
-        task: b"\"t\"".as_slice().into(),
-        opened_by: Slab::new().insert(()),
-        status: TaskStatus::Working,
-        reported: now(),
-        like: RequestId::integer(0),
-        origin: None,
-        delivered: None,
-        checks: 0,
-    }))
+    let opened_by = Slab::new().insert(());
+    let seen = TaskSeen { status: TaskStatus::Working, look_after: None };
+    let like = RequestId::integer(0);
+    TaskPart::Work(Box::new(TaskWork::new(b"\"t\"".as_slice().into(), opened_by, seen, now(), like)))
 }
 
 #[test]
@@ -561,7 +557,13 @@ fn every_change_of_a_task_shows_in_the_hash_of_the_relay() {
             ("its status", |relay| work(relay).status = TaskStatus::InputRequired),
             ("whose cancel it tells of", |relay| work(relay).origin = Some(key(relay, 1))),
             ("what it led to", |relay| work(relay).delivered = Some(Answer::Error)),
-            ("how often it was asked for", |relay| work(relay).checks = 1),
+            ("how its server wants to be asked", |relay| work(relay).look_after = Some(SECOND)),
+            ("how often it was asked for", |relay| work(relay).looks = 1),
+            ("when it is asked for next", |relay| work(relay).next_look = due(now() + SECOND)),
+            ("that it was asked for the last time", |relay| work(relay).is_last_look = true),
+            ("that its session is lost", |relay| work(relay).is_of_lost_session = true),
+            ("who waited for it", |relay| work(relay).waits = vec![key(relay, 1)]),
+            ("how it ended", |relay| work(relay).ended = Some(TaskEnd::Cancelled)),
         ],
     );
 }
