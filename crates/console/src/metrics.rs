@@ -93,6 +93,10 @@ fn written(samples: &[Sample], unreachable: u64) -> String {
     let help = "Requests that were cancelled and are not known to have stopped.";
     page.count("rescind_requests_released", "gauge", help, |c| c.released);
     page.counts("rescind_children", "gauge", "Subagents of ACP agents, by state.", "state", |c| &c.children);
+    let help = "MCP tasks at work, by the status that was reported last.";
+    page.counts("rescind_tasks", "gauge", help, "status", |c| &c.tasks);
+    let help = "MCP tasks beyond those that are followed.";
+    page.count("rescind_tasks_unkept_total", "counter", help, |c| c.unkept_tasks);
     page.count("rescind_messages_dropped_total", "counter", "Messages that were not passed on.", |c| c.dropped);
     page.violations();
     page.connected("rescind_http_sessions", "Sessions of clients on HTTP.", |c| c.sessions);

@@ -11,6 +11,7 @@ mod entry;
 mod line;
 mod lines;
 mod replay;
+mod task;
 
 #[cfg(test)]
 mod tests;
@@ -122,7 +123,7 @@ impl Recording {
             restarts: None,
             restarting: false,
             hides_work: false,
-            unkept_tasks: 0,
+            unkept_tasks: replay.monitor(rescind_proto::side::Side::Server).unkept_tasks(),
             unkept_released: 0,
         };
         let (end, left_out, now, in_flight) = (replay.end(), replay.left_out, replay.now, replay.in_flight());

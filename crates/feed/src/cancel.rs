@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Late, LaterWord, UNKNOWN_PROTOCOL};
+use crate::{Late, LaterWord, TaskEnd, UNKNOWN_PROTOCOL};
 
 /// A cancel of a request: its receipt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +31,9 @@ pub struct Cancel {
     /// It waits for the id of the task that the request becomes: only that can be cancelled (D56).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub held: bool,
+    /// The request waited for what a task leads to (`tasks/result`), and the task has ended so: nothing of it goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waited_for: Option<TaskEnd>,
     /// The common name of that protocol: `MCP`.
     pub protocol: String,
     /// The request has ended for its requester, but progress of it arrived within the last grace (5 s).
@@ -195,6 +198,7 @@ mod tests {
             answer: None,
             confirms,
             held: false,
+            waited_for: None,
             protocol,
             works_on: false,
             words: String::new(),

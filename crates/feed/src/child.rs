@@ -133,6 +133,7 @@ mod tests {
             confirms: true,
             protocol: "ACP".into(),
             held: false,
+            waited_for: None,
             works_on: false,
             words: "confirmed after 12 ms".into(),
         }

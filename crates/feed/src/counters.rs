@@ -36,6 +36,12 @@ pub struct Counters {
     /// Children that are kept, by state (D54).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub children: BTreeMap<String, u64>,
+    /// MCP tasks at work, by the status that was reported last (D56).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tasks: BTreeMap<String, u64>,
+    /// How many tasks there were beyond those that are followed.
+    #[serde(default)]
+    pub unkept_tasks: u64,
     /// Messages that were not passed on.
     pub dropped: u64,
     /// Broken rules, by side and number: `server MCP-I02`.

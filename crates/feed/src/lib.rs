@@ -35,5 +35,5 @@ pub use session::{
     Connected, End, Implementation, ProcessClock, Restarts, Session, Side, TurnProcess, UNKNOWN_PROTOCOL,
     UNSEEN_PROTOCOL, VERSION,
 };
-pub use task::{TaskAtWork, TaskStatus};
+pub use task::{TaskAtWork, TaskEnd, TaskStatus};
 pub use work::WorkStatus;

@@ -52,7 +52,32 @@ impl TaskStatus {
     }
 }
 
+/// How the task ended that a cancelled request waited for: with it nothing of the request goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum TaskEnd {
+    /// Its server reports it as cancelled.
+    Cancelled,
+    /// In another way.
+    #[serde(other)]
+    Over,
+}
+
 impl Cancel {
+    /// Fills in `words` for a request that waited for a task, which has ended so. Of the request itself no more is known.
+    #[must_use]
+    pub fn of_wait(mut self, end: TaskEnd) -> Self {
+        self.waited_for = Some(end);
+        if matches!(self.outcome, Outcome::Asked | Outcome::Sent) {
+            self.words = match end {
+                TaskEnd::Cancelled => "the task that it waited for is cancelled".into(),
+                TaskEnd::Over => "the task that it waited for is over".into(),
+            };
+        }
+        self
+    }
+
     /// Fills in `words` for a cancel of a task, which its server answers.
     #[must_use]
     pub fn of_task(mut self) -> Self {
@@ -75,7 +100,11 @@ mod tests {
     use super::*;
 
     fn words(outcome: Outcome, held: bool) -> String {
-        let cancel = Cancel {
+        cancel(outcome, held).in_words(None).of_task().words
+    }
+
+    fn cancel(outcome: Outcome, held: bool) -> Cancel {
+        Cancel {
             cause: "operator".into(),
             reason: None,
             asked: 0,
@@ -85,11 +114,11 @@ mod tests {
             answer: None,
             confirms: true,
             held,
+            waited_for: None,
             protocol: "MCP".into(),
             works_on: false,
             words: String::new(),
-        };
-        cancel.in_words(None).of_task().words
+        }
     }
 
     #[test]
@@ -100,6 +129,19 @@ mod tests {
         assert_eq!(words(Outcome::Confirmed, false), "confirmed after 800 ms");
         assert_eq!(words(Outcome::AnsweredAfter, false), "its task ended by itself after 800 ms");
         assert_eq!(words(Outcome::NotSendable, false), "not sent: its server does not let tasks be cancelled");
+    }
+
+    #[test]
+    fn a_cancelled_wait_tells_of_its_task_and_claims_nothing_of_itself() {
+        let wait = |outcome, end| {
+            let cancel = Cancel { confirms: false, after: None, ..cancel(outcome, false) };
+            cancel.in_words(None).of_wait(end).words
+        };
+        assert_eq!(wait(Outcome::Sent, TaskEnd::Cancelled), "the task that it waited for is cancelled");
+        assert_eq!(wait(Outcome::Sent, TaskEnd::Over), "the task that it waited for is over");
+        assert_eq!(wait(Outcome::NeverSent, TaskEnd::Over), "never sent; the request was withdrawn first");
+        let later: TaskEnd = serde_json::from_str("\"parked\"").unwrap();
+        assert_eq!(later, TaskEnd::Over);
     }
 
     #[test]

@@ -1,16 +1,18 @@
 //! Whether the work on a request has stopped, as far as that is known (D41), and what became of a request that a server
 //! made of its client (D53).
 
-use crate::{Cancel, Child, ChildState, Outcome, Progress, Request, SettledHow, Side, State, TaskAtWork, TaskStatus};
+use crate::{
+    Cancel, Child, ChildState, Outcome, Progress, Request, SettledHow, Side, State, TaskAtWork, TaskEnd, TaskStatus,
+};
 
 /// What is known of the work on a request.
 ///
 /// It never grows: code that shows it must have a sign for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WorkStatus {
-    /// The server confirmed the cancel, or never got the request.
+    /// The server confirmed the cancel, or never got the request; or reports the task as cancelled that the request waited for.
     Stopped,
-    /// The server answered the request.
+    /// The server answered the request, or the task that it waited for is over.
     Finished,
     /// Its server has ended.
     Ended,
@@ -63,6 +65,10 @@ impl WorkStatus {
 
     /// What is known of a cancelled request that the server works on.
     fn of_work(request: &Request, cancel: &Cancel, is_awaited: bool) -> Self {
+        // All the work that there was for it is that of the task.
+        if let (Outcome::Asked | Outcome::Sent, Some(end)) = (cancel.outcome, cancel.waited_for) {
+            return if end == TaskEnd::Cancelled { Self::Stopped } else { Self::Finished };
+        }
         match cancel.outcome {
             Outcome::NeverSent | Outcome::Confirmed => Self::Stopped,
             Outcome::CompletedFirst | Outcome::AnsweredAfter => Self::Finished,

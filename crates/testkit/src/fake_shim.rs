@@ -311,6 +311,7 @@ pub fn asked(at: u64, reason: Option<&str>) -> rescind_feed::Cancel {
         confirms: false,
         protocol: "MCP".into(),
         held: false,
+        waited_for: None,
         works_on: false,
         words: String::new(),
     };

@@ -157,6 +157,9 @@ impl Followed {
             // Its parent's cancel may stop one that cannot be cancelled itself.
             return self.request.is_open();
         }
+        if cancel.waited_for.is_some() && cancel.outcome == Outcome::Sent {
+            return false;
+        }
         is_ending || (!cancel.outcome.is_final() && self.quiet_at(reach).is_none_or(|at| at > Instant::now()))
     }
 

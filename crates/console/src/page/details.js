@@ -175,7 +175,7 @@ export class Details {
       ["Written", cancel.written === undefined ? "not yet" : `${duration(cancel.written - cancel.asked)} later`],
       ["Answer", cancel.after === undefined ? (cancel.confirms ? "none so far" : `none: ${plain(cancel.protocol, 40)} does not answer cancelled requests`)
         : `${cancel.answer === "error" ? "an error" : "a result"}, ${duration(cancel.after)} after the cancel`],
-      ["Work", cancel.worksOn ? "continues" : request.settled && request.state !== "stuck" && !cancel.confirms && cancel.after === undefined ? "unknown whether it stopped" : ""],
+      ["Work", cancel.worksOn ? "continues" : cancel.waitedFor ? "over: it waited for its task" : request.settled && request.state !== "stuck" && !cancel.confirms && cancel.after === undefined ? "unknown whether it stopped" : ""],
     ]);
     const steps = session.trails.get(request.key)?.cancel ?? [];
     const trail = byId("receipt-trail");

@@ -17,6 +17,8 @@ interface FeedCancel {
   confirms: boolean;
   /** It waits for the id of the task that the request becomes. */
   held?: true;
+  /** How the task ended that the request waited for: nothing of it goes on. */
+  waitedFor?: "cancelled" | "over";
   protocol: string;
   worksOn: boolean;
   words: string;

@@ -97,21 +97,7 @@ impl RequestEntry {
 
     /// Handles a receipt. `dialect` is that of the side that works on the request.
     pub(super) fn receive_receipt(&mut self, line: &RecordedLine<'_>, dialect: &Dialect) {
-        let Some(outcome) = line.outcome.as_deref().and_then(value) else { return };
-        self.cancel = Some(Cancel {
-            cause: line.cause.as_deref().unwrap_or_default().to_owned(),
-            reason: line.reason.as_deref().map(text),
-            asked: line.asked.unwrap_or(line.t),
-            written: line.written,
-            outcome,
-            after: line.after_ms.map(|millis| (millis * 1000.0).round() as u64),
-            answer: line.answer.as_deref().and_then(value),
-            confirms: !dialect.is_silent(),
-            protocol: dialect.protocol().to_owned(),
-            held: false,
-            works_on: false,
-            words: String::new(),
-        });
+        self.cancel = cancel(line, dialect).or(self.cancel.take());
     }
 
     /// Handles its end for its requester.
@@ -182,6 +168,25 @@ impl RequestEntry {
         };
         (request, self.first.into_iter().chain(self.last).collect())
     }
+}
+
+/// The receipt of a line. `dialect` is that of the side that works on the request.
+pub(super) fn cancel(line: &RecordedLine<'_>, dialect: &Dialect) -> Option<Cancel> {
+    Some(Cancel {
+        cause: line.cause.as_deref().unwrap_or_default().to_owned(),
+        reason: line.reason.as_deref().map(text),
+        asked: line.asked.unwrap_or(line.t),
+        written: line.written,
+        outcome: line.outcome.as_deref().and_then(value)?,
+        after: line.after_ms.map(|millis| (millis * 1000.0).round() as u64),
+        answer: line.answer.as_deref().and_then(value),
+        confirms: !dialect.is_silent(),
+        protocol: dialect.protocol().to_owned(),
+        held: false,
+        waited_for: None,
+        works_on: false,
+        words: String::new(),
+    })
 }
 
 /// Text that a peer chose, cut.

@@ -8,7 +8,7 @@ use std::{
     hash::{BuildHasher, RandomState},
 };
 
-use rescind_feed::{End, Progress, Request};
+use rescind_feed::{Cancel, End, Progress, Request};
 use rescind_proto::{
     dialect::Dialect,
     id::RequestId,
@@ -20,8 +20,9 @@ use rescind_proto::{
 
 use super::{
     child,
-    entry::{LinePosition, RequestEntry, text},
+    entry::{LinePosition, RequestEntry, cancel, text},
     line::RecordedLine,
+    task,
 };
 
 /// How many requests back to look for an earlier one with the same id.
@@ -52,6 +53,8 @@ pub(super) struct Replay {
     pub(super) is_complete: bool,
     end: End,
     has_server_ended: bool,
+    /// What was learnt last of the cancels of tasks, by their ids.
+    task_cancels: HashMap<RequestId, Cancel>,
 }
 
 /// One link of the shim.
@@ -89,6 +92,7 @@ impl Replay {
             is_complete: false,
             end: End::Unknown,
             has_server_ended: false,
+            task_cancels: HashMap::new(),
         }
     }
 
@@ -132,7 +136,9 @@ impl Replay {
 
     pub(super) fn in_flight(&self) -> u64 {
         let children = self.monitor(Side::Server).children().filter(|child| child.state.is_open());
-        self.entries.values().filter(|entry| entry.settled.is_none()).count() as u64 + children.count() as u64
+        let tasks = self.monitor(Side::Server).tasks().filter(|task| !task.is_over && !self.has_server_ended);
+        let requests = self.entries.values().filter(|entry| entry.settled.is_none());
+        (requests.count() + children.count() + tasks.count()) as u64
     }
 
     pub(super) const fn monitor(&self, side: Side) -> &Monitor {
@@ -142,15 +148,19 @@ impl Replay {
         }
     }
 
-    /// The requests, in the order of their opening, and then the children of ACP sessions.
+    /// The requests, in the order of their opening, and then the children of ACP sessions and the tasks at work.
     pub(super) fn into_requests(self) -> Vec<(Request, Vec<LinePosition>)> {
         let LinkReplay { monitor, known } = &self.links[Side::Server];
         let name = |turn: RequestKey| Some(self.entries.get(known.get(&turn)?)?.key.clone());
         let children = monitor
             .children()
             .map(|view| (child::record(&view, view.turn.and_then(name), self.has_server_ended), Vec::new()));
-        let children: Vec<_> = children.collect();
-        self.entries.into_values().map(RequestEntry::into_record).chain(children).collect()
+        let tasks = monitor.tasks().enumerate().map(|(number, view)| {
+            let cancel = self.task_cancels.get(&RequestId::string(&view.id)).cloned();
+            (task::record(number, &view, cancel, self.has_server_ended), Vec::new())
+        });
+        let others: Vec<_> = children.chain(tasks).collect();
+        self.entries.into_values().map(RequestEntry::into_record).chain(others).collect()
     }
 
     fn receive_frame(&mut self, line: &RecordedLine<'_>, position: LinePosition) {
@@ -303,7 +313,9 @@ impl Replay {
         let Some(request) = line.request() else { return };
         let is_that =
             |entry: &RequestEntry| entry.cancel.as_ref().is_some_and(|cancel| Some(cancel.asked) == line.asked);
-        let Some(newest) = self.newest.get(&request).copied() else { return };
+        let Some(newest) = self.newest.get(&request).copied() else {
+            return self.receive_task_receipt(&request.1, line);
+        };
         let is_earlier = |entry: &RequestEntry| line.asked.is_some_and(|asked| asked < entry.since);
         let fits = |entry: &RequestEntry| entry.cancel.as_ref().map_or_else(|| !is_earlier(entry), |_| is_that(entry));
         // If the id was reused, the time of the cancel identifies the request.
@@ -318,6 +330,15 @@ impl Replay {
         let link = &self.links[entry.from.other()].monitor;
         let view = entry.far.and_then(|far| link.request(far));
         entry.receive_receipt(line, view.map_or_else(|| link.dialect(), |view| view.dialect));
+    }
+
+    /// A receipt that is no request's may be a task's.
+    fn receive_task_receipt(&mut self, id: &RequestId, line: &RecordedLine<'_>) {
+        let link = &self.links[Side::Server].monitor;
+        let is_task = link.tasks().any(|task| RequestId::string(&task.id) == *id);
+        if let Some(cancel) = cancel(line, link.dialect()).filter(|_| is_task) {
+            self.task_cancels.insert(id.clone(), cancel);
+        }
     }
 
     fn named(&mut self, line: &RecordedLine<'_>) -> Option<&mut RequestEntry> {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use rescind_feed::{ChildState, Event, Request, SettledHow, State};
+use rescind_feed::{ChildState, Event, Request, SettledHow, State, TaskStatus};
 
 use super::{MAX_REQUESTS, Recording, RecordingError};
 
@@ -178,4 +178,57 @@ fn children_of_an_acp_session_are_listed_with_their_parent_and_state() {
     // With its agent it is not known to work.
     let ended = format!("{text}{{\"t\":6,\"kind\":\"server_ended\",\"exitCode\":0}}\n{END}\n");
     assert_eq!(shown(&ended).0, [(a, ChildState::Unknown, true), cancelled]);
+}
+
+#[test]
+fn tasks_are_listed_with_their_status_and_what_their_cancels_came_to() {
+    let frame = |t: u64, hop: &str, message: &str| {
+        format!(r#"{{"t":{t},"kind":"frame","hop":"{hop}","frame":{}}}"#, quoted(&format!("{message}\n")))
+    };
+    let hello =
+        r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{}}}"#;
+    let tasks = r#"{"tasks":{"cancel":{},"requests":{"tools":{"call":{}}}}}"#;
+    let greeting =
+        format!(r#"{{"jsonrpc":"2.0","id":0,"result":{{"protocolVersion":"2025-11-25","capabilities":{tasks}}}}}"#);
+    let call = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"slow","task":{}}}"#;
+    let handle = r#"{"jsonrpc":"2.0","id":1,"result":{"task":{"taskId":"t","status":"working"}}}"#;
+    let mut lines = vec![
+        frame(1, "to_server", hello),
+        frame(1, "from_server", &greeting),
+        frame(5, "from_client", call),
+        r#"{"t":5,"kind":"opened","from":"client","id":1,"method":"tools/call","upstream":1}"#.to_owned(),
+        frame(5, "to_server", call),
+        frame(6, "from_server", handle),
+        r#"{"t":6,"kind":"settled","from":"client","id":1,"method":"tools/call","how":"answered"}"#.to_owned(),
+    ];
+    let shown = |lines: &[String], end: &str| {
+        let recording = open(&format!("{HEADING}\n{}\n{end}", lines.join("\n"))).unwrap();
+        let task = batches(&recording)[0].iter().find(|one| one.at_work.is_some()).cloned().unwrap();
+        (task, recording.in_flight)
+    };
+    let (task, in_flight) = shown(&lines, "");
+    let status = |task: &Request| task.at_work.as_ref().map(|work| work.status);
+    assert_eq!((task.label().as_str(), task.state, in_flight), ("task:t", State::Running, 1));
+    assert_eq!((task.name.as_deref(), status(&task)), (Some("slow"), Some(TaskStatus::Working)));
+    assert_eq!((task.since, task.at_work.unwrap().reported), (5, 6));
+    // With its server it is over, and nobody knows how.
+    let (task, in_flight) = shown(&lines, &format!("{{\"t\":7,\"kind\":\"server_ended\",\"exitCode\":0}}\n{END}\n"));
+    assert_eq!(
+        (task.state, task.settled.map(|settled| settled.how), in_flight),
+        (State::Ended, Some(SettledHow::Gone), 0)
+    );
+    // The shim's own cancel, its answer, and its receipt.
+    let cancel = r#"{"jsonrpc":"2.0","id":2147483647,"method":"tasks/cancel","params":{"taskId":"t"}}"#;
+    let receipt = |outcome: &str, more: &str| {
+        format!(
+            r#"{{"t":9,"kind":"receipt","from":"client","id":"t","cause":"operator","asked":8,"outcome":"{outcome}"{more}}}"#
+        )
+    };
+    lines.extend([receipt("asked", ""), frame(9, "to_server", cancel), receipt("sent", r#","written":9"#)]);
+    assert_eq!((shown(&lines, "").0.state, shown(&lines, "").1), (State::Cancelling, 1));
+    let cancelled = r#"{"jsonrpc":"2.0","id":2147483647,"result":{"taskId":"t","status":"cancelled"}}"#;
+    lines.extend([frame(10, "from_server", cancelled), receipt("confirmed", r#","written":9,"afterMs":2.0"#)]);
+    let (task, in_flight) = shown(&lines, "");
+    assert_eq!((task.state, status(&task), in_flight), (State::Ended, Some(TaskStatus::Cancelled), 0));
+    assert_eq!(task.cancel.unwrap().words, "confirmed after 2.0 ms");
 }

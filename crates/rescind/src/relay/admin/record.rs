@@ -10,7 +10,7 @@ use rescind_proto::{
     receipt::{Answer, Outcome, Receipt},
     relay::{ChildParent, ChildView, Ended, ProgressView, RequestState, RequestView, Settled, TaskView},
     side::Side,
-    task::TaskStatus,
+    task::{TaskEnd, TaskStatus},
     time::Instant,
 };
 
@@ -46,6 +46,11 @@ pub(super) fn request(view: &RequestView<'_>) -> feed::Request {
                 (true, _) => of_task(cancel, view, late.as_ref()),
                 (false, true) => cancel.of_work(),
                 (false, false) => cancel,
+            })
+            .map(|cancel| match view.waited_for {
+                Some(TaskEnd::Cancelled) => cancel.of_wait(feed::TaskEnd::Cancelled),
+                Some(TaskEnd::Otherwise) => cancel.of_wait(feed::TaskEnd::Over),
+                None => cancel,
             })
             .map(|cancel| cancel.with_children(view.children.open, view.children.unseen)),
         settled: view.ended.map(settled),
@@ -234,6 +239,7 @@ fn cancel(receipt: &Receipt, upstream_dialect: &Dialect) -> feed::Cancel {
         }),
         confirms: !upstream_dialect.is_silent(),
         held: false,
+        waited_for: None,
         protocol: upstream_dialect.protocol().to_owned(),
         works_on: false,
         words: String::new(),

@@ -29,6 +29,11 @@ pub(super) fn counters(relay: &Relay) -> feed::Counters {
             *counts.entry(child.state.as_str().to_owned()).or_default() += 1;
             counts
         }),
+        tasks: relay.tasks().fold(BTreeMap::new(), |mut counts, task| {
+            *counts.entry(task.status.as_str().to_owned()).or_default() += 1;
+            counts
+        }),
+        unkept_tasks: relay.unkept_tasks(),
         dropped: *dropped,
         violations: violations(relay),
         cancel_to_settled: histogram(cancel_to_settled),
