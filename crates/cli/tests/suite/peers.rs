@@ -41,4 +41,5 @@ mod supergateway;
 mod table;
 mod tasks;
 mod tasks_across;
+mod tasks_over_http;
 mod way;

@@ -19,19 +19,19 @@ use crate::{
 };
 
 /// What a task works with: a process that goes on until its server ends it.
-struct Work(Child);
+pub(crate) struct Work(Child);
 
 impl Work {
-    fn begin() -> Self {
+    pub(crate) fn begin() -> Self {
         let mut command = Command::new("sleep");
         Self(command.arg("3600").stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap())
     }
 
-    fn goes_on(&mut self) -> bool {
+    pub(crate) fn goes_on(&mut self) -> bool {
         self.0.try_wait().unwrap().is_none()
     }
 
-    fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
     }
@@ -150,14 +150,14 @@ impl Server {
 }
 
 /// A command that runs while the test plays the server.
-struct Running(Child);
+pub(crate) struct Running(Child);
 
 impl Running {
-    fn start(sockets: &Path, arguments: &[&str]) -> Self {
+    pub(crate) fn start(sockets: &Path, arguments: &[&str]) -> Self {
         Self(crate::operator::command(sockets, arguments).spawn().unwrap())
     }
 
-    fn end(self) -> Said {
+    pub(crate) fn end(self) -> Said {
         let output = self.0.wait_with_output().unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
         let code = output.status.code().unwrap();
@@ -165,7 +165,7 @@ impl Running {
     }
 }
 
-fn has(said: &Said, beginning: &str) -> bool {
+pub(crate) fn has(said: &Said, beginning: &str) -> bool {
     said.stdout.lines().any(|line| line.starts_with(beginning))
 }
 

@@ -18,6 +18,7 @@ mod sign_in;
 mod silence;
 mod sockets;
 mod stderr;
+mod tasks;
 mod upstream;
 
 use rescind_testkit::puppet::{Connection, Server, Service, Session};
