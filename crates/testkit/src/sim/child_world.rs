@@ -9,18 +9,20 @@ use core::hash::Hash;
 use rescind_proto::{
     child::{ChildEnd, ChildState},
     receipt::Outcome,
-    relay::{ChildView, Relay, RelayConfig, RequestState},
+    relay::{ChildView, Relay, RequestState},
     side::Side,
-    time::Instant,
 };
+use serde_json::{Value, json};
 
 use super::{
     digest::Digest,
-    hop::Cut,
+    follower_world::{Asked, FollowerWorld, Kind},
     stage::Stage,
-    watcher::Watcher,
-    world::{Broken, Transcript, World, never},
+    world::{Broken, never},
 };
+
+/// A relay before an agent with a turn and two children.
+pub type ChildWorld = FollowerWorld<Children>;
 
 /// One of the two children: that of the session, and that of the child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,21 +142,6 @@ pub enum Action {
     StopsChild(Name),
     /// The agent says this of a child.
     Says(Name, News),
-    /// Some of what waits for a side is written.
-    Writes(Side, Cut),
-    /// The next timer is due.
-    Timeout,
-    /// The agent ends.
-    Ends,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Asked {
-    Not,
-    /// Its id has not been read by the agent.
-    Waiting,
-    Read,
-    Answered,
 }
 
 /// A child as it must be shown.
@@ -170,47 +157,17 @@ struct Known {
     end: Option<ChildEnd>,
 }
 
-/// The relay, what was said, and what follows from it.
-#[derive(Clone, Debug)]
-pub struct ChildWorld {
-    stage: Stage,
+/// What was said of the children, and what follows from it.
+#[derive(Clone, Debug, Default)]
+pub struct Children {
     asks: [Asked; 3],
     is_turn_cancelled: bool,
     known: [Option<Known>; 2],
     /// Cancels of a child that the client has sent and the agent not read; more than one is as good as one.
     by_client: [u8; 2],
-    has_ended: bool,
-    watcher: Option<Watcher>,
 }
 
-impl Default for ChildWorld {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl ChildWorld {
-    /// A session with its handshake done.
-    #[must_use]
-    pub fn new() -> Self {
-        let mut stage = Stage::new(Relay::new(RelayConfig::default()), Instant::ORIGIN);
-        let params = r#"{"protocolVersion":1,"clientCapabilities":{"subagents":{}}}"#;
-        stage.say(Side::Client, &format!(r#"{{"jsonrpc":"2.0","id":"hi","method":"initialize","params":{params}}}"#));
-        stage.write(Side::Server, Cut::All);
-        stage.say(Side::Server, r#"{"jsonrpc":"2.0","id":"hi","result":{"protocolVersion":1}}"#);
-        stage.write(Side::Client, Cut::All);
-        let watcher = Some(Watcher::new(&mut stage.relay));
-        Self {
-            stage,
-            asks: [Asked::Not; 3],
-            is_turn_cancelled: false,
-            known: [None; 2],
-            by_client: [0; 2],
-            has_ended: false,
-            watcher,
-        }
-    }
-
+impl Children {
     fn asked(&self, ask: Ask) -> Asked {
         self.asks[ask as usize]
     }
@@ -223,16 +180,16 @@ impl ChildWorld {
     }
 
     fn cancel_turn(&mut self) {
-        if matches!(self.asked(Ask::Prompt), Asked::Waiting | Asked::Read) && !self.is_turn_cancelled {
+        if self.asked(Ask::Prompt).is_open() && !self.is_turn_cancelled {
             self.is_turn_cancelled = true;
             self.below().filter(|known| known.state.is_open()).for_each(|known| known.is_told = true);
         }
     }
 
     /// The relay may have answered the turn for the agent.
-    fn note_turn_answered(&mut self) {
+    fn note_turn_answered(&mut self, relay: &Relay) {
         let waits = |state| matches!(state, RequestState::Queued | RequestState::Sent | RequestState::Cancelling);
-        let mut requests = self.stage.relay.requests(Side::Client);
+        let mut requests = relay.requests(Side::Client);
         let is_open = requests.any(|view| view.method == Ask::Prompt.method() && waits(view.state));
         if self.is_turn_cancelled && !is_open {
             self.asks[Ask::Prompt as usize] = Asked::Answered;
@@ -242,8 +199,8 @@ impl ChildWorld {
     fn hear(&mut self, name: Name, news: News) {
         let has_first = self.known[0].is_some();
         let is_of_session = name == Name::A || has_first;
-        let is_history = is_of_session && matches!(self.asked(Ask::Load), Asked::Waiting | Asked::Read);
-        let in_turn = matches!(self.asked(Ask::Prompt), Asked::Waiting | Asked::Read);
+        let is_history = is_of_session && self.asked(Ask::Load).is_open();
+        let in_turn = self.asked(Ask::Prompt).is_open();
         let is_told = match name {
             Name::A => self.is_turn_cancelled && in_turn,
             Name::B => self.known[0].is_some_and(|first| first.is_told),
@@ -267,9 +224,103 @@ impl ChildWorld {
             known.state = state;
         }
     }
+}
 
-    /// Judges what reached the agent, or has begun to.
-    fn judge(&mut self, frame: &str) -> Result<(), Broken> {
+impl Kind for Children {
+    type Action = Action;
+
+    fn greeting(&self) -> Vec<(Side, Value)> {
+        let params = json!({"protocolVersion": 1, "clientCapabilities": {"subagents": {}}});
+        let hello = json!({"jsonrpc": "2.0", "id": "hi", "method": "initialize", "params": params});
+        vec![
+            (Side::Client, hello),
+            (Side::Server, json!({"jsonrpc": "2.0", "id": "hi", "result": {"protocolVersion": 1}})),
+        ]
+    }
+
+    fn with_server(&self, _stage: &Stage, out: &mut Vec<Action>) {
+        for ask in Ask::ALL {
+            match self.asked(ask) {
+                Asked::Not => out.push(Action::Asks(ask)),
+                Asked::Read => out.push(Action::Answers(ask)),
+                Asked::Waiting | Asked::Answered => {}
+            }
+        }
+        for name in Name::BOTH {
+            out.extend(News::ALL.map(|news| Action::Says(name, news)));
+            if self.by_client[name as usize] == 0 {
+                out.push(Action::ClientStopsChild(name));
+            }
+        }
+        out.push(Action::ClientStops);
+    }
+
+    fn always(&self, _stage: &Stage, out: &mut Vec<Action>) {
+        out.push(Action::Stops);
+        out.extend(Name::BOTH.map(Action::StopsChild));
+    }
+
+    fn is_rare(action: Action) -> bool {
+        action == Action::Answers(Ask::Close)
+    }
+
+    fn act(&mut self, stage: &mut Stage, action: Action) -> Result<(), Broken> {
+        let cancel = |session: &str| {
+            format!(r#"{{"jsonrpc":"2.0","method":"session/cancel","params":{{"sessionId":"{session}"}}}}"#)
+        };
+        match action {
+            Action::Asks(ask) => {
+                self.asks[ask as usize] = Asked::Waiting;
+                if ask == Ask::Load {
+                    self.below().for_each(Known::void);
+                }
+                let (id, method) = (ask as usize, ask.method());
+                let params = r#"{"sessionId":"s"}"#;
+                let said = format!(r#"{{"jsonrpc":"2.0","id":"ask {id}","method":"{method}","params":{params}}}"#);
+                stage.say(Side::Client, &said);
+            }
+            Action::Answers(ask) => {
+                self.asks[ask as usize] = Asked::Answered;
+                if ask == Ask::Close {
+                    let is_linked = self.known[1].is_some_and(|second| second.is_linked);
+                    self.known = [None, self.known[1].filter(|_| !is_linked)];
+                }
+                let said = format!(r#"{{"jsonrpc":"2.0","id":"ask {}","result":{{}}}}"#, ask as usize);
+                stage.say(Side::Server, &said);
+            }
+            Action::ClientStops => {
+                self.cancel_turn();
+                stage.say(Side::Client, &cancel("s"));
+            }
+            Action::ClientStopsChild(name) => {
+                self.by_client[name as usize] = 1;
+                stage.say(Side::Client, &cancel(name.session()));
+            }
+            Action::Stops => {
+                self.cancel_turn();
+                let turn = stage.relay.requests(Side::Client).find(|view| view.method == Ask::Prompt.method());
+                let key = turn.map(|turn| turn.key);
+                stage.stop(&"the turn", key);
+            }
+            Action::StopsChild(name) => {
+                stage.transcript.note(|| format!("operator stops {name:?}"));
+                if let Some(key) = view(&stage.relay, name).map(|view| view.key) {
+                    stage.relay.stop_child(stage.now, key, None);
+                }
+            }
+            Action::Says(name, news) => {
+                self.hear(name, news);
+                let (parent, child, members) = (name.parent(), name.session(), news.members());
+                let update = format!(r#"{{"sessionUpdate":"subagent_update","sessionId":"{child}"{members}}}"#);
+                let params = format!(r#"{{"sessionId":"{parent}","update":{update}}}"#);
+                let said = format!(r#"{{"jsonrpc":"2.0","method":"session/update","params":{params}}}"#);
+                stage.say(Side::Server, &said);
+            }
+        }
+        Ok(())
+    }
+
+    fn judge(&self, frame: &str) -> Result<(), Broken> {
         for name in Name::BOTH {
             let at = name as usize;
             if !frame.contains("session/cancel") || !frame.contains(&format!(r#":"{}""#, name.session())) {
@@ -283,109 +334,24 @@ impl ChildWorld {
         Ok(())
     }
 
-    fn write(&mut self, to: Side, cut: Cut) -> Result<(), Broken> {
-        let had_begun = self.stage.begun(to).is_some();
-        for (place, frame) in self.stage.write(to, cut).into_iter().enumerate() {
-            self.stage.note_read(to, &frame);
-            if to == Side::Client {
-                continue;
-            }
-            for (at, ask) in Ask::ALL.into_iter().enumerate() {
-                if frame.contains(ask.method()) && self.asks[at] == Asked::Waiting {
-                    self.asks[at] = Asked::Read;
-                }
-            }
-            // One of which a part had left was judged then.
-            if place > 0 || !had_begun {
-                self.judge(&frame)?;
-            }
-        }
-        match self.stage.begun(to) {
-            Some(frame) if to == Side::Server => self.judge(&frame),
-            Some(_) | None => Ok(()),
-        }
-    }
-
-    fn act(&mut self, action: Action) -> Result<(), Broken> {
-        let cancel = |session: &str| {
-            format!(r#"{{"jsonrpc":"2.0","method":"session/cancel","params":{{"sessionId":"{session}"}}}}"#)
-        };
-        let key = |world: &Self, name: Name| view(&world.stage.relay, name).map(|view| view.key);
-        match action {
-            Action::Asks(ask) => {
-                self.asks[ask as usize] = Asked::Waiting;
-                if ask == Ask::Load {
-                    self.below().for_each(Known::void);
-                }
-                let (id, method) = (ask as usize, ask.method());
-                let params = r#"{"sessionId":"s"}"#;
-                let said = format!(r#"{{"jsonrpc":"2.0","id":"ask {id}","method":"{method}","params":{params}}}"#);
-                self.stage.say(Side::Client, &said);
-            }
-            Action::Answers(ask) => {
-                self.asks[ask as usize] = Asked::Answered;
-                if ask == Ask::Close {
-                    let is_linked = self.known[1].is_some_and(|second| second.is_linked);
-                    self.known = [None, self.known[1].filter(|_| !is_linked)];
-                }
-                self.stage
-                    .say(Side::Server, &format!(r#"{{"jsonrpc":"2.0","id":"ask {}","result":{{}}}}"#, ask as usize));
-            }
-            Action::ClientStops => {
-                self.cancel_turn();
-                self.stage.say(Side::Client, &cancel("s"));
-            }
-            Action::ClientStopsChild(name) => {
-                self.by_client[name as usize] = 1;
-                self.stage.say(Side::Client, &cancel(name.session()));
-            }
-            Action::Stops => {
-                let keys: Vec<_> = self.stage.relay.requests(Side::Client).map(|view| view.key).collect();
-                self.cancel_turn();
-                self.stage.transcript.note(|| "operator stops the turn".to_owned());
-                for key in keys {
-                    if self.stage.relay.view(key).is_some_and(|view| view.method == Ask::Prompt.method()) {
-                        self.stage.relay.stop(self.stage.now, key, None);
-                    }
-                }
-                self.note_turn_answered();
-            }
-            Action::StopsChild(name) => {
-                self.stage.transcript.note(|| format!("operator stops {name:?}"));
-                if let Some(key) = key(self, name) {
-                    self.stage.relay.stop_child(self.stage.now, key, None);
-                }
-            }
-            Action::Says(name, news) => {
-                self.hear(name, news);
-                let (parent, child, members) = (name.parent(), name.session(), news.members());
-                let update = format!(r#"{{"sessionUpdate":"subagent_update","sessionId":"{child}"{members}}}"#);
-                let params = format!(r#"{{"sessionId":"{parent}","update":{update}}}"#);
-                let said = format!(r#"{{"jsonrpc":"2.0","method":"session/update","params":{params}}}"#);
-                self.stage.say(Side::Server, &said);
-            }
-            Action::Writes(to, cut) => self.write(to, cut)?,
-            Action::Timeout => {
-                self.stage.pass();
-                self.note_turn_answered();
-            }
-            Action::Ends => {
-                self.has_ended = true;
-                self.asks = [Asked::Answered; 3];
-                for known in self.known.iter_mut().flatten().filter(|known| known.state.is_open()) {
-                    (known.state, known.can_cancel) = (ChildState::Unknown, false);
-                }
-                self.stage.lose_server();
-            }
+    fn reads(&mut self, _: Instant, to: Side, frame: &str) -> Result<(), Broken> {
+        for ask in Ask::ALL.into_iter().filter(|ask| to == Side::Server && frame.contains(ask.method())) {
+            self.asks[ask as usize].read();
         }
         Ok(())
     }
 
-    /// Compares what the relay shows with what must be shown.
-    fn check(&mut self) -> Result<(), Broken> {
-        self.stage.receipts();
+    fn lose_server(&mut self) {
+        self.asks = [Asked::Answered; 3];
+        for known in self.known.iter_mut().flatten().filter(|known| known.state.is_open()) {
+            (known.state, known.can_cancel) = (ChildState::Unknown, false);
+        }
+    }
+
+    fn check(&mut self, stage: &Stage) -> Result<(), Broken> {
+        self.note_turn_answered(&stage.relay);
         for name in Name::BOTH {
-            let (shown, known) = (view(&self.stage.relay, name), self.known[name as usize]);
+            let (shown, known) = (view(&stage.relay, name), self.known[name as usize]);
             let Some((shown, known)) = shown.as_ref().zip(known) else {
                 never(shown.is_some() != known.is_some(), || format!("{name:?} is {shown:?}, and must be {known:?}"))?;
                 continue;
@@ -406,18 +372,17 @@ impl ChildWorld {
         let told = self.known.iter().flatten().filter(|known| known.is_told && known.state.is_open());
         let (told, mut unseen) = (told.clone().count(), told.filter(|known| known.state.is_unseen()));
         let unseen = unseen.by_ref().count();
-        let relay = &self.stage.relay;
-        let turn = relay.summaries(Side::Client).filter_map(|summary| relay.view(summary.key));
-        for view in turn.filter(|view| view.method == Ask::Prompt.method() && view.cancel.is_some()) {
+        for view in stage.views().filter(|view| view.method == Ask::Prompt.method() && view.cancel.is_some()) {
             let counted = (view.children.open, view.children.unseen);
             never(counted != (told, unseen), || {
                 format!("the receipt of the turn counts {counted:?}, and {:?} are known", (told, unseen))
             })?;
         }
-        match &mut self.watcher {
-            Some(watcher) => watcher.follow(&mut self.stage.relay),
-            None => Ok(()),
-        }
+        Ok(())
+    }
+
+    fn hash(&self, _stage: &Stage, digest: &mut Digest) {
+        (self.asks, self.is_turn_cancelled, self.known, self.by_client).hash(digest);
     }
 }
 
@@ -431,69 +396,4 @@ impl Known {
 fn view(relay: &Relay, name: Name) -> Option<ChildView<'_>> {
     let session = format!("\"{}\"", name.session());
     relay.children().find(|view| view.session == session.as_bytes())
-}
-
-impl World for ChildWorld {
-    type Action = Action;
-
-    fn actions(&self, out: &mut Vec<Action>) {
-        for side in Side::BOTH {
-            let pending = self.stage.relay.pending(side);
-            let pieces: &[Cut] = if side == Side::Server && !self.stage.is_cut(side) { &[Cut::Half] } else { &[] };
-            out.extend(Cut::of(pending, pieces).into_iter().map(|cut| Action::Writes(side, cut)));
-        }
-        for ask in Ask::ALL {
-            match self.asked(ask) {
-                Asked::Not => out.push(Action::Asks(ask)),
-                Asked::Read => out.push(Action::Answers(ask)),
-                Asked::Waiting | Asked::Answered => {}
-            }
-        }
-        if !self.has_ended {
-            for name in Name::BOTH {
-                out.extend(News::ALL.map(|news| Action::Says(name, news)));
-                if self.by_client[name as usize] == 0 {
-                    out.push(Action::ClientStopsChild(name));
-                }
-            }
-            out.extend([Action::ClientStops, Action::Ends]);
-        }
-        out.push(Action::Stops);
-        out.extend(Name::BOTH.map(Action::StopsChild));
-        if self.stage.relay.poll_timeout().is_some() {
-            out.push(Action::Timeout);
-        }
-    }
-
-    fn is_rare(action: Action) -> bool {
-        matches!(action, Action::Ends | Action::Answers(Ask::Close))
-    }
-
-    fn step(&mut self, action: Action) -> Result<(), Broken> {
-        self.act(action)?;
-        self.check()
-    }
-
-    fn check_future(&self) -> Result<(), Broken> {
-        let mut world = self.clone();
-        for side in [Side::Server, Side::Client] {
-            world.write(side, Cut::All)?;
-        }
-        if !world.has_ended {
-            world.step(Action::Ends)?;
-        }
-        world.write(Side::Client, Cut::All)?;
-        world.stage.check_empty()
-    }
-
-    fn digest(&self) -> u128 {
-        let mut digest = Digest::new();
-        self.stage.hash_state(&mut digest);
-        (self.asks, self.is_turn_cancelled, self.known, self.by_client, self.has_ended).hash(&mut digest);
-        digest.finish_wide()
-    }
-
-    fn transcript(&mut self) -> &mut Transcript {
-        &mut self.stage.transcript
-    }
 }

@@ -17,6 +17,7 @@ pub mod ends_world;
 mod eras;
 pub mod explore;
 pub mod flood;
+pub mod follower_world;
 pub mod handshake;
 pub mod hop;
 pub mod late_task_world;

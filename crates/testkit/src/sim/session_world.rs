@@ -6,21 +6,18 @@
 
 use core::hash::Hash;
 
-use rescind_proto::{
-    link::RequestKey,
-    receipt::Outcome,
-    relay::{Relay, RelayConfig, RequestView},
-    side::Side,
-    time::Instant,
-};
+use rescind_proto::{link::RequestKey, receipt::Outcome, relay::RequestView, side::Side};
+use serde_json::{Value, json};
 
 use super::{
     digest::Digest,
-    hop::Cut,
+    follower_world::{FollowerWorld, Kind},
     stage::Stage,
-    watcher::Watcher,
-    world::{Broken, Transcript, World, never},
+    world::{Broken, never},
 };
+
+/// A relay before an agent with a session that reports its work.
+pub type SessionWorld = FollowerWorld<ReportedWork>;
 
 /// What the agent reports of the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,6 +123,10 @@ impl Work {
             self.end = Some(how);
         }
     }
+
+    fn at_work(self) -> Option<RequestKey> {
+        self.key.filter(|_| self.goes_on)
+    }
 }
 
 /// One thing that can happen.
@@ -143,18 +144,11 @@ pub enum Action {
     Accepts,
     /// The agent refuses one.
     Refuses,
-    /// Some of what waits for a side is written.
-    Writes(Side, Cut),
-    /// The next timer is due.
-    Timeout,
-    /// The agent ends.
-    Ends,
 }
 
-/// The relay, what was reported, and what follows from it.
-#[derive(Clone, Debug)]
-pub struct SessionWorld {
-    stage: Stage,
+/// What was reported of the session, and what follows from it.
+#[derive(Clone, Debug, Default)]
+pub struct ReportedWork {
     foreground: Work,
     terminal: Work,
     /// The terminal was last listed.
@@ -167,41 +161,9 @@ pub struct SessionWorld {
     has_client_stopped: bool,
     /// Ids of cancels of the terminal that the agent has read and not answered.
     unanswered: Vec<String>,
-    has_ended: bool,
-    watcher: Option<Watcher>,
 }
 
-impl Default for SessionWorld {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl SessionWorld {
-    /// A link with its handshake done.
-    #[must_use]
-    pub fn new() -> Self {
-        let mut stage = Stage::new(Relay::new(RelayConfig::default()), Instant::ORIGIN);
-        stage.say(Side::Client, r#"{"jsonrpc":"2.0","id":"hi","method":"initialize","params":{"protocolVersion":2}}"#);
-        stage.write(Side::Server, Cut::All);
-        stage.say(Side::Server, r#"{"jsonrpc":"2.0","id":"hi","result":{"protocolVersion":2}}"#);
-        stage.write(Side::Client, Cut::All);
-        let watcher = Some(Watcher::new(&mut stage.relay));
-        Self {
-            stage,
-            foreground: Work::default(),
-            terminal: Work::default(),
-            is_listed: false,
-            has_exited: false,
-            is_granted: false,
-            hides_work: false,
-            has_client_stopped: false,
-            unanswered: Vec::new(),
-            has_ended: false,
-            watcher,
-        }
-    }
-
+impl ReportedWork {
     fn hear(&mut self, news: News) {
         match news.foreground() {
             Some(None) => self.foreground.begin(),
@@ -232,8 +194,56 @@ impl SessionWorld {
             (_, None) => {}
         }
     }
+}
 
-    /// Judges what reaches the agent, or has begun to.
+impl Kind for ReportedWork {
+    type Action = Action;
+
+    fn greeting(&self) -> Vec<(Side, Value)> {
+        let version = json!({"protocolVersion": 2});
+        vec![
+            (Side::Client, json!({"jsonrpc": "2.0", "id": "hi", "method": "initialize", "params": version})),
+            (Side::Server, json!({"jsonrpc": "2.0", "id": "hi", "result": version})),
+        ]
+    }
+
+    fn with_server(&self, _stage: &Stage, out: &mut Vec<Action>) {
+        out.extend(News::ALL.map(Action::Says));
+        out.push(Action::ClientStops);
+        if !self.unanswered.is_empty() {
+            out.extend([Action::Accepts, Action::Refuses]);
+        }
+    }
+
+    fn always(&self, _stage: &Stage, out: &mut Vec<Action>) {
+        out.extend([Action::Stops, Action::StopsTerminal]);
+    }
+
+    fn act(&mut self, stage: &mut Stage, action: Action) -> Result<(), Broken> {
+        match action {
+            Action::Says(news) => {
+                self.hear(news);
+                let params = format!(r#"{{"sessionId":"s","update":{{"sessionUpdate":{}}}}}"#, news.update());
+                let said = format!(r#"{{"jsonrpc":"2.0","method":"session/update","params":{params}}}"#);
+                stage.say(Side::Server, &said);
+            }
+            Action::ClientStops => {
+                self.has_client_stopped = true;
+                let said = r#"{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"s"}}"#;
+                stage.say(Side::Client, said);
+            }
+            Action::Stops => stage.stop(&"the foreground work", self.foreground.at_work()),
+            Action::StopsTerminal => stage.stop(&"the terminal", self.terminal.at_work()),
+            Action::Accepts | Action::Refuses => {
+                let id = self.unanswered.remove(0);
+                let refused = r#""error":{"code":-32602,"message":"no"}"#;
+                let answer = if action == Action::Accepts { r#""result":{}"# } else { refused };
+                stage.say(Side::Server, &format!(r#"{{"jsonrpc":"2.0","id":"{id}",{answer}}}"#));
+            }
+        }
+        Ok(())
+    }
+
     fn judge(&self, frame: &str) -> Result<(), Broken> {
         let is_session = frame.contains(r#""session/cancel""#) && !self.has_client_stopped;
         never(is_session && !self.foreground.goes_on, || "nothing of the session works that it cancels".to_owned())?;
@@ -241,74 +251,25 @@ impl SessionWorld {
         never(frame.contains(r#""terminal/cancel""#) && !may_be, || "the terminal may not be cancelled".to_owned())
     }
 
-    fn write(&mut self, to: Side, cut: Cut) -> Result<(), Broken> {
-        let had_begun = self.stage.begun(to).is_some();
-        for (place, frame) in self.stage.write(to, cut).into_iter().enumerate() {
-            self.stage.note_read(to, &frame);
-            if to == Side::Client {
-                never(frame.contains("rescind-"), || format!("the client hears of a request of ours: {frame}"))?;
-                continue;
-            }
-            // One of which a part had left was judged then.
-            if place > 0 || !had_begun {
-                self.judge(&frame)?;
-            }
-            if frame.contains(r#""terminal/cancel""#) {
-                let id = frame.split(r#""id":""#).nth(1).and_then(|rest| rest.split('"').next());
-                self.unanswered.extend(id.map(str::to_owned));
-            }
+    fn reads(&mut self, _: Instant, to: Side, frame: &str) -> Result<(), Broken> {
+        if to == Side::Client {
+            return never(frame.contains("rescind-"), || format!("the client hears of a request of ours: {frame}"));
         }
-        match self.stage.begun(to) {
-            Some(frame) if to == Side::Server => self.judge(&frame),
-            Some(_) | None => Ok(()),
-        }
-    }
-
-    fn stop(&mut self, which: &'static str, work: Work) {
-        self.stage.transcript.note(|| format!("operator stops the {which}"));
-        if let Some(key) = work.key.filter(|_| work.goes_on) {
-            self.stage.relay.stop(self.stage.now, key, None);
-        }
-    }
-
-    fn act(&mut self, action: Action) -> Result<(), Broken> {
-        match action {
-            Action::Says(news) => {
-                self.hear(news);
-                let params = format!(r#"{{"sessionId":"s","update":{{"sessionUpdate":{}}}}}"#, news.update());
-                let said = format!(r#"{{"jsonrpc":"2.0","method":"session/update","params":{params}}}"#);
-                self.stage.say(Side::Server, &said);
-            }
-            Action::ClientStops => {
-                self.has_client_stopped = true;
-                let said = r#"{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"s"}}"#;
-                self.stage.say(Side::Client, said);
-            }
-            Action::Stops => self.stop("foreground work", self.foreground),
-            Action::StopsTerminal => self.stop("terminal", self.terminal),
-            Action::Accepts | Action::Refuses => {
-                let id = self.unanswered.remove(0);
-                let refused = r#""error":{"code":-32602,"message":"no"}"#;
-                let answer = if action == Action::Accepts { r#""result":{}"# } else { refused };
-                self.stage.say(Side::Server, &format!(r#"{{"jsonrpc":"2.0","id":"{id}",{answer}}}"#));
-            }
-            Action::Writes(to, cut) => self.write(to, cut)?,
-            Action::Timeout => self.stage.pass(),
-            Action::Ends => {
-                self.has_ended = true;
-                self.unanswered.clear();
-                self.foreground.end(End::Lost);
-                self.terminal.end(End::Lost);
-                self.stage.lose_server();
-            }
+        if frame.contains(r#""terminal/cancel""#) {
+            let id = frame.split(r#""id":""#).nth(1).and_then(|rest| rest.split('"').next());
+            self.unanswered.extend(id.map(str::to_owned));
         }
         Ok(())
     }
 
-    /// Compares what the relay shows with what must be shown.
-    fn check(&mut self) -> Result<(), Broken> {
-        self.stage.receipts();
-        let relay = &self.stage.relay;
+    fn lose_server(&mut self) {
+        self.unanswered.clear();
+        self.foreground.end(End::Lost);
+        self.terminal.end(End::Lost);
+    }
+
+    fn check(&mut self, stage: &Stage) -> Result<(), Broken> {
+        let relay = &stage.relay;
         for (work, method) in [(&mut self.foreground, "turn"), (&mut self.terminal, "terminal")] {
             let mut shown = relay.requests(Side::Client).filter(|view| view.method == method).map(|view| view.key);
             let (first, second) = (shown.next(), shown.next());
@@ -327,69 +288,14 @@ impl SessionWorld {
             never(!may_be, || format!("the cancel of {method} is {outcome:?}, and it is {work:?}"))?;
         }
         let told = relay.may_hide_work();
-        never(told != self.hides_work, || format!("that work may be hidden is told as {told}"))?;
-        match &mut self.watcher {
-            Some(watcher) => watcher.follow(&mut self.stage.relay),
-            None => Ok(()),
-        }
-    }
-}
-
-impl World for SessionWorld {
-    type Action = Action;
-
-    fn actions(&self, out: &mut Vec<Action>) {
-        for side in Side::BOTH {
-            let pending = self.stage.relay.pending(side);
-            let pieces: &[Cut] = if side == Side::Server && !self.stage.is_cut(side) { &[Cut::Half] } else { &[] };
-            out.extend(Cut::of(pending, pieces).into_iter().map(|cut| Action::Writes(side, cut)));
-        }
-        if !self.has_ended {
-            out.extend(News::ALL.map(Action::Says));
-            out.extend([Action::ClientStops, Action::Ends]);
-            if !self.unanswered.is_empty() {
-                out.extend([Action::Accepts, Action::Refuses]);
-            }
-        }
-        out.extend([Action::Stops, Action::StopsTerminal]);
-        if self.stage.relay.poll_timeout().is_some() {
-            out.push(Action::Timeout);
-        }
+        never(told != self.hides_work, || format!("that work may be hidden is told as {told}"))
     }
 
-    fn is_rare(action: Action) -> bool {
-        action == Action::Ends
-    }
-
-    fn step(&mut self, action: Action) -> Result<(), Broken> {
-        self.act(action)?;
-        self.check()
-    }
-
-    fn check_future(&self) -> Result<(), Broken> {
-        let mut world = self.clone();
-        for side in [Side::Server, Side::Client] {
-            world.write(side, Cut::All)?;
-        }
-        if !world.has_ended {
-            world.step(Action::Ends)?;
-        }
-        world.write(Side::Client, Cut::All)?;
-        world.stage.check_empty()
-    }
-
-    fn digest(&self) -> u128 {
-        let mut digest = Digest::new();
-        self.stage.hash_state(&mut digest);
+    fn hash(&self, _stage: &Stage, digest: &mut Digest) {
         for work in [self.foreground, self.terminal] {
-            (work.goes_on, work.end).hash(&mut digest);
+            (work.goes_on, work.end).hash(digest);
         }
-        (self.is_listed, self.has_exited, self.is_granted, self.hides_work).hash(&mut digest);
-        (self.has_client_stopped, &self.unanswered, self.has_ended).hash(&mut digest);
-        digest.finish_wide()
-    }
-
-    fn transcript(&mut self) -> &mut Transcript {
-        &mut self.stage.transcript
+        (self.is_listed, self.has_exited, self.is_granted, self.hides_work).hash(digest);
+        (self.has_client_stopped, &self.unanswered).hash(digest);
     }
 }

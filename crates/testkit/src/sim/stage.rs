@@ -1,6 +1,7 @@
 //! A relay on the stage of a world: its clock, what has left it, and what has happened.
 
 use core::{
+    fmt::Display,
     hash::{Hash, Hasher},
     time::Duration,
 };
@@ -11,7 +12,7 @@ use rescind_proto::{
     id::RequestId,
     link::RequestKey,
     receipt::{Outcome, Receipt},
-    relay::{End, Relay, RelayConfig, RelayEvent},
+    relay::{End, Relay, RelayConfig, RelayEvent, RequestView},
     side::{Side, Sides},
     time::Instant,
 };
@@ -30,6 +31,8 @@ pub struct Stage {
     pub now: Instant,
     /// What has happened.
     pub transcript: Transcript,
+    /// The server has died.
+    pub is_server_lost: bool,
     hops: Sides<Hop>,
 }
 
@@ -42,7 +45,7 @@ impl Default for Stage {
 impl Stage {
     /// The relay at this time.
     pub fn new(relay: Relay, now: Instant) -> Self {
-        Self { relay, now, transcript: Transcript::default(), hops: Sides::default() }
+        Self { relay, now, transcript: Transcript::default(), is_server_lost: false, hops: Sides::default() }
     }
 
     /// A relay with a bridge, whose link several clients share, or one has for itself.
@@ -89,6 +92,7 @@ impl Stage {
 
     /// The server dies.
     pub fn lose_server(&mut self) {
+        self.is_server_lost = true;
         self.relay.handle_eof(self.now, Side::Server, &End::Closed);
         self.clear(Side::Server);
     }
@@ -99,6 +103,19 @@ impl Stage {
             self.now = due.max(self.now);
             self.relay.handle_timeout(self.now);
         }
+    }
+
+    /// The operator stops a request, if there is such a one.
+    pub fn stop(&mut self, what: &dyn Display, key: Option<RequestKey>) {
+        self.transcript.note(|| format!("operator stops {what}"));
+        if let Some(key) = key {
+            self.relay.stop(self.now, key, None);
+        }
+    }
+
+    /// The client's requests, in flight or remembered.
+    pub fn views(&self) -> impl Iterator<Item = RequestView<'_>> {
+        self.relay.summaries(Side::Client).filter_map(|summary| self.relay.view(summary.key))
     }
 
     /// The receipts for the client's requests that are new. Checks the machine's invariants, too.

@@ -6,22 +6,18 @@
 
 use core::{hash::Hash, time::Duration};
 
-use rescind_proto::{
-    link::RequestKey,
-    receipt::Outcome,
-    relay::{Relay, RelayConfig, RequestView},
-    side::Side,
-    time::Instant,
-};
+use rescind_proto::{link::RequestKey, receipt::Outcome, relay::RequestView, side::Side};
 use serde_json::{Value, json};
 
 use super::{
     digest::Digest,
-    hop::Cut,
+    follower_world::{Asked, FollowerWorld, Kind},
     stage::Stage,
-    watcher::Watcher,
-    world::{Broken, Transcript, World, broken, never},
+    world::{Broken, never},
 };
+
+/// A relay before Codex's app server with a turn, an agent and a command.
+pub type ThreadWorld = FollowerWorld<Threads>;
 
 /// What works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -86,34 +82,20 @@ pub enum Action {
     StopsAlone,
     /// The server answers the oldest request of the relay's own that it has read: with a result, or with a refusal.
     AnswersOwn(bool),
-    /// Some of what waits for a side is written.
-    Writes(Side, Cut),
-    /// The next timer is due.
-    Timeout,
-    /// The server dies.
-    Dies,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 enum State {
+    #[default]
     Not,
     Works,
     /// The server has reported that it was cancelled, or that it ended by itself.
     Over(bool),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Asked {
-    Not,
-    Waiting,
-    Read,
-    Answered,
-}
-
-/// The relay, what was said, and what follows from it.
-#[derive(Clone, Debug)]
-pub struct ThreadWorld {
-    stage: Stage,
+/// What was said of the threads, and what follows from it.
+#[derive(Clone, Debug, Default)]
+pub struct Threads {
     works: [State; 3],
     start: Asked,
     /// The request that starts the turn, which is shown under the same id.
@@ -124,77 +106,41 @@ pub struct ThreadWorld {
     may_end: [bool; 3],
     /// Requests of the relay's own that the server has read and not answered: their id, and what they end.
     own: Vec<(String, Work)>,
-    is_dead: bool,
-    watcher: Watcher,
 }
 
-impl Default for ThreadWorld {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl ThreadWorld {
-    /// A link with its handshake done.
-    #[must_use]
-    pub fn new() -> Self {
-        let mut stage = Stage::new(Relay::new(RelayConfig::default()), Instant::ORIGIN);
-        let params = r#"{"clientInfo":{},"capabilities":{"experimentalApi":true}}"#;
-        stage.say(Side::Client, &format!(r#"{{"id":0,"method":"initialize","params":{params}}}"#));
-        stage.write(Side::Server, Cut::All);
-        stage.say(Side::Server, r#"{"id":0,"result":{"userAgent":"x","codexHome":"/"}}"#);
-        stage.write(Side::Client, Cut::All);
-        let watcher = Watcher::new(&mut stage.relay);
-        Self {
-            stage,
-            works: [State::Not; 3],
-            start: Asked::Not,
-            start_key: None,
-            interrupt: Asked::Not,
-            is_announced: false,
-            may_end: [false; 3],
-            own: Vec::new(),
-            is_dead: false,
-            watcher,
-        }
-    }
-
+impl Threads {
     fn of(&self, work: Work) -> State {
         self.works[work as usize]
     }
 
     /// Whether it must be shown as at work: a command once its turn is over.
-    fn is_due(&self, work: Work) -> bool {
+    fn is_due(&self, stage: &Stage, work: Work) -> bool {
         let is_hidden = work == Work::Command && !matches!(self.of(Work::Turn), State::Over(_));
-        self.of(work) == State::Works && !is_hidden && !self.is_dead
+        self.of(work) == State::Works && !is_hidden && !stage.is_server_lost
     }
 
-    fn server_says(&mut self, method: &str, params: &Value) {
-        self.stage.say(Side::Server, &json!({"method": method, "params": params}).to_string());
-    }
-
-    fn begins(&mut self, work: Work) {
+    fn begins(&mut self, stage: &mut Stage, work: Work) {
         self.works[work as usize] = State::Works;
         match work {
-            Work::Turn => self.server_says("turn/started", &json!({"threadId": "t", "turn": {"id": "u"}})),
-            Work::Agent => self.server_says("turn/started", &json!({"threadId": "c", "turn": {"id": "a"}})),
+            Work::Turn => server_says(stage, "turn/started", &json!({"threadId": "t", "turn": {"id": "u"}})),
+            Work::Agent => server_says(stage, "turn/started", &json!({"threadId": "c", "turn": {"id": "a"}})),
             Work::Command => {
                 let item = json!({"type": "commandExecution", "id": "x", "processId": "7"});
-                self.server_says("item/started", &json!({"threadId": "t", "turnId": "u", "item": item}));
+                server_says(stage, "item/started", &json!({"threadId": "t", "turnId": "u", "item": item}));
             }
         }
     }
 
-    fn ends(&mut self, work: Work, is_cancelled: bool) {
+    fn ends(&mut self, stage: &mut Stage, work: Work, is_cancelled: bool) {
         self.works[work as usize] = State::Over(is_cancelled);
         let status = if is_cancelled { "interrupted" } else { "completed" };
         let turn = |id: &str| json!({"threadId": work.thread(), "turn": {"id": id, "status": status}});
         match work {
-            Work::Turn => self.server_says("turn/completed", &turn("u")),
-            Work::Agent => self.server_says("turn/completed", &turn("a")),
+            Work::Turn => server_says(stage, "turn/completed", &turn("u")),
+            Work::Agent => server_says(stage, "turn/completed", &turn("a")),
             Work::Command => {
                 let item = json!({"type": "commandExecution", "id": "x", "status": "failed"});
-                self.server_says("item/completed", &json!({"threadId": "t", "turnId": "u", "item": item}));
+                server_says(stage, "item/completed", &json!({"threadId": "t", "turnId": "u", "item": item}));
             }
         }
     }
@@ -205,151 +151,27 @@ impl ThreadWorld {
         Work::ALL.into_iter().filter(|_| self.start_key != Some(view.key)).find(is)
     }
 
-    fn shown(&self, work: Work) -> Option<RequestView<'_>> {
-        self.stage.relay.requests(Side::Client).find(|view| self.work_of(view) == Some(work))
+    fn shown<'a>(&self, stage: &'a Stage, work: Work) -> Option<RequestView<'a>> {
+        stage.relay.requests(Side::Client).find(|view| self.work_of(view) == Some(work))
     }
 
-    fn stop(&mut self, work: Work, is_alone: bool) {
-        self.stage.transcript.note(|| format!("operator stops {work:?}{}", if is_alone { " alone" } else { "" }));
-        let Some(key) = self.shown(work).map(|view| view.key) else { return };
+    fn stop(&mut self, stage: &mut Stage, work: Work, is_alone: bool) {
+        stage.transcript.note(|| format!("operator stops {work:?}{}", if is_alone { " alone" } else { "" }));
+        let Some(key) = self.shown(stage, work).map(|view| view.key) else { return };
         match work {
             // What is a part of it, too.
             Work::Turn if !is_alone => self.may_end = [true; 3],
             Work::Turn | Work::Agent | Work::Command => self.may_end[work as usize] = true,
         }
         match is_alone {
-            true => self.stage.relay.stop_alone(self.stage.now, key, None),
-            false => self.stage.relay.stop(self.stage.now, key, None),
+            true => stage.relay.stop_alone(stage.now, key, None),
+            false => stage.relay.stop(stage.now, key, None),
         };
     }
+}
 
-    /// Judges what reached the server, or has begun to. Nothing is asked of it for what is over.
-    fn judge(&self, frame: &str) -> Result<(), Broken> {
-        let Some((_, work)) = own_request(frame) else { return Ok(()) };
-        never(!self.may_end[work as usize], || format!("{work:?} was not stopped by the operator: {frame}"))?;
-        never(matches!(self.of(work), State::Over(_)), || format!("{work:?} is over, and was to be ended: {frame}"))
-    }
-
-    fn write(&mut self, to: Side, cut: Cut) -> Result<(), Broken> {
-        let had_begun = self.stage.begun(to).is_some();
-        for (place, frame) in self.stage.write(to, cut).into_iter().enumerate() {
-            self.stage.note_read(to, &frame);
-            if to == Side::Client {
-                let answers = |id: u32| frame.starts_with(&format!(r#"{{"id":{id},"#));
-                never(frame.contains(r#""id":"#) && !frame.contains("method") && !answers(1) && !answers(2), || {
-                    format!("an answer that its client did not ask for: {frame}")
-                })?;
-                continue;
-            }
-            // One of which a part had left was judged then.
-            if place > 0 || !had_begun {
-                self.judge(&frame)?;
-            }
-            for (asked, id) in [(&mut self.start, 1), (&mut self.interrupt, 2)] {
-                if *asked == Asked::Waiting && frame.contains(&format!(r#""id":{id},"#)) {
-                    *asked = Asked::Read;
-                }
-            }
-            self.own.extend(own_request(&frame));
-        }
-        match self.stage.begun(to) {
-            Some(frame) if to == Side::Server => self.judge(&frame),
-            Some(_) | None => Ok(()),
-        }
-    }
-
-    fn act(&mut self, action: Action) -> Result<(), Broken> {
-        match action {
-            Action::Starts => {
-                self.start = Asked::Waiting;
-                self.stage.say(Side::Client, r#"{"id":1,"method":"turn/start","params":{"threadId":"t"}}"#);
-                let started = self.stage.relay.requests(Side::Client).find(|view| view.method == "turn/start");
-                self.start_key = started.map(|view| view.key);
-            }
-            Action::Answers => {
-                self.start = Asked::Answered;
-                if self.of(Work::Turn) == State::Not {
-                    self.works[Work::Turn as usize] = State::Works;
-                }
-                self.stage.say(Side::Server, r#"{"id":1,"result":{"turn":{"id":"u","status":"inProgress"}}}"#);
-            }
-            Action::Begins(work) => self.begins(work),
-            Action::Announces => {
-                self.is_announced = true;
-                let item = json!({"type": "collabAgentToolCall", "id": "i", "receiverThreadIds": ["c"]});
-                self.server_says("item/completed", &json!({"threadId": "t", "turnId": "u", "item": item}));
-            }
-            Action::Ends(work, is_cancelled) => self.ends(work, is_cancelled),
-            Action::ClientStops => {
-                self.interrupt = Asked::Waiting;
-                let params = r#"{"threadId":"t","turnId":"u"}"#;
-                self.stage.say(Side::Client, &format!(r#"{{"id":2,"method":"turn/interrupt","params":{params}}}"#));
-            }
-            Action::AnswersClient => {
-                self.interrupt = Asked::Answered;
-                self.stage.say(Side::Server, r#"{"id":2,"result":{}}"#);
-            }
-            Action::Stops(work) => self.stop(work, false),
-            Action::StopsAlone => self.stop(Work::Turn, true),
-            Action::AnswersOwn(is_done) => {
-                let (id, work) = self.own.remove(0);
-                let answer = match (is_done, work) {
-                    (false, _) => r#""error":{"code":-32001,"message":"Server overloaded; retry later."}"#,
-                    (true, Work::Command) => {
-                        if self.of(work) == State::Works {
-                            self.works[work as usize] = State::Over(true);
-                        }
-                        r#""result":{"terminated":true}"#
-                    }
-                    (true, Work::Turn | Work::Agent) => r#""result":{}"#,
-                };
-                self.stage.say(Side::Server, &format!(r#"{{"id":{id},{answer}}}"#));
-            }
-            Action::Writes(to, cut) => self.write(to, cut)?,
-            Action::Timeout => self.stage.pass(),
-            Action::Dies => {
-                self.is_dead = true;
-                (self.start, self.interrupt) = (Asked::Answered, Asked::Answered);
-                self.own.clear();
-                self.stage.lose_server();
-            }
-        }
-        Ok(())
-    }
-
-    /// Compares what the relay shows with what is at work.
-    fn check(&mut self) -> Result<(), Broken> {
-        self.stage.receipts();
-        never(self.stage.relay.unkept_work() > 0, || "there is room for all of it".to_owned())?;
-        for work in Work::ALL {
-            let (shown, is_due) = (self.shown(work), self.is_due(work));
-            never(shown.is_some() != is_due, || {
-                format!("{work:?} is shown as {:?}, and is {:?}", shown.map(|view| view.state), self.of(work))
-            })?;
-        }
-        let turn = self.shown(Work::Turn).map(|view| view.key);
-        let agents = self.shown(Work::Agent).and_then(|view| view.parent);
-        never(agents.is_some() && !self.is_announced, || "the agent has a parent that nothing shows".to_owned())?;
-        never(self.is_announced && agents.is_none() && self.has_both(turn), || "the agent has no parent".to_owned())?;
-        for summary in self.stage.relay.summaries(Side::Client) {
-            let Some(view) = self.stage.relay.view(summary.key) else { continue };
-            let Some(work) = self.work_of(&view) else { continue };
-            let outcome = view.cancel.map(|receipt| receipt.outcome);
-            let is_true = match outcome {
-                Some(Outcome::Confirmed { .. }) => self.of(work) == State::Over(true),
-                Some(Outcome::AnsweredAfter { .. } | Outcome::CompletedFirst) => {
-                    matches!(self.of(work), State::Over(_))
-                }
-                Some(_) | None => true,
-            };
-            never(!is_true, || format!("the cancel of {work:?} is {outcome:?}, and it is {:?}", self.of(work)))?;
-        }
-        self.watcher.follow(&mut self.stage.relay)
-    }
-
-    fn has_both(&self, turn: Option<RequestKey>) -> bool {
-        turn.is_some() && self.shown(Work::Agent).is_some()
-    }
+fn server_says(stage: &mut Stage, method: &str, params: &Value) {
+    stage.say(Side::Server, &json!({"method": method, "params": params}).to_string());
 }
 
 /// A request of the relay's own to the server: its id, and what it ends.
@@ -363,23 +185,18 @@ fn own_request(frame: &str) -> Option<(String, Work)> {
     Some((id.to_string(), Work::ALL.into_iter().find(is)?))
 }
 
-impl World for ThreadWorld {
+impl Kind for Threads {
     type Action = Action;
 
-    fn actions(&self, out: &mut Vec<Action>) {
-        for side in Side::BOTH {
-            let pending = self.stage.relay.pending(side);
-            let pieces: &[Cut] = if side == Side::Server && !self.stage.is_cut(side) { &[Cut::Half] } else { &[] };
-            out.extend(Cut::of(pending, pieces).into_iter().map(|cut| Action::Writes(side, cut)));
-        }
-        out.extend(Work::ALL.map(Action::Stops));
-        out.push(Action::StopsAlone);
-        if self.stage.relay.poll_timeout().is_some() {
-            out.push(Action::Timeout);
-        }
-        if self.is_dead {
-            return;
-        }
+    fn greeting(&self) -> Vec<(Side, Value)> {
+        let params = json!({"clientInfo": {}, "capabilities": {"experimentalApi": true}});
+        vec![
+            (Side::Client, json!({"id": 0, "method": "initialize", "params": params})),
+            (Side::Server, json!({"id": 0, "result": {"userAgent": "x", "codexHome": "/"}})),
+        ]
+    }
+
+    fn with_server(&self, stage: &Stage, out: &mut Vec<Action>) {
         if self.start == Asked::Not {
             out.push(Action::Starts);
         }
@@ -409,46 +226,125 @@ impl World for ThreadWorld {
             out.push(Action::Announces);
         }
         // What the relay may have forgotten it has asked nobody answers here.
-        let is_early = self.stage.now.since_origin() < Duration::from_secs(300);
+        let is_early = stage.now.since_origin() < Duration::from_secs(300);
         if is_early && !self.own.is_empty() {
             out.extend([true, false].map(Action::AnswersOwn));
         }
-        out.push(Action::Dies);
     }
 
-    fn is_rare(action: Action) -> bool {
-        matches!(action, Action::Dies)
+    fn always(&self, _stage: &Stage, out: &mut Vec<Action>) {
+        out.extend(Work::ALL.map(Action::Stops));
+        out.push(Action::StopsAlone);
     }
 
-    fn step(&mut self, action: Action) -> Result<(), Broken> {
-        self.act(action)?;
-        self.check()
-    }
-
-    fn check_future(&self) -> Result<(), Broken> {
-        let mut world = self.clone();
-        for side in [Side::Server, Side::Client] {
-            world.write(side, Cut::All)?;
+    fn act(&mut self, stage: &mut Stage, action: Action) -> Result<(), Broken> {
+        match action {
+            Action::Starts => {
+                self.start = Asked::Waiting;
+                stage.say(Side::Client, r#"{"id":1,"method":"turn/start","params":{"threadId":"t"}}"#);
+                let started = stage.relay.requests(Side::Client).find(|view| view.method == "turn/start");
+                self.start_key = started.map(|view| view.key);
+            }
+            Action::Answers => {
+                self.start = Asked::Answered;
+                if self.of(Work::Turn) == State::Not {
+                    self.works[Work::Turn as usize] = State::Works;
+                }
+                stage.say(Side::Server, r#"{"id":1,"result":{"turn":{"id":"u","status":"inProgress"}}}"#);
+            }
+            Action::Begins(work) => self.begins(stage, work),
+            Action::Announces => {
+                self.is_announced = true;
+                let item = json!({"type": "collabAgentToolCall", "id": "i", "receiverThreadIds": ["c"]});
+                server_says(stage, "item/completed", &json!({"threadId": "t", "turnId": "u", "item": item}));
+            }
+            Action::Ends(work, is_cancelled) => self.ends(stage, work, is_cancelled),
+            Action::ClientStops => {
+                self.interrupt = Asked::Waiting;
+                let params = r#"{"threadId":"t","turnId":"u"}"#;
+                stage.say(Side::Client, &format!(r#"{{"id":2,"method":"turn/interrupt","params":{params}}}"#));
+            }
+            Action::AnswersClient => {
+                self.interrupt = Asked::Answered;
+                stage.say(Side::Server, r#"{"id":2,"result":{}}"#);
+            }
+            Action::Stops(work) => self.stop(stage, work, false),
+            Action::StopsAlone => self.stop(stage, Work::Turn, true),
+            Action::AnswersOwn(is_done) => {
+                let (id, work) = self.own.remove(0);
+                let answer = match (is_done, work) {
+                    (false, _) => r#""error":{"code":-32001,"message":"Server overloaded; retry later."}"#,
+                    (true, Work::Command) => {
+                        if self.of(work) == State::Works {
+                            self.works[work as usize] = State::Over(true);
+                        }
+                        r#""result":{"terminated":true}"#
+                    }
+                    (true, Work::Turn | Work::Agent) => r#""result":{}"#,
+                };
+                stage.say(Side::Server, &format!(r#"{{"id":{id},{answer}}}"#));
+            }
         }
-        if !world.is_dead {
-            world.step(Action::Dies)?;
-        }
-        world.write(Side::Client, Cut::All)?;
-        if !world.stage.relay.pending(Side::Client).is_empty() {
-            return broken("something for the client was not written");
-        }
-        world.stage.check_empty()
+        Ok(())
     }
 
-    fn digest(&self) -> u128 {
-        let mut digest = Digest::new();
-        self.stage.hash_state(&mut digest);
-        (self.works, self.start, self.interrupt, self.is_announced, self.may_end, &self.own, self.is_dead)
-            .hash(&mut digest);
-        digest.finish_wide()
+    /// Nothing is asked of the server for what is over.
+    fn judge(&self, frame: &str) -> Result<(), Broken> {
+        let Some((_, work)) = own_request(frame) else { return Ok(()) };
+        never(!self.may_end[work as usize], || format!("{work:?} was not stopped by the operator: {frame}"))?;
+        never(matches!(self.of(work), State::Over(_)), || format!("{work:?} is over, and was to be ended: {frame}"))
     }
 
-    fn transcript(&mut self) -> &mut Transcript {
-        &mut self.stage.transcript
+    fn reads(&mut self, _: Instant, to: Side, frame: &str) -> Result<(), Broken> {
+        if to == Side::Client {
+            let answers = |id: u32| frame.starts_with(&format!(r#"{{"id":{id},"#));
+            let is_answer = frame.contains(r#""id":"#) && !frame.contains("method");
+            let is_stray = is_answer && !answers(1) && !answers(2);
+            return never(is_stray, || format!("an answer that its client did not ask for: {frame}"));
+        }
+        for (asked, id) in [(&mut self.start, 1), (&mut self.interrupt, 2)] {
+            if frame.contains(&format!(r#""id":{id},"#)) {
+                asked.read();
+            }
+        }
+        self.own.extend(own_request(frame));
+        Ok(())
+    }
+
+    fn lose_server(&mut self) {
+        (self.start, self.interrupt) = (Asked::Answered, Asked::Answered);
+        self.own.clear();
+    }
+
+    fn check(&mut self, stage: &Stage) -> Result<(), Broken> {
+        never(stage.relay.unkept_work() > 0, || "there is room for all of it".to_owned())?;
+        for work in Work::ALL {
+            let (shown, is_due) = (self.shown(stage, work), self.is_due(stage, work));
+            never(shown.is_some() != is_due, || {
+                format!("{work:?} is shown as {:?}, and is {:?}", shown.map(|view| view.state), self.of(work))
+            })?;
+        }
+        if let Some(agent) = self.shown(stage, Work::Agent) {
+            let (has_parent, has_turn) = (agent.parent.is_some(), self.shown(stage, Work::Turn).is_some());
+            never(has_parent && !self.is_announced, || "the agent has a parent that nothing shows".to_owned())?;
+            never(self.is_announced && has_turn && !has_parent, || "the agent has no parent".to_owned())?;
+        }
+        for view in stage.views() {
+            let Some(work) = self.work_of(&view) else { continue };
+            let outcome = view.cancel.map(|receipt| receipt.outcome);
+            let is_true = match outcome {
+                Some(Outcome::Confirmed { .. }) => self.of(work) == State::Over(true),
+                Some(Outcome::AnsweredAfter { .. } | Outcome::CompletedFirst) => {
+                    matches!(self.of(work), State::Over(_))
+                }
+                Some(_) | None => true,
+            };
+            never(!is_true, || format!("the cancel of {work:?} is {outcome:?}, and it is {:?}", self.of(work)))?;
+        }
+        Ok(())
+    }
+
+    fn hash(&self, _stage: &Stage, digest: &mut Digest) {
+        (self.works, self.start, self.interrupt, self.is_announced, self.may_end, &self.own).hash(digest);
     }
 }
