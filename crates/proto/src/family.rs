@@ -42,6 +42,8 @@ pub(crate) struct Family<T> {
     added: u64,
     /// How often one was not kept.
     unkept: u64,
+    /// The one that gave way last.
+    gone: Option<Key>,
 }
 
 /// A session or thread.
@@ -71,7 +73,15 @@ pub(crate) enum NotAdded {
 
 impl<T: Work> Family<T> {
     pub(crate) const fn new(seed: Seed) -> Self {
-        Self { members: Slab::new(), names: Index::new(), spare: VecDeque::new(), seed, added: 0, unkept: 0 }
+        Self {
+            members: Slab::new(),
+            names: Index::new(),
+            spare: VecDeque::new(),
+            seed,
+            added: 0,
+            unkept: 0,
+            gone: None,
+        }
     }
 
     pub(crate) const fn is_empty(&self) -> bool {
@@ -85,6 +95,11 @@ impl<T: Work> Family<T> {
     /// How often one was not kept.
     pub(crate) const fn unkept(&self) -> u64 {
         self.unkept
+    }
+
+    /// The one that gave way to the one added last, if any did. Reported once.
+    pub(crate) const fn take_gone(&mut self) -> Option<Key> {
+        self.gone.take()
     }
 
     pub(crate) fn member(&self, key: Key) -> Option<&Member<T>> {
@@ -205,6 +220,7 @@ impl<T: Work> Family<T> {
             member.is_spare = false;
             if member.children == 0 && member.work.is_idle() {
                 self.remove(key);
+                self.gone = Some(key);
                 break;
             }
         }

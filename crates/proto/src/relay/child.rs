@@ -86,6 +86,9 @@ impl Relay {
         let is_history = self.is_being_loaded(parent);
         match self.core.children.take(now, parent, news, is_history) {
             NewsTaken::Announced(key) => {
+                if let (Some(gone), Some(changes)) = (self.core.children.take_gone(), &mut self.core.reports.changes) {
+                    changes.note_child(ChildKey(gone));
+                }
                 let turn = self.cancelled_turn(key);
                 let opened_by = self.opener(key).filter(|_| !is_history);
                 self.change_child(key, |child| (child.turn, child.opened_by) = (turn, opened_by));
@@ -140,7 +143,7 @@ impl Relay {
 
     /// The child's work is over: this is what came of its cancel (ACP-36).
     fn child_ended(&mut self, now: Instant, key: Key, end: ChildEnd) {
-        let was_waiting = self.withdraw_child_cancel(key);
+        self.withdraw_child_cancel(key);
         let Some(cancel) = self.core.children.get(key).and_then(|child| child.cancel.as_deref()) else { return };
         let after = now.since(cancel.receipt.asked);
         let outcome = match (cancel.receipt.outcome, end) {
@@ -148,11 +151,12 @@ impl Relay {
             (Outcome::Asked | Outcome::Sent | Outcome::NotSendable, ChildEnd::Cancelled) => {
                 Outcome::Confirmed { after }
             }
-            (Outcome::Asked, _) if was_waiting => Outcome::CompletedFirst,
-            (Outcome::Asked | Outcome::Sent | Outcome::NotSendable, ChildEnd::Finished) => {
+            // It had not left, whoever sent it.
+            (Outcome::Asked, _) => Outcome::CompletedFirst,
+            (Outcome::Sent | Outcome::NotSendable, ChildEnd::Finished) => {
                 Outcome::AnsweredAfter { after, answer: Answer::Result }
             }
-            (Outcome::Asked | Outcome::Sent | Outcome::NotSendable, ChildEnd::Failed) => {
+            (Outcome::Sent | Outcome::NotSendable, ChildEnd::Failed) => {
                 Outcome::AnsweredAfter { after, answer: Answer::Error }
             }
             _ => return,
@@ -246,8 +250,13 @@ impl Relay {
         is_ours.then_some(receipt.cause.code)
     }
 
-    /// What has become of the cancel of a child.
+    /// What has become of a cancel of a child. That of its earlier work, which could not be taken back, says nothing of ours
+    /// that waits.
     pub(super) fn child_cancel_is(&mut self, now: Instant, key: Key, state: FrameState) {
+        let ours = self.core.children.get(key).and_then(|child| child.cancel.as_deref()?.frame);
+        if ours.is_some_and(|frame| self.core.links[Side::Server].outbox.holds(frame)) {
+            return;
+        }
         let is_asked =
             |child: &Child| child.cancel.as_deref().is_some_and(|cancel| cancel.receipt.outcome == Outcome::Asked);
         let was_asked = self.core.children.get(key).is_some_and(is_asked);
@@ -273,9 +282,12 @@ impl Relay {
         }
     }
 
-    /// A session was closed, and with it the work of its children and of theirs (ACP-42).
+    /// A session was closed, and with it the work of its children and of theirs (ACP-42), in their background, too.
     pub(super) fn drop_children(&mut self, now: Instant, session: &[u8]) {
         for key in self.core.children.below(session).into_iter().rev() {
+            if let Some(name) = self.core.children.member(key).map(|child| child.name.clone()) {
+                self.close_session_work(now, &name);
+            }
             self.withdraw_child_cancel(key);
             self.mark_turn_of(now, key);
             self.mark_child(key);
