@@ -361,9 +361,16 @@ impl Step<'_> {
             (Part::Answer, FrameState::Lost) => self.settle(Settled::Gone),
             (Part::Cancel, FrameState::Handed) => {}
             (Part::Cancel, FrameState::Left) => self.cancel_written(),
-            (Part::Cancel, FrameState::Lost) => self.learn(Outcome::Unknown),
+            (Part::Cancel, FrameState::Lost) => self.lose_cancel(),
             (Part::Notice, FrameState::Handed | FrameState::Left) => self.exchange.rare().notice_left(),
             (Part::Notice, FrameState::Lost) => self.exchange.rare().notices.clear(),
+        }
+    }
+
+    /// The cancel will never leave. What its request has shown before that stays known.
+    fn lose_cancel(&mut self) {
+        if self.cancel().is_some_and(|cancel| !cancel.receipt.outcome.is_final()) {
+            self.learn(Outcome::Unknown);
         }
     }
 }
