@@ -98,6 +98,12 @@ impl Relay {
                 let (answer, is_cancelled) = shown_by(end);
                 self.step(now, of_client(key), |step| step.work_over(answer, is_cancelled));
             }
+            // The cancel came before the work began: that of a later prompt is not cancelled by it (ACP-52).
+            (ChildState::Idle(ChildEnd::Cancelled), None) => {
+                if let Some(known) = self.core.session(session) {
+                    known.inserted.take_if(|(_, cancel)| cancel.is_some());
+                }
+            }
             // No word but that for idle means that nothing works (ACP-50).
             (ChildState::Running | ChildState::Unknown, None) => self.begin_foreground(now, session),
             _ => {}
