@@ -73,6 +73,7 @@ impl Relay {
             if is_news == Some(true) {
                 self.report_part(request);
             }
+            self.cancel_with_parent(now, key);
         }
     }
 

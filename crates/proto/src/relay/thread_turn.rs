@@ -141,6 +141,7 @@ impl Relay {
             self.handle_item(now, form, method == form.items.started, thread, params);
         } else if method == form.started {
             let turn = json::lookup(params, form.turn)?;
+            self.rejoin_thread(now, thread);
             self.begin_turn(now, thread, turn, None);
         } else if method == form.completed {
             let status = json::lookup(params, form.status).and_then(json::text);
@@ -181,6 +182,7 @@ impl Relay {
         };
         let key = self.insert_work(now, id, dialect, method, None, part);
         self.core.threads().begin_turn(thread, turn, key);
+        self.cancel_with_parent(now, key);
         // A client may cancel the turn that it has only just asked for (CDX-07).
         for early in requests {
             let has_left = self.with(now, of_client(early), |step| {
@@ -327,12 +329,25 @@ impl Relay {
 
     /// The client receives nothing more of a thread, and neither does the relay (CDX-16).
     fn leave_thread(&mut self, now: Instant, thread: &[u8]) {
+        self.core.threads().note_left(thread, true);
+        self.reread_turns(now, thread, &codex::UNSEEN);
+    }
+
+    /// A turn of a thread is reported: a client that had left the thread is back, and receives the end of its turns.
+    fn rejoin_thread(&mut self, now: Instant, thread: &[u8]) {
         let threads = self.core.threads();
-        threads.note_left(thread, true);
-        let turns: Vec<_> = threads.turns_of(thread).collect();
+        if threads.has_left(thread) {
+            threads.note_left(thread, false);
+            self.reread_turns(now, thread, self.core.spoken(Side::Server));
+        }
+    }
+
+    /// The turns of a thread that are at work are of this dialect from now on.
+    fn reread_turns(&mut self, now: Instant, thread: &[u8], dialect: &'static Dialect) {
+        let turns: Vec<_> = self.core.threads().turns_of(thread).collect();
         for key in turns {
             self.step(now, of_client(key), |step| {
-                (step.exchange.dialect, step.exchange.upstream_dialect) = (&codex::UNSEEN, &codex::UNSEEN);
+                (step.exchange.dialect, step.exchange.upstream_dialect) = (dialect, dialect);
                 step.stop_grace();
                 step.mark_changed();
             });
@@ -485,6 +500,18 @@ impl Relay {
         for key in below.into_iter().rev() {
             self.step(now, of_client(key), |step| _ = step.set_alone(false));
             self.cancel_part(now, key, root);
+        }
+    }
+
+    /// Cancels a turn of an agent that is seen only after the turn that has opened it was cancelled with all that works for it.
+    pub(super) fn cancel_with_parent(&mut self, now: Instant, key: Key) {
+        let parent = self.exchange(of_client(key)).and_then(|turn| self.exchange(of_client(turn.thread()?.parent()?)));
+        let is_whole = |turn: &&Exchange| matches!(turn.thread(), Some(ThreadPart::Turn { is_alone: false, .. }));
+        let Some(parent) = parent.filter(|turn| turn.is_waiting()).filter(is_whole) else { return };
+        let cancel = parent.cancel.as_deref().filter(|cancel| !cancel.stuck);
+        let cause = cancel.map(|cancel| cancel.receipt.cause.code).filter(|cause| *cause != CauseCode::Caller);
+        if cause.is_some() {
+            self.cancel_part(now, key, cause);
         }
     }
 

@@ -11,6 +11,7 @@ use rescind_proto::{
     receipt::Outcome,
     relay::{ChildView, Relay, RequestState},
     side::Side,
+    time::Instant,
 };
 use serde_json::{Value, json};
 

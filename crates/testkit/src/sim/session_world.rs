@@ -14,6 +14,7 @@ use super::{
     follower_world::{FollowerWorld, Kind},
     stage::Stage,
     world::{Broken, never},
+    time::Instant,
 };
 
 /// A relay before an agent with a session that reports its work.

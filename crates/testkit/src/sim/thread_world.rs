@@ -14,6 +14,7 @@ use super::{
     follower_world::{Asked, FollowerWorld, Kind},
     stage::Stage,
     world::{Broken, never},
+    time::Instant,
 };
 
 /// A relay before Codex's app server with a turn, an agent and a command.
