@@ -1,5 +1,6 @@
 //! What the engine does: named cases, everything reachable from a small world, walks and floods.
 
+mod both_ends;
 mod bridge;
 mod bridge_bad_input;
 mod bridge_questions;
@@ -49,6 +50,7 @@ mod relay_children;
 mod relay_clocks;
 mod relay_codex;
 mod relay_departing;
+mod relay_followed_work;
 mod relay_gone;
 mod relay_held;
 mod relay_ids;

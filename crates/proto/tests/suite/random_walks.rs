@@ -2,6 +2,8 @@
 //!
 //! Every choice is a byte of what proptest makes up; a walk that breaks a rule is cut down to what is needed for that.
 
+use std::env;
+
 use proptest::{collection::vec, prelude::*};
 use rescind_proto::side::Side;
 use rescind_testkit::sim::{
@@ -26,6 +28,12 @@ use rescind_testkit::sim::{
 /// Choices of one walk at most.
 const LONGEST: usize = 1000;
 
+/// How many walks of each kind, unless `PROPTEST_CASES` says how many.
+fn cases() -> u32 {
+    let few = if cfg!(debug_assertions) { 64 } else { 2048 };
+    env::var("PROPTEST_CASES").map_or(few, |cases| cases.parse().expect("a number of walks"))
+}
+
 fn steps() -> impl Strategy<Value = Vec<u8>> {
     vec(any::<u8>(), 50..LONGEST)
 }
@@ -41,7 +49,7 @@ fn check(world: &impl World, steps: &[u8]) -> Result<(), TestCaseError> {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: if cfg!(debug_assertions) { 64 } else { 2048 },
+        cases: cases(),
         max_shrink_iters: 0, // done by the walk itself, which knows the steps
         failure_persistence: None,
         ..ProptestConfig::default()

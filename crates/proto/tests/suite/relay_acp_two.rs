@@ -14,6 +14,8 @@ use rescind_proto::{
 use rescind_testkit::relay_rig::RelayRig;
 use serde_json::{Value, json};
 
+use crate::both_ends::{answer_own, client, sent, server as agent};
+
 /// A link that has agreed on version 2.
 fn greeted() -> RelayRig {
     let mut rig = RelayRig::new(RelayConfig::default());
@@ -21,25 +23,6 @@ fn greeted() -> RelayRig {
     agent(&mut rig, &json!({"jsonrpc": "2.0", "id": 0, "result": {"protocolVersion": 2}}));
     assert_eq!(rig.relay.dialect(Side::Server), &acp::V2_DRAFT);
     rig
-}
-
-/// The message goes to the other side as it is, and nothing comes back.
-#[track_caller]
-fn passes(rig: &mut RelayRig, from: Side, message: &Value) {
-    let text = message.to_string();
-    rig.send(from, &text);
-    assert_eq!(rig.read(from.other()), [&*text]);
-    assert_eq!(rig.read(from), [""; 0]);
-}
-
-#[track_caller]
-fn client(rig: &mut RelayRig, message: &Value) {
-    passes(rig, Side::Client, message);
-}
-
-#[track_caller]
-fn agent(rig: &mut RelayRig, message: &Value) {
-    passes(rig, Side::Server, message);
 }
 
 fn request(id: &Value, method: &str, session: &str) -> Value {
@@ -125,17 +108,6 @@ fn outcome(rig: &RelayRig, key: RequestKey) -> Option<Outcome> {
 fn stop(rig: &mut RelayRig, key: RequestKey) -> Vec<Value> {
     assert!(rig.relay.stop(rig.now, key, None));
     sent(rig)
-}
-
-fn sent(rig: &mut RelayRig) -> Vec<Value> {
-    rig.at_server().iter().map(|message| serde_json::from_str(message).expect("it is JSON")).collect()
-}
-
-/// The agent answers a request of the relay's own, which no one else is to see.
-#[track_caller]
-fn answer_own(rig: &mut RelayRig, message: &Value) {
-    rig.from_server(&message.to_string());
-    assert_eq!(rig.at_client(), [""; 0], "the answer goes no further");
 }
 
 fn listed(items: &Value) -> Value {

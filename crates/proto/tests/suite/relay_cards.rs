@@ -12,6 +12,8 @@ use rescind_proto::{
 };
 use rescind_testkit::relay_rig::RelayRig;
 
+use crate::both_ends::{greeted, result};
+
 use Step::{Agent, AgentHears, AgentIsGone, Client, ClientHears, Pass, Stop};
 
 /// One thing that happens. What a side hears is all that it has not read before.
@@ -58,10 +60,6 @@ fn drop_request(id: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","method":"$/cancel_request","params":{{"requestId":{id}}}}}"#)
 }
 
-fn result(id: &str, result: &str) -> String {
-    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)
-}
-
 fn allow(id: &str) -> String {
     result(id, r#"{"outcome":{"outcome":"selected","optionId":"allow"}}"#)
 }
@@ -76,17 +74,6 @@ fn dismissed(id: &str) -> String {
 
 fn ended(id: &str) -> String {
     result(id, r#"{"stopReason":"cancelled"}"#)
-}
-
-/// A client and an agent that speak this version, after their handshake.
-fn greeted(version: &str, client: &str, config: RelayConfig) -> RelayRig {
-    let mut rig = RelayRig::new(config);
-    let params = format!(r#"{{"protocolVersion":{version}{client}}}"#);
-    rig.from_client(&format!(r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{params}}}"#));
-    rig.at_server();
-    rig.from_server(&format!(r#"{{"jsonrpc":"2.0","id":0,"result":{{"protocolVersion":{version}}}}}"#));
-    rig.at_client();
-    rig
 }
 
 fn acp(config: RelayConfig) -> RelayRig {

@@ -13,6 +13,8 @@ use rescind_proto::{
 };
 use rescind_testkit::relay_rig::RelayRig;
 
+use crate::both_ends::{cancel, greeted, request, result};
+
 const SUBAGENTS: &str = r#","clientCapabilities":{"subagents":{}}"#;
 
 /// The grant of a cancel, as its agent spells it.
@@ -21,17 +23,6 @@ const RUNNING: &str = r#""state":{"state":"running"}"#;
 const CANCELLED: &str = r#""state":{"state":"idle","stopReason":"cancelled"}"#;
 const FINISHED: &str = r#""state":{"state":"idle","stopReason":"end_turn"}"#;
 const UNKNOWN: &str = r#""state":{"state":"unknown"}"#;
-
-/// A link after its handshake; the client has declared this.
-fn greeted(version: &str, declared: &str, config: RelayConfig) -> RelayRig {
-    let mut rig = RelayRig::new(config);
-    let params = format!(r#"{{"protocolVersion":{version}{declared}}}"#);
-    rig.from_client(&format!(r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{params}}}"#));
-    rig.at_server();
-    rig.from_server(&format!(r#"{{"jsonrpc":"2.0","id":0,"result":{{"protocolVersion":{version}}}}}"#));
-    rig.at_client();
-    rig
-}
 
 fn acp() -> RelayRig {
     greeted("1", SUBAGENTS, RelayConfig::default())
@@ -42,18 +33,6 @@ fn prompted() -> RelayRig {
     let mut rig = acp();
     pass_to_server(&mut rig, &request("1", "session/prompt", "s"));
     rig
-}
-
-fn request(id: &str, method: &str, session: &str) -> String {
-    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{"sessionId":"{session}"}}}}"#)
-}
-
-fn result(id: &str, result: &str) -> String {
-    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)
-}
-
-fn cancel(session: &str) -> String {
-    format!(r#"{{"jsonrpc":"2.0","method":"session/cancel","params":{{"sessionId":"{session}"}}}}"#)
 }
 
 fn update(session: &str, update: &str) -> String {

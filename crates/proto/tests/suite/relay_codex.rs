@@ -16,6 +16,8 @@ use rescind_proto::{
 use rescind_testkit::relay_rig::RelayRig;
 use serde_json::{Value, json};
 
+use crate::both_ends::{answer_own, client, own_request, passes, server};
+
 const ANSWER: &str = r#"{"id":0,"result":{"userAgent":"codex_vscode/0.171.0 (Linux)","codexHome":"/h","platformFamily":"unix","platformOs":"linux"}}"#;
 
 /// A link that has greeted: `capabilities` is JSON.
@@ -41,24 +43,6 @@ fn codex() -> RelayRig {
     let rig = greeted(r#"{"experimentalApi":true}"#);
     assert_eq!(rig.relay.dialect(Side::Server), &codex::APP_SERVER);
     rig
-}
-
-/// The message goes to the other side as it is, and nothing comes back.
-#[track_caller]
-fn passes(rig: &mut RelayRig, from: Side, message: &str) {
-    rig.send(from, message);
-    assert_eq!(rig.read(from.other()), [message], "{message}");
-    assert_eq!(rig.read(from), [""; 0], "{message}");
-}
-
-#[track_caller]
-fn client(rig: &mut RelayRig, message: &Value) {
-    passes(rig, Side::Client, &message.to_string());
-}
-
-#[track_caller]
-fn server(rig: &mut RelayRig, message: &Value) {
-    passes(rig, Side::Server, &message.to_string());
 }
 
 /// The client starts a turn `turn` of `thread`, which the server answers at once.
@@ -104,23 +88,6 @@ fn turn_at_work<'a>(rig: &'a RelayRig, id: &str) -> RequestView<'a> {
 
 fn outcome(rig: &RelayRig, key: RequestKey) -> Outcome {
     rig.relay.view(key).and_then(|view| view.cancel.cloned()).expect("it was cancelled").outcome
-}
-
-/// The one message of the relay's own that waits for the server: method, id and params.
-#[track_caller]
-fn own_request(rig: &mut RelayRig) -> (String, Value, Value) {
-    let found = rig.at_server();
-    assert_eq!(found.len(), 1, "{found:?}");
-    let message: Value = serde_json::from_str(&found[0]).expect("it is JSON");
-    assert_eq!(message.get("jsonrpc"), None, "no message of Codex has one: {message}");
-    (message["method"].as_str().expect("it has a method").to_owned(), message["id"].clone(), message["params"].clone())
-}
-
-/// The server answers a request of the relay's own, which nobody else is to see.
-#[track_caller]
-fn answer_own(rig: &mut RelayRig, message: &Value) {
-    rig.from_server(&message.to_string());
-    assert_eq!(rig.at_client(), [""; 0], "the answer goes no further");
 }
 
 /// CDX-01, CDX-02, CDX-03, CDX-04, CDX-15: nothing is refused, renamed or added.

@@ -13,6 +13,8 @@ use rescind_proto::{
 };
 use rescind_testkit::relay_rig::RelayRig;
 
+use crate::both_ends::passes;
+
 const INITIALIZE: &str =
     r#"{"id":0,"method":"initialize","params":{"clientInfo":{"name":"codex_vscode","title":"Codex","version":"1"}}}"#;
 
@@ -23,13 +25,6 @@ fn opened() -> RelayRig {
     passes(&mut rig, Side::Client, r#"{"method":"initialized"}"#);
     assert_eq!(rig.relay.dialect(Side::Client), &UNKNOWN);
     rig
-}
-
-/// The message goes to the other side as it is, and nothing comes back.
-fn passes(rig: &mut RelayRig, from: Side, message: &str) {
-    rig.send(from, message);
-    assert_eq!(rig.read(from.other()), [message], "{message}");
-    assert_eq!(rig.read(from), [""; 0], "{message}");
 }
 
 /// Which dialect the client's first message shows, in either framing.

@@ -14,6 +14,8 @@ use rescind_proto::{
 use rescind_testkit::relay_rig::RelayRig;
 use serde_json::{Value, json};
 
+use crate::both_ends::{answer_own, own_request};
+
 /// The two dialects of tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TaskDialect {
@@ -98,14 +100,7 @@ impl Link {
     /// The one message that waits for the server: method, id, params.
     #[track_caller]
     pub(super) fn asked(&mut self) -> (String, Value, Value) {
-        let found = self.rig.at_server();
-        assert_eq!(found.len(), 1, "{found:?}");
-        let message: Value = serde_json::from_str(&found[0]).expect("it is JSON");
-        (
-            message["method"].as_str().expect("it has a method").to_owned(),
-            message["id"].clone(),
-            message["params"].clone(),
-        )
+        own_request(&mut self.rig)
     }
 
     /// The server reads `method` about the task and answers so; the client receives nothing.
@@ -113,8 +108,7 @@ impl Link {
     pub(super) fn answers(&mut self, method: &str, task: &str, answer: &Value) {
         let (asked, id, params) = self.asked();
         assert_eq!((asked.as_str(), &params["taskId"]), (method, &json!(task)));
-        self.rig.from_server(&json!({"jsonrpc": "2.0", "id": id, "result": answer}).to_string());
-        assert_eq!(self.rig.at_client(), [""; 0]);
+        answer_own(&mut self.rig, &json!({"jsonrpc": "2.0", "id": id, "result": answer}));
     }
 
     /// The server does as `tasks/cancel` asks, whatever it takes to see that.

@@ -6,7 +6,7 @@
 
 use core::hash::Hash;
 
-use rescind_proto::{link::RequestKey, receipt::Outcome, relay::RequestView, side::Side};
+use rescind_proto::{link::RequestKey, receipt::Outcome, relay::RequestView, side::Side, time::Instant};
 use serde_json::{Value, json};
 
 use super::{
@@ -14,7 +14,6 @@ use super::{
     follower_world::{FollowerWorld, Kind},
     stage::Stage,
     world::{Broken, never},
-    time::Instant,
 };
 
 /// A relay before an agent with a session that reports its work.
