@@ -1,20 +1,15 @@
 //! ACP v2 through `rescind run` (D55): work that a session reports by itself, in `rescind ps`, and what `cancel` and `stop`
 //! do. The test is both ends, but for the last one, where the agent is a process that works.
 
-use std::{
-    fs::File,
-    io::{BufRead, BufReader, Read, Write},
-    process::{Command, Stdio},
-    thread,
-};
-
 use rescind_testkit::puppet::Rig;
 use serde_json::{Value, json};
 
+pub(crate) use crate::shim::at_work::own_message;
 use crate::{
-    operator::{Said, say},
+    operator::say,
     shim::{
         PROGRAM,
+        at_work::{Beating, beside},
         words::{pass_to_client, pass_to_server},
     },
 };
@@ -59,22 +54,6 @@ pub(crate) fn update(rig: &mut Rig, kind: &str, members: &Value) {
 
 pub(crate) fn state(rig: &mut Rig, members: &Value) {
     update(rig, "state_update", members);
-}
-
-/// The next message of the shim's own to the agent: its method, its id and its params.
-pub(crate) fn own_message(rig: &mut Rig) -> (String, Value, Value) {
-    let message: Value = serde_json::from_str(&rig.server.receive()).unwrap();
-    (message["method"].as_str().unwrap().to_owned(), message["id"].clone(), message["params"].clone())
-}
-
-/// Runs a command beside the session, whose agent the test is meanwhile.
-fn beside(rig: &mut Rig, arguments: &[&str], serve: impl FnOnce(&mut Rig)) -> Said {
-    let sockets = rig.sockets.clone();
-    thread::scope(|scope| {
-        let said = scope.spawn(|| say(&sockets, arguments));
-        serve(rig);
-        said.join().unwrap()
-    })
 }
 
 /// ACP-50, ACP-52.
@@ -262,44 +241,21 @@ done
 /// The works' own marks: they beat until `rescind stop`, and not after.
 #[test]
 fn stop_ends_the_foreground_and_the_terminal_of_a_real_process() {
-    let folder = tempfile::tempdir().unwrap();
-    let pipes = ["foreground", "terminal"].map(|name| folder.path().join(name));
-    let sockets = folder.path().join("sockets");
-    assert!(Command::new("mkfifo").args(&pipes).status().unwrap().success());
-    let mut command = Command::new(PROGRAM);
-    command.args(["run", "sh", "-c", WORKING]).args(&pipes).env("RESCIND_RUNTIME_DIR", &sockets);
-    let mut shim = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let (mut stdin, mut heard) = (shim.stdin.take().unwrap(), BufReader::new(shim.stdout.take().unwrap()).lines());
-    let mut until = |wanted: &str| {
-        for line in heard.by_ref().map(Result::unwrap) {
-            if line.contains(wanted) {
-                return;
-            }
-        }
-        panic!("{wanted} did not come");
-    };
-    writeln!(stdin, r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{{"protocolVersion":2}}}}"#).unwrap();
-    until("protocolVersion");
-    let prompt = r#"{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"sessionId":"s","prompt":[]}}"#;
-    writeln!(stdin, "{prompt}").unwrap();
-    until("messageId");
-    let mut beats = pipes.map(|pipe| BufReader::new(File::open(pipe).unwrap()));
-    for beats in &mut beats {
-        let mut beat = String::new();
-        beats.read_line(&mut beat).unwrap();
-        assert_eq!(beat, "beat\n", "it works");
-    }
-    let said = say(&sockets, &["stop"]);
+    let mut playing = Beating::shell(WORKING, &["foreground", "terminal"]);
+    playing.send(r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":2}}"#);
+    playing.until(|line| line.contains("protocolVersion"));
+    playing.send(r#"{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"sessionId":"s","prompt":[]}}"#);
+    playing.until(|line| line.contains("messageId"));
+    playing.expect_work();
+    let said = playing.say(&["stop"]);
     assert_eq!(said.code, 0, "{said:?}");
     for line in ["/1: stopped: confirmed after", "/t: stopped: confirmed after"] {
         assert!(said.stdout.contains(line), "{line}: {said:?}");
     }
-    // Each ends only if nothing has its pipe open any more.
-    for mut beats in beats {
-        beats.read_to_end(&mut Vec::new()).unwrap();
+    for pipe in [0, 1] {
+        playing.expect_work_is_over(pipe);
     }
-    until(r#""background":[]"#);
-    assert_eq!(say(&sockets, &["ps"]).stderr, "nothing is in flight (1 session)\n");
-    drop(stdin);
-    assert!(shim.wait().unwrap().success(), "its server was not ended");
+    playing.until(|line| line.contains(r#""background":[]"#));
+    assert_eq!(playing.say(&["ps"]).stderr, "nothing is in flight (1 session)\n");
+    playing.end();
 }

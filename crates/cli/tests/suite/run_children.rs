@@ -1,11 +1,7 @@
 //! Children of ACP sessions through `rescind run`, and what `ps`, `cancel` and `stop` do with them (D54). The test is the
 //! agent; the work of each child is a process of its own, and whether that lives is what is asserted.
 
-use std::{
-    collections::HashMap,
-    path::Path,
-    process::{Child, Command, Stdio},
-};
+use std::collections::HashMap;
 
 use rescind_testkit::puppet::Rig;
 use serde_json::Value;
@@ -14,6 +10,7 @@ use crate::{
     operator::{Said, say},
     shim::{
         PROGRAM,
+        at_work::{Running, Work, has},
         words::{greet_acp, notification, pass_to_client, pass_to_server, request_with, result},
     },
 };
@@ -22,33 +19,6 @@ const GRANT: &str = r#""capabilities":{"cancel":{}}"#;
 const RUNNING: &str = r#""state":{"state":"running"}"#;
 const UNKNOWN: &str = r#""state":{"state":"unknown"}"#;
 const CANCELLED: &str = r#""state":{"state":"idle","stopReason":"cancelled"}"#;
-
-/// What a child works with: a process that goes on until its agent ends it.
-struct Work(Child);
-
-impl Work {
-    fn begin() -> Self {
-        let mut command = Command::new("sleep");
-        Self(command.arg("3600").stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap())
-    }
-
-    fn goes_on(&mut self) -> bool {
-        self.0.try_wait().unwrap().is_none()
-    }
-
-    fn end(&mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
-}
-
-impl Drop for Work {
-    fn drop(&mut self) {
-        if self.goes_on() {
-            self.end();
-        }
-    }
-}
 
 /// An agent with a prompt of session "s" in flight, id 1, and its children.
 struct Agent {
@@ -105,30 +75,10 @@ impl Agent {
     }
 }
 
-/// A command that runs while the test plays the agent.
-struct Running(Child);
-
-impl Running {
-    fn start(sockets: &Path, arguments: &[&str]) -> Self {
-        Self(crate::operator::command(sockets, arguments).spawn().unwrap())
-    }
-
-    fn end(self) -> Said {
-        let output = self.0.wait_with_output().unwrap();
-        let text = |bytes| String::from_utf8(bytes).unwrap();
-        let code = output.status.code().unwrap();
-        Said { stdout: text(output.stdout), stderr: text(output.stderr), code }
-    }
-}
-
 fn lines(said: &Said) -> Vec<String> {
     let mut lines: Vec<_> = said.stdout.lines().map(str::to_owned).collect();
     lines.sort_unstable();
     lines
-}
-
-fn has(said: &Said, beginning: &str) -> bool {
-    said.stdout.lines().any(|line| line.starts_with(beginning))
 }
 
 #[test]

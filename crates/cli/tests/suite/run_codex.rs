@@ -1,20 +1,14 @@
 //! Codex app-server through `rescind run` (D58): its turns in `rescind ps`, and what `rescind cancel` and `stop` do. The test
 //! is both ends, but for the last one, where the server is a process that works.
 
-use std::{
-    fs::File,
-    io::{BufRead, BufReader, Read, Write},
-    process::{Command, Stdio},
-    thread,
-};
-
 use rescind_testkit::puppet::Rig;
 use serde_json::{Value, json};
 
 use crate::{
-    operator::{Said, say},
+    operator::say,
     shim::{
         PROGRAM,
+        at_work::{Beating, beside},
         words::{pass_to_client, pass_to_server},
     },
 };
@@ -57,16 +51,6 @@ pub(crate) fn own_request(rig: &mut Rig) -> (String, Value, Value) {
     let message: Value = serde_json::from_str(&rig.server.receive()).unwrap();
     assert_eq!(message.get("jsonrpc"), None, "{message}");
     (message["method"].as_str().unwrap().to_owned(), message["id"].clone(), message["params"].clone())
-}
-
-/// Runs a command beside the session, whose server the test is meanwhile.
-fn beside(rig: &mut Rig, arguments: &[&str], serve: impl FnOnce(&mut Rig)) -> Said {
-    let sockets = rig.sockets.clone();
-    thread::scope(|scope| {
-        let said = scope.spawn(|| say(&sockets, arguments));
-        serve(rig);
-        said.join().unwrap()
-    })
 }
 
 /// CDX-05, CDX-07.
@@ -275,32 +259,18 @@ done
 /// The work's own mark: it beats until `rescind stop`, and not after.
 #[test]
 fn stop_ends_the_work_of_a_turn_of_a_real_process() {
-    let folder = tempfile::tempdir().unwrap();
-    let (pipe, sockets) = (folder.path().join("beats"), folder.path().join("sockets"));
-    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    let mut command = Command::new(PROGRAM);
-    command.args(["run", "sh", "-c", WORKING]).arg(&pipe).env("RESCIND_RUNTIME_DIR", &sockets);
-    let mut shim = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let (mut stdin, mut answers) = (shim.stdin.take().unwrap(), BufReader::new(shim.stdout.take().unwrap()).lines());
-    let mut ask = |line: &str| {
-        writeln!(stdin, "{line}").unwrap();
-        answers.next().unwrap().unwrap()
-    };
-    assert!(
-        ask(r#"{"method":"initialize","id":0,"params":{"clientInfo":{},"capabilities":null}}"#).contains("codexHome")
-    );
-    assert!(ask(r#"{"method":"turn/start","id":1,"params":{"threadId":"t","input":[]}}"#).contains("inProgress"));
-    let mut beats = BufReader::new(File::open(&pipe).unwrap());
-    let mut beat = String::new();
-    beats.read_line(&mut beat).unwrap();
-    assert_eq!(beat, "beat\n", "it works");
-
-    let said = say(&sockets, &["stop"]);
+    let mut playing = Beating::shell(WORKING, &["beats"]);
+    playing.send(r#"{"method":"initialize","id":0,"params":{"clientInfo":{},"capabilities":null}}"#);
+    playing.until(|line| line.contains("codexHome"));
+    playing.send(r#"{"method":"turn/start","id":1,"params":{"threadId":"t","input":[]}}"#);
+    playing.until(|line| line.contains("inProgress"));
+    playing.expect_work();
+    let said = playing.say(&["stop"]);
     assert!(said.code == 0 && said.stdout.contains("/1: stopped: confirmed after"), "{said:?}");
-    // Ends only if nothing has the pipe open any more.
-    beats.read_to_end(&mut Vec::new()).unwrap();
-    assert!(answers.next().unwrap().unwrap().contains("interrupted"), "the client is told, and of nothing else");
-    drop(stdin);
-    assert!(shim.wait().unwrap().success(), "its server was not ended");
-    assert!(answers.next().is_none());
+    playing.expect_work_is_over(0);
+    let told = playing.until(|_| true);
+    assert!(
+        told.contains("interrupted") && playing.end().is_empty(),
+        "the client is told, and of nothing else: {told}"
+    );
 }

@@ -1,49 +1,19 @@
 //! MCP tasks through `rescind run`, and what `ps`, `cancel` and `stop` do with them (D56). The test is the server; the work
 //! of each task is a process of its own, and whether that lives is what is asserted.
 
-use std::{
-    collections::HashMap,
-    path::Path,
-    process::{Child, Command, Stdio},
-};
+use std::collections::HashMap;
 
 use rescind_testkit::puppet::Rig;
 use serde_json::{Value, json};
 
 use crate::{
-    operator::{Said, say},
+    operator::say,
     shim::{
         PROGRAM,
+        at_work::{Running, Work, has, own_message},
         words::{pass_to_client, pass_to_server, request_with, result},
     },
 };
-
-/// What a task works with: a process that goes on until its server ends it.
-pub(crate) struct Work(Child);
-
-impl Work {
-    pub(crate) fn begin() -> Self {
-        let mut command = Command::new("sleep");
-        Self(command.arg("3600").stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap())
-    }
-
-    pub(crate) fn goes_on(&mut self) -> bool {
-        self.0.try_wait().unwrap().is_none()
-    }
-
-    pub(crate) fn end(&mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
-}
-
-impl Drop for Work {
-    fn drop(&mut self) {
-        if self.goes_on() {
-            self.end();
-        }
-    }
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Era {
@@ -90,9 +60,8 @@ impl Era {
 
 /// What the shim asks the server next about a task: the method, the id and the task.
 pub(crate) fn asked(rig: &mut Rig) -> (String, Value, String) {
-    let heard: Value = serde_json::from_str(&rig.server.receive()).unwrap();
-    let text = |value: &Value| value.as_str().unwrap().to_owned();
-    (text(&heard["method"]), heard["id"].clone(), text(&heard["params"]["taskId"]))
+    let (method, id, params) = own_message(rig);
+    (method, id, params["taskId"].as_str().unwrap().to_owned())
 }
 
 /// A server with tasks.
@@ -147,26 +116,6 @@ impl Server {
     fn name(&self, label: &str) -> String {
         format!("{}/{label}", self.rig.shim.id)
     }
-}
-
-/// A command that runs while the test plays the server.
-pub(crate) struct Running(Child);
-
-impl Running {
-    pub(crate) fn start(sockets: &Path, arguments: &[&str]) -> Self {
-        Self(crate::operator::command(sockets, arguments).spawn().unwrap())
-    }
-
-    pub(crate) fn end(self) -> Said {
-        let output = self.0.wait_with_output().unwrap();
-        let text = |bytes| String::from_utf8(bytes).unwrap();
-        let code = output.status.code().unwrap();
-        Said { stdout: text(output.stdout), stderr: text(output.stderr), code }
-    }
-}
-
-pub(crate) fn has(said: &Said, beginning: &str) -> bool {
-    said.stdout.lines().any(|line| line.starts_with(beginning))
 }
 
 #[test]

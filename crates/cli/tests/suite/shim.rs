@@ -6,6 +6,7 @@ use rescind_testkit::puppet::{Shim, Transcript};
 use serde_json::Value;
 
 pub(crate) mod admin;
+pub(crate) mod at_work;
 pub(crate) mod process;
 pub(crate) mod terminal;
 pub(crate) mod words;

@@ -1,30 +1,18 @@
 //! ACP v2 (D55) with the Rust SDK at both ends: the agent's turn and its terminal work in threads, each of which
 //! writes into a pipe until it is cancelled. The end of a pipe shows that its work is over.
 
-use std::{
-    fs::File,
-    io::{BufRead, BufReader, Lines, Read, Write},
-    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
-};
+use std::{io::Write, process::Command};
 
 use serde_json::Value;
-use tempfile::TempDir;
 
 use super::parts::{not_installed, peers};
 use crate::{
-    operator::{Said, say},
-    shim::PROGRAM,
+    operator::Said,
+    shim::{PROGRAM, at_work::Beating},
 };
 
 /// The client with its agent behind the shim, whose turn and terminal work.
-struct AtWork {
-    client: Child,
-    orders: ChildStdin,
-    updates: Lines<BufReader<ChildStdout>>,
-    /// What the turn and the terminal write.
-    beats: [BufReader<File>; 2],
-    folder: TempDir,
-}
+struct AtWork(Beating);
 
 impl AtWork {
     fn start(agent_arguments: &[&str]) -> Option<Self> {
@@ -34,27 +22,16 @@ impl AtWork {
             return None;
         }
         let programs = peers().join("rust-acp2/target/debug");
-        let folder = tempfile::tempdir().unwrap();
-        let pipes = ["turn", "terminal"].map(|name| folder.path().join(name));
-        assert!(Command::new("mkfifo").args(&pipes).status().unwrap().success());
         let mut command = Command::new(programs.join("client"));
-        command.args([PROGRAM, "run"]).arg(programs.join("agent")).args(&pipes).args(agent_arguments);
-        command.env("RESCIND_RUNTIME_DIR", folder.path().join("sockets")).stdin(Stdio::piped());
-        let mut client = command.stdout(Stdio::piped()).spawn().unwrap();
-        let orders = client.stdin.take().unwrap();
-        let mut updates = BufReader::new(client.stdout.take().unwrap()).lines();
-        until(&mut updates, |update| update["state"] == "running");
-        let mut beats = pipes.map(|pipe| BufReader::new(File::open(pipe).unwrap()));
-        for beats in &mut beats {
-            let mut beat = String::new();
-            beats.read_line(&mut beat).unwrap();
-            assert_eq!(beat, "beat\n", "it works");
-        }
-        Some(Self { client, orders, updates, beats, folder })
+        command.args([PROGRAM, "run"]).arg(programs.join("agent"));
+        let mut playing = Self(Beating::start(command, &["turn", "terminal"], agent_arguments));
+        playing.update(|update| update["state"] == "running");
+        playing.0.expect_work();
+        Some(playing)
     }
 
     fn say(&self, arguments: &[&str]) -> Said {
-        say(&self.folder.path().join("sockets"), arguments)
+        self.0.say(arguments)
     }
 
     /// What `ps` lists: the method and the name of each.
@@ -65,25 +42,19 @@ impl AtWork {
         requests.iter().map(|request| (text(request, "method"), text(request, "label"))).collect()
     }
 
+    /// The next such update that the client prints.
     fn update(&mut self, is_wanted: impl Fn(&Value) -> bool) -> Value {
-        until(&mut self.updates, is_wanted)
+        let parse = |line: &str| serde_json::from_str::<Value>(line).unwrap();
+        parse(&self.0.until(|line| is_wanted(&parse(line))))
     }
 
-    /// Returns when nothing writes into this pipe any more.
     fn expect_work_is_over(&mut self, which: usize) {
-        self.beats[which].read_to_end(&mut Vec::new()).unwrap();
+        self.0.expect_work_is_over(which);
     }
 
-    fn end(mut self) {
-        drop(self.orders);
-        assert!(self.client.wait().unwrap().success());
+    fn end(self) {
+        self.0.end();
     }
-}
-
-/// The next such update that the client prints.
-fn until(updates: &mut Lines<BufReader<ChildStdout>>, is_wanted: impl Fn(&Value) -> bool) -> Value {
-    let mut updates = updates.map(|line| serde_json::from_str(&line.unwrap()).unwrap());
-    updates.find(is_wanted).expect("the client prints it")
 }
 
 const TURN: usize = 0;
@@ -114,7 +85,7 @@ fn stop_ends_the_turn_and_the_terminal_of_the_rust_sdk_and_its_client_sees_that(
 #[test]
 fn session_cancel_of_the_rust_sdk_ends_the_turn_and_ps_shows_the_terminal_that_goes_on() {
     let Some(mut playing) = AtWork::start(&[]) else { return };
-    writeln!(playing.orders, "cancel").unwrap();
+    playing.0.send("cancel");
     let idle = playing.update(|update| update["state"] == "idle");
     assert_eq!(idle["stopReason"], "cancelled", "{idle}");
     playing.expect_work_is_over(TURN);
