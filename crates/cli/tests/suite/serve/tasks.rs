@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use super::{LEGACY, shared::id_of};
 use crate::{
     operator::{Said, say},
-    run_tasks::{Running, Work, has},
     shim::{
         PROGRAM,
+        at_work::{Running, Work, has},
         words::{request_with, result},
     },
 };
