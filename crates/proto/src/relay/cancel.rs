@@ -161,8 +161,9 @@ impl Relay {
     /// Does what [`stop`](Self::stop) does, and leaves the children of a turn's session alone; with a turn of a thread the
     /// agents that it has opened, and the commands that outlive it (D58).
     pub fn stop_alone(&mut self, now: Instant, request: RequestKey, reason: Option<&str>) -> bool {
-        let is_cancelled = self.exchange(request).is_some_and(|exchange| exchange.cancel.is_some());
-        if !is_cancelled {
+        // One that was not heeded is asked for anew.
+        let is_asked = |exchange: &Exchange| exchange.cancel.as_deref().is_some_and(|cancel| !cancel.stuck);
+        if !self.exchange(request).is_some_and(is_asked) {
             self.note_alone(now, request, true);
         }
         self.stop_one(now, request, reason)

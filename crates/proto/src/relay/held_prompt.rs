@@ -70,8 +70,9 @@ impl Relay {
         let has_gone = |turn: &Exchange| !matches!(turn.up, Up::Assembling | Up::Held | Up::Never);
         let is_last = |turn: &&Exchange| has_gone(turn) && !turn.is_followed() && self.core.is_turn(turn);
         let of = |key: Key| self.tables.client.get(key).filter(is_last);
-        match self.core.turns.of(session).rev().find_map(of) {
-            Some(last) => last.cancel.is_some() && last.is_open_upstream(),
+        // One that is answered, and whose answer waits for the client, may stand before one that we have answered ourselves.
+        match self.core.turns.of(session).rev().find_map(of).filter(|last| last.is_open_upstream()) {
+            Some(last) => last.cancel.is_some(),
             None => self.muted(session).is_some(),
         }
     }

@@ -1,6 +1,8 @@
 //! Followed work where two things cross: no cancel is lost between them, none reaches other work, and no receipt says more than
 //! was seen (D28, D54, D55, D58).
 
+use core::time::Duration;
+
 use rescind_proto::{
     dialect::codex::{APP_SERVER, UNSEEN},
     link::RequestKey,
@@ -216,6 +218,37 @@ fn an_agent_goes_on_whose_turn_was_cancelled_alone_or_by_its_client() {
     announces(&mut rig);
     starts(&mut rig, "c", "a");
     assert_eq!(rig.at_server(), [""; 0]);
+}
+
+/// Its client has interrupted the turn, which goes on: an operator's order for the turn alone is for nothing else, either.
+#[test]
+fn a_turn_that_did_not_heed_its_client_is_cancelled_alone() {
+    let (mut rig, turn) = codex();
+    announces(&mut rig);
+    starts(&mut rig, "c", "a");
+    client(&mut rig, &json!({"id": 2, "method": "turn/interrupt", "params": {"threadId": "t", "turnId": "u"}}));
+    rig.pass(Duration::from_secs(31));
+    assert!(rig.relay.view(turn).is_some_and(|view| view.is_stuck));
+    assert!(rig.relay.stop_alone(rig.now, turn, None));
+    interrupts(&mut rig, "t", "u");
+    assert_eq!(rig.at_server(), [""; 0], "its agent goes on");
+}
+
+/// D60: whatever still waits for the client.
+#[test]
+fn a_prompt_waits_for_a_released_turn_also_behind_an_answer_that_its_client_has_not_read() {
+    let mut rig = prompted("1");
+    let (later, next) = (request("2", "session/prompt", "s"), request("3", "session/prompt", "s"));
+    rig.from_client(&later);
+    rig.from_client(&cancel("s"));
+    let key = rig.key(Side::Client, "2").expect("it is in flight");
+    assert!(!rig.relay.release(rig.now, key) && rig.relay.release(rig.now, key));
+    assert_eq!(rig.at_client().len(), 1);
+    rig.from_server(&result("1", r#"{"stopReason":"end_turn"}"#));
+    rig.write(Side::Server, later.len() + 1);
+    rig.from_client(&next);
+    let key = rig.key(Side::Client, "3").expect("it is in flight");
+    assert!(rig.relay.view(key).is_some_and(|view| view.waits_for_turn));
 }
 
 /// CDX-16: what its client receives again, the relay does, too.
