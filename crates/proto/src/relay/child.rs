@@ -285,9 +285,8 @@ impl Relay {
     /// A session was closed, and with it the work of its children and of theirs (ACP-42), in their background, too.
     pub(super) fn drop_children(&mut self, now: Instant, session: &[u8]) {
         for key in self.core.children.below(session).into_iter().rev() {
-            if let Some(name) = self.core.children.member(key).map(|child| child.name.clone()) {
-                self.close_session_work(now, &name);
-            }
+            let name = self.core.children.member(key).map(|child| child.name.clone());
+            name.iter().for_each(|name| self.close_session_work(now, name));
             self.withdraw_child_cancel(key);
             self.mark_turn_of(now, key);
             self.mark_child(key);

@@ -100,9 +100,8 @@ impl Relay {
             }
             // The cancel came before the work began: that of a later prompt is not cancelled by it (ACP-52).
             (ChildState::Idle(ChildEnd::Cancelled), None) => {
-                if let Some(known) = self.core.session(session) {
-                    known.inserted.take_if(|(_, cancel)| cancel.is_some());
-                }
+                let known = self.core.session(session).into_iter();
+                known.for_each(|known| _ = known.inserted.take_if(|(_, cancel)| cancel.is_some()));
             }
             // No word but that for idle means that nothing works (ACP-50).
             (ChildState::Running | ChildState::Unknown, None) => self.begin_foreground(now, session),
