@@ -47,6 +47,8 @@ pub(super) struct RequestEntry {
     pub(super) is_stuck: bool,
     /// It is work that is followed, and no message is its own.
     pub(super) is_work: bool,
+    /// The request of the same id that has started it, and whose own end is told before that of the work.
+    pub(super) started_by: Option<u64>,
     /// Its key on its requester's link, and on the other link.
     pub(super) near: Option<RequestKey>,
     pub(super) far: Option<RequestKey>,
@@ -73,6 +75,7 @@ impl RequestEntry {
             answer: None,
             is_stuck: false,
             is_work: false,
+            started_by: None,
             near: None,
             far: None,
             first: Vec::new(),

@@ -261,6 +261,7 @@ impl Replay {
         let mut entry =
             RequestEntry::new(format!("{letter}{}", self.opened[from]), from, id.clone(), upstream.clone(), line);
         entry.is_work = is_work;
+        entry.started_by = self.newest.get(&(from, id.clone())).copied().filter(|_| is_work);
         let LinkReplay { monitor, known } = &mut self.links[from];
         let mut arrived = self.just_arrived.iter().copied().filter_map(|key| monitor.request(key));
         if let Some(view) = arrived.rfind(|view| *view.id == id) {
@@ -304,6 +305,9 @@ impl Replay {
 
     fn settle(&mut self, line: &RecordedLine<'_>) {
         let Some(number) = line.request().and_then(|request| self.newest.get(&request).copied()) else { return };
+        let is_open = |number: &u64| self.entries.get(number).is_some_and(|entry| entry.settled.is_none());
+        let started_by = self.entries.get(&number).and_then(|entry| entry.started_by);
+        let number = started_by.filter(is_open).unwrap_or(number);
         let Some(entry) = self.entries.get_mut(&number).filter(|entry| entry.settled.is_none()) else { return };
         entry.settle(line);
         self.settled.push_back(number);

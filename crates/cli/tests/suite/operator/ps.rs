@@ -81,7 +81,7 @@ fn rows_with_words_of_a_later_shim_are_listed_and_are_not_said_to_have_stopped()
     for word in ["paused", "parked; nobody knows for how long", "dreaming", "running"] {
         assert!(said.stdout.contains(word), "{word}: {said:?}");
     }
-    let said = sockets.say(&["stop", "--within", "0s"]);
+    let said = sockets.say(&["stop", "--within", "1s"]);
     assert_eq!(said.code, 1, "{said:?}");
     assert!(said.stdout.contains("4711/2: unknown: parked; nobody knows for how long"), "{said:?}");
     assert!(said.stdout.contains("0 stopped") && !said.stdout.contains("finished"), "{said:?}");
