@@ -32,13 +32,8 @@ pub(crate) fn endpoint(choices: &[u8]) -> Result<Flooded, Broken> {
 /// What the settings allow, 64 KiB read at a time. A bound that changes is one that a user must hear of.
 #[test]
 fn the_bounds_of_the_default_settings_are_known() {
-<<<<<<< ours
     assert_eq!(RelayConfig::default().most_held(64 << 10), 2_512_068_608);
-    assert_eq!(ConnectionConfig::new(Side::Server).most_held(64 << 10), 770_646_016);
-=======
-    assert_eq!(RelayConfig::default().most_held(64 << 10), 2_489_335_808);
     assert_eq!(ConnectionConfig::new(Side::Server).most_held(64 << 10), 770_727_936);
->>>>>>> theirs
 }
 
 /// Choices without proptest: the same in every run.
