@@ -201,7 +201,7 @@ fn deadline(at: u64, now: u64) -> String {
 const fn tone(state: State) -> Tone {
     match state {
         State::Queued | State::Answering | State::Ended => Tone::Faint,
-        State::Running => Tone::Plain,
+        State::Running | State::Later(_) => Tone::Plain,
         State::Cancelling | State::Released => Tone::Notice,
         State::Stuck => Tone::Alarm,
         _ => Tone::Plain,

@@ -100,7 +100,7 @@ impl RequestEntry {
 
     /// Handles a receipt. `dialect` is that of the side that works on the request.
     pub(super) fn receive_receipt(&mut self, line: &RecordedLine<'_>, dialect: &Dialect) {
-        self.cancel = cancel(line, dialect).or(self.cancel.take());
+        self.cancel = cancel(line, dialect).or_else(|| self.cancel.take());
     }
 
     /// Handles its end for its requester.
@@ -112,11 +112,7 @@ impl RequestEntry {
             (_, Some(receipt::Answer::Error)) => SettledHow::Error,
             (_, Some(receipt::Answer::Result) | None) => SettledHow::Result,
         };
-        let code = match how {
-            SettledHow::Error => self.answer.and_then(|answered| answered.code),
-            SettledHow::Result | SettledHow::AnsweredHere | SettledHow::Silent | SettledHow::Gone => line.code,
-            _ => line.code,
-        };
+        let code = if how == SettledHow::Error { self.answer.and_then(|answered| answered.code) } else { line.code };
         self.settled = Some(Settled { at: line.t, how, code });
     }
 

@@ -83,7 +83,7 @@ fn what_names_no_task_or_no_status_shows_nothing() {
 #[test]
 fn tasks_are_bounded_and_those_that_are_over_give_way() {
     let mut rig = november();
-    let mut make = |rig: &mut MonitorRig, id: u64, status: &str| {
+    let make = |rig: &mut MonitorRig, id: u64, status: &str| {
         let params = json!({"name": "slow", "task": {}});
         rig.client(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}).to_string());
         rig.server(&answer(id, &json!({"task": {"taskId": format!("t{id}"), "status": status}})));

@@ -1085,9 +1085,9 @@ fn a_part_is_reported_with_its_parent_once_that_is_known() {
     for which in ["started", "completed"] {
         item(&mut rig, which, "c", "a", &json!({"type": "collabAgentToolCall", "receiverThreadIds": ["d"]}));
     }
-    let parts = rig.events.iter().filter_map(|event| match event {
-        RelayEvent::PartOf { id, parent_id, .. } => Some(format!("{id} of {parent_id}")),
-        _ => None,
+    let parts = rig.events.iter().filter_map(|event| {
+        let RelayEvent::PartOf { id, parent_id, .. } = event else { return None };
+        Some(format!("{id} of {parent_id}"))
     });
     assert_eq!(parts.collect::<Vec<_>>(), [r#""a" of 3"#, r#""b" of "a""#]);
 }
