@@ -63,7 +63,7 @@ pub enum Outcome {
     AnsweredAfter,
     /// The connection ended before the outcome was known.
     Unknown,
-    /// A later shim's word: the `words` of the cancel say what it means.
+    /// A later shim's word: what it means stands in the `words` of the cancel.
     #[serde(untagged)]
     Later(LaterWord),
 }

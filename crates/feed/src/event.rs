@@ -78,7 +78,7 @@ pub struct Ended {
     pub seq: u64,
     /// The session's clock, in microseconds.
     pub now: u64,
-    /// How it ended; [`End::Unknown`] if a later shim says it in a way that is not known here.
+    /// How it ended; [`End::Unknown`] if a later shim has a word for it that is not known here.
     #[serde(deserialize_with = "end")]
     pub how: End,
 }

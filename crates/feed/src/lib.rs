@@ -3,7 +3,7 @@
 //! Types and words, no I/O. A shim writes them; `rescind ps`, `rescind cancel` and the console read them. The console
 //! shows recordings in the same types. A type with the name of one in `rescind-proto` is that in its serialised form.
 //!
-//! A word that a later shim may say for a state, an outcome or a status is read as a [`LaterWord`], and a row that has one is
+//! A word that a later shim may have for a state, an outcome or a status is read as a [`LaterWord`], and a row that has one is
 //! shown with that word.
 //!
 //! Times are microseconds on the session's clock, which began with the session. Names, reasons and ids were chosen by

@@ -18,7 +18,7 @@ pub enum WorkStatus {
     Ended,
     /// More may become known.
     Stopping,
-    /// Progress arrived after the cancel, or its server said of a task that it is not over.
+    /// Progress arrived after the cancel, or its server reported of a task that it is not over.
     Working,
     /// The answer that its protocol requires is missing.
     NoAnswer,
@@ -87,7 +87,7 @@ impl WorkStatus {
         }
     }
 
-    /// What is known of work whose cancel was not confirmed in time: of a task its server may have said that it goes on.
+    /// What is known of work whose cancel was not confirmed in time: of a task its server may have reported that it goes on.
     fn of_resisting(request: &Request, cancel: &Cancel) -> Self {
         let is_said = |task: &TaskAtWork| {
             let is_open = matches!(task.status, TaskStatus::Working | TaskStatus::InputRequired);

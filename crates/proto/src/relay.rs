@@ -304,7 +304,7 @@ enum Timer {
     /// A server that was started again has not answered our greeting (D64).
     Greeting,
     /// The server of a cancelled task wants to be asked for its status again.
-    Look(RequestKey),
+    AskAgain(RequestKey),
     /// The oldest early cancel (D9).
     EarlyCancels(Side),
     /// The oldest tombstone (D8).

@@ -47,7 +47,7 @@ pub(super) struct RequestEntry {
     pub(super) is_stuck: bool,
     /// It is work that is followed, and no message is its own.
     pub(super) is_work: bool,
-    /// The request of the same id that has started it, and whose own end is told before that of the work.
+    /// The request of the same id that has started it, and whose own end comes before that of the work.
     pub(super) started_by: Option<u64>,
     /// Its key on its requester's link, and on the other link.
     pub(super) near: Option<RequestKey>,

@@ -336,7 +336,7 @@ impl Replay {
         entry.receive_receipt(line, view.map_or_else(|| link.dialect(), |view| view.dialect));
     }
 
-    /// A receipt that is no request's may be a task's.
+    /// A receipt that belongs to none of the requests may be a task's.
     fn receive_task_receipt(&mut self, id: &RequestId, line: &RecordedLine<'_>) {
         let link = &self.links[Side::Server].monitor;
         let is_task = link.tasks().any(|task| RequestId::string(&task.id) == *id);

@@ -112,7 +112,7 @@ fn of_a_request_with_many_messages_the_first_and_the_last_are_shown() {
     assert!(details.frames[199].text.contains("result") && details.frames[0].text.contains("method"));
 }
 
-/// The relay's own line says what work is part of; one that cannot be says nothing.
+/// The relay's own line shows what work is part of; one that cannot be shows nothing.
 #[test]
 fn a_part_stands_below_what_its_line_names() {
     let frame = |hop: &str, message: &str| {
@@ -211,7 +211,7 @@ fn tasks_are_listed_with_their_status_and_what_their_cancels_came_to() {
     assert_eq!((task.label().as_str(), task.state, in_flight), ("task:t", State::Running, 1));
     assert_eq!((task.name.as_deref(), status(&task)), (Some("slow"), Some(TaskStatus::Working)));
     assert_eq!((task.since, task.at_work.unwrap().reported), (5, 6));
-    // With its server it is over, and nobody knows how.
+    // With its server it is over, and how is not known.
     let (task, in_flight) = shown(&lines, &format!("{{\"t\":7,\"kind\":\"server_ended\",\"exitCode\":0}}\n{END}\n"));
     assert_eq!(
         (task.state, task.settled.map(|settled| settled.how), in_flight),

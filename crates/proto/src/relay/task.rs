@@ -218,7 +218,7 @@ impl Step<'_> {
         };
         let Some(wait) = work.look_after.map(|wait| wait.max(LEAST_BETWEEN_LOOKS)) else { return };
         if wait < ends.since(now) {
-            let next_look = self.core.timers.arm(now + wait, Timer::Look(request));
+            let next_look = self.core.timers.arm(now + wait, Timer::AskAgain(request));
             self.work().into_iter().for_each(|work| work.next_look = next_look);
         }
     }

@@ -191,7 +191,7 @@ fn greeting(
     }))
 }
 
-/// Answers the cancel of an item that is no background work of this agent (ACP-55).
+/// Answers the cancel of an item that is not background work of this agent (ACP-55).
 async fn unknown_item() -> Result<Value, ErrorObject> {
     Err(ErrorObject::invalid_params("no such work, or it is over"))
 }

@@ -133,7 +133,7 @@ impl Turn {
     /// Begins a terminal in the background: work that outlives the turn, and is listed for the client as a terminal that
     /// can be cancelled (ACP-55, ACP-56). `details` are more members of its announcement, such as `command`.
     ///
-    /// The future of `work` runs until it ends, or is told to stop: by the client's `terminal/cancel`, by the end of the
+    /// The future of `work` runs until it ends, or is asked to stop: by the client's `terminal/cancel`, by the end of the
     /// session or of the connection; `session/cancel` leaves it alone. Then the token of its [context](Self::context)
     /// fires, with the grace of any handler (D22). A result that is an object is its exit status, such as
     /// `{"exitCode": 0}`.
@@ -154,7 +154,7 @@ impl Turn {
     /// its announcement, such as `title`.
     ///
     /// It is reported as `completed` if its future returns a result, as `failed` if it returns an error, and as `cancelled`
-    /// if it was told to stop and returns none, as with [`ErrorObject::cancelled`].
+    /// if it was asked to stop and returns none, as with [`ErrorObject::cancelled`].
     #[must_use = "where it is `false` nothing was begun"]
     pub fn tool_call<Fut, T, E>(&self, id: &str, details: &Value, work: impl FnOnce(Self) -> Fut) -> bool
     where

@@ -594,7 +594,7 @@ mod tests {
         assert_eq!(steps(&mut shutdown, at(1500), OWES_SERVER), [ShutdownStep::Terminate]);
     }
 
-    /// Its last bytes are still being read: nobody has asked it to end, and yet no other may follow.
+    /// Its last bytes are still being read: it was not asked to end, and yet no other may follow.
     #[test]
     fn an_end_that_is_asked_for_while_a_server_is_drained_lets_no_other_follow() {
         let orders: [(&str, Order); 4] = [

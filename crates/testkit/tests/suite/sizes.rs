@@ -27,34 +27,34 @@ const PARTS: &[Part] = &[
     // Goal: 3,050.
     Part { name: "HTTP's client", of: &["http/src/client"], without: &[], lines: 3_550 },
     // Goal: 3,150.
-    Part { name: "the bridge", of: BRIDGE, without: &[], lines: 3_750 },
+    Part { name: "the bridge", of: BRIDGE, without: &[], lines: 3_770 },
     // Goal: 13,000.
     Part {
         name: "the engine without the bridge",
         of: &["wire/src", "parts/src", "proto/src"],
         without: BRIDGE,
-        lines: 20_080,
+        lines: 21_460,
     },
     // It was 82,156 before the engine's parts were shared, and 82,143 after; what users gain adds to it.
-    Part { name: "all crates", of: &[""], without: &[], lines: 92_550 },
+    Part { name: "all crates", of: &[""], without: &[], lines: 94_500 },
 ];
 
 /// The most lines of code of each crate.
 const CRATES: &[(&str, usize)] = &[
-    ("cli", 7_890),
-    ("console", 2_080),
+    ("cli", 8_020),
+    ("console", 2_190),
     ("demo", 2_600),
-    ("feed", 1_000),
+    ("feed", 1_030),
     ("http", 13_300),
     ("ledger", 2_425),
     ("operator", 900),
     ("parts", 1_410),
-    ("proto", 19_770),
-    ("rescind", 17_800),
+    ("proto", 21_160),
+    ("rescind", 18_170),
     ("sign-in", 2_165),
     ("tasks", 4_785),
     ("testkit", 11_800),
-    ("wire", 2_650),
+    ("wire", 2_660),
     ("wrap", 2_150),
 ];
 

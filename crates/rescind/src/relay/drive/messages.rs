@@ -37,7 +37,7 @@ impl Drive {
                 }
                 (Ok(Some(Arrival::StreamClosed(id))), _) => self.relay.handle_stream_closed(now, side, &id),
                 (Ok(Some(Arrival::Credentials(credentials))), Side::Client) => self.barrier = Some(credentials),
-                // Nothing that it says is passed on under its name.
+                // None of its messages is passed on under its name.
                 (Ok(Some(Arrival::Credentials(_))), Side::Server) => {}
                 (Ok(None) | Err(_), Side::Client) => {
                     self.relay.handle_disconnect(now, Side::Client);

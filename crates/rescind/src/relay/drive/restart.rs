@@ -100,7 +100,7 @@ impl Drive {
             self.terminate(now, reason);
             return true;
         }
-        // What it says from now on is for nobody.
+        // What it sends from now on is dropped.
         self.ports.server = Port::default();
         self.server.unstarted = Some(after_restart(&format!("it did not answer initialize within {limit:?}")));
         self.note_ended_server();

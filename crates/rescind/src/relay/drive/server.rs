@@ -47,9 +47,9 @@ pub(crate) struct Server {
     pub(crate) turns: Option<TurnProcesses>,
     /// Its program, as its user named it.
     pub(crate) program: Option<String>,
-    /// Why it could not be started, until its end is told.
+    /// Why it could not be started, until its end is reported.
     pub(crate) unstarted: Option<String>,
-    /// How it ended, where that is not told before it is known whether another takes its place.
+    /// How it ended, where that is not reported before it is known whether another takes its place.
     pub(crate) untold: Option<End>,
 }
 
