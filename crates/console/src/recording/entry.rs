@@ -146,9 +146,8 @@ impl RequestEntry {
             id: text(&self.id.to_string()),
             method: self.method,
             name: self.name,
+            opened_by: self.parent.clone().filter(|_| self.is_work),
             parent: self.parent,
-            // A recording has the messages alone.
-            opened_by: None,
             since: self.since,
             held_until: None,
             waits_for_turn: false,
