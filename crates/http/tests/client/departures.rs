@@ -180,7 +180,7 @@ fn a_call_that_is_redirected_or_whose_session_is_lost_leaves_again() {
     let post = rig.sent_one();
     assert_eq!(rig.departed(), [left(1)]);
     rig.answer(post.key, 404, &[], "");
-    assert_eq!(rig.departed(), [returned(1)]);
+    assert_eq!(rig.departed(), [Departure::Session, returned(1)]);
     rig.say(&cancel(1));
     assert_eq!(rig.departed(), [withdrawn(1)]);
 }
