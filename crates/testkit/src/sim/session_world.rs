@@ -281,6 +281,8 @@ impl Kind for ReportedWork {
                 work.key.and_then(|key| relay.view(key)).and_then(|view: RequestView<'_>| Some(view.cancel?.outcome));
             let may_be = match outcome {
                 Some(Outcome::Confirmed { .. }) => work.end == Some(End::Stopped),
+                // An item that was not asked to end, and did.
+                Some(Outcome::AnsweredAfter { .. }) if method == "terminal" => work.end == Some(End::Stopped),
                 Some(Outcome::AnsweredAfter { .. }) => work.end == Some(End::Finished),
                 Some(Outcome::CompletedFirst) => work.end.is_some_and(|end| end != End::Lost),
                 Some(_) | None => true,
