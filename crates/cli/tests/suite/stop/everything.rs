@@ -428,8 +428,11 @@ fn a_stop_is_true_of_every_kind_of_work_and_a_second_one_leaves_nothing_and_ends
     let mut sessions: Vec<_> = awake.into_iter().map(|one| one.join().unwrap()).chain(asleep).collect();
 
     for (row, stage) in &mut stages {
-        let told = told_of(&first, &stage.rig.shim.id.to_string());
-        let expected: BTreeMap<_, _> = row.told.iter().map(|(name, state)| ((*name).into(), (*state).into())).collect();
+        let expected: BTreeMap<String, String> =
+            row.told.iter().map(|(name, state)| ((*name).into(), (*state).into())).collect();
+        let mut told = told_of(&first, &stage.rig.shim.id.to_string());
+        // A terminal that outlives its turn by a moment is seen in that moment or is not.
+        told.retain(|name, state| expected.contains_key(name) || !is_over(state) || stage.work.contains_key(name));
         assert_eq!(told, expected, "{}: {}{}", row.what, first.stdout, first.stderr);
         // What is over has ended, and nothing else has.
         let over: BTreeSet<_> = row.told.iter().filter(|(_, state)| is_over(state)).map(|(name, _)| *name).collect();

@@ -322,12 +322,12 @@ fn what_would_not_stop_is_ended_only_when_that_is_said() {
     let sockets = tempfile::tempdir().unwrap();
     let path = sockets.path().join("sockets");
     let mut rig = Dialect::Acp.open(&path);
-    let told = stop(&path, &["--within", "100ms"]);
+    let told = stop(&path, &["--within", "1s"]);
     assert_eq!((told.code, told.summary.as_str()), (1, "0 stopped, 1 no answer"), "{}", told.stderr);
     assert!(told.stderr.contains("`rescind stop --kill`"), "{}", told.stderr);
     assert!(rig.server.receive().contains("session/cancel"));
     rig.expect_server_hears_nothing();
-    let told = stop(&path, &["--within", "100ms", "--kill"]);
+    let told = stop(&path, &["--within", "1s", "--kill"]);
     assert_eq!((told.code, told.summary.as_str()), (0, "0 stopped, 1 ended with its server"), "{}", told.stderr);
     rig.server.puppet.expect_death();
     assert!(rig.client.receive().contains(r#""stopReason":"cancelled""#));
@@ -341,7 +341,7 @@ fn work_that_goes_on_after_an_earlier_cancel_is_still_stopped() {
     pass_to_server(&mut rig, &crate::shim::words::cancelled("1"));
     rig.server.send(&progress("1", 2));
     rig.expect_client_hears_nothing();
-    let told = stop(&path, &["--within", "100ms", "--kill"]);
+    let told = stop(&path, &["--within", "1s", "--kill"]);
     assert_eq!(told.states[&rig.shim.id.to_string()], ["still working", "ended"], "{}", told.stderr);
     rig.server.puppet.expect_death();
 }
