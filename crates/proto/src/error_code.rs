@@ -44,3 +44,9 @@ pub const TOO_LARGE: i32 = -31005;
 pub const NOT_KEPT: i32 = -31006;
 /// Ours: a limit that a person set refuses the request, which was not sent; `data` has the receipt (D65).
 pub const LIMITED: i32 = -31007;
+
+/// Whether an error with this code only lets its requester go: another relay on the way has given the request up, and the work
+/// may go on behind that.
+pub(crate) fn lets_go(code: Option<i64>) -> bool {
+    [TIMED_OUT, STOPPED_BY_OPERATOR].map(|code| Some(code.into())).contains(&code)
+}

@@ -4,6 +4,7 @@ use super::{ObservedAnswer, ObservedEnd};
 use crate::{
     cause::cut,
     dialect::{Dialect, Reading},
+    error_code,
     id::RequestId,
     link::{LateCounts, RequestKey},
     method::Method,
@@ -92,6 +93,9 @@ impl Observed {
     /// Learns of the cancel from an answer, and returns the outcome if that is new (D28).
     pub(super) fn learn(&mut self, now: Instant, answered: ObservedAnswer) -> Option<Outcome> {
         let cancel = self.cancel.as_deref_mut()?;
+        if cancel.outcome == Outcome::Sent && error_code::lets_go(answered.code) {
+            return None;
+        }
         cancel.outcome = cancel.answered(now, answered.answer, answered.cancelled)?;
         Some(cancel.outcome)
     }

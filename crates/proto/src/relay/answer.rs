@@ -6,6 +6,7 @@ use super::{
     link::{Part, Passed, Tag},
 };
 use crate::{
+    error_code,
     frame::{Response, ResponseBody, ResponseId},
     id::RequestId,
     link::{Implementation, RequestKey},
@@ -133,6 +134,10 @@ impl Step<'_> {
 
     /// Notes what the answer says about the cancel (D28).
     fn learn_from_answer(&mut self, body: &ResponseBody<'_>) {
+        let was_sent = self.exchange.cancel.as_ref().is_some_and(|it| it.receipt.outcome == Outcome::Sent);
+        if was_sent && error_code::lets_go(body.error_code()) {
+            return;
+        }
         let says_cancelled = self.exchange.upstream_dialect.says_cancelled(self.method(), body);
         self.learn_from_end(body.into(), says_cancelled);
     }

@@ -50,6 +50,20 @@ fn a_cancel_reaches_the_server_and_the_client_hears_no_more() {
     assert_eq!(rig.late(), 1);
 }
 
+/// A relay on the way has let us go: that says nothing of the work behind it.
+#[test]
+fn the_error_of_another_relay_is_no_end_of_the_work() {
+    for code in [-31001, -31003] {
+        let mut rig = in_flight();
+        rig.from_client(CANCEL_1);
+        assert_eq!(rig.at_server(), [CANCEL_1]);
+        rig.from_server(&format!(
+            r#"{{"jsonrpc":"2.0","id":1,"error":{{"code":{code},"message":"stopped by operator"}}}}"#
+        ));
+        assert_eq!((rig.at_client().len(), rig.outcome("1"), rig.late()), (0, Some(Outcome::Sent), 1), "{code}");
+    }
+}
+
 #[test]
 fn a_cancel_before_its_request_was_written_withdraws_both() {
     let mut rig = mcp();
