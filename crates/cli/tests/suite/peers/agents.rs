@@ -109,7 +109,8 @@ fn a_task_of_server_everything_stops_by_its_clients_cancel_and_by_that_of_an_ope
     for stop in ["shim", "rescind"] {
         let Some(rows) = play(&folders, "RESCIND_REQUIRE_PEERS", "server-everything", "task", stop) else { return };
         assert_eq!(rows.iter().map(Seen::alive).collect::<Vec<_>>(), ["{}", "{}"], "{stop}");
-        let said_so = |seen: &Seen| seen.said().1.lines().any(|line| line.starts_with("1 stopped"));
-        assert!(stop == "shim" || rows.iter().all(said_so), "{stop}");
+        // In 2025-11-25 the client's wait for the result is a request of its own, and is over with its task.
+        let said_so = |(seen, words): (&Seen, &str)| seen.said().1.lines().any(|line| line == words);
+        assert!(stop == "shim" || rows.iter().zip(["2 stopped", "1 stopped"]).all(said_so), "{stop}");
     }
 }
