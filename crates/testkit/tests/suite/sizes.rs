@@ -33,7 +33,7 @@ const PARTS: &[Part] = &[
         name: "the engine without the bridge",
         of: &["wire/src", "parts/src", "proto/src"],
         without: BRIDGE,
-        lines: 21_460,
+        lines: 21_470,
     },
     // It was 82,156 before the engine's parts were shared, and 82,143 after; what users gain adds to it.
     Part { name: "all crates", of: &[""], without: &[], lines: 94_500 },
@@ -49,7 +49,7 @@ const CRATES: &[(&str, usize)] = &[
     ("ledger", 2_425),
     ("operator", 900),
     ("parts", 1_410),
-    ("proto", 21_160),
+    ("proto", 21_170),
     ("rescind", 18_170),
     ("sign-in", 2_165),
     ("tasks", 4_785),
