@@ -7,7 +7,7 @@ use rescind_testkit::puppet::Rig;
 use serde_json::Value;
 
 use crate::{
-    operator::{Said, say},
+    operator::say,
     shim::{
         PROGRAM,
         at_work::{Running, Work, has},
@@ -73,12 +73,6 @@ impl Agent {
     fn name(&self, id: &str) -> String {
         format!("{}/{id}", self.rig.shim.id)
     }
-}
-
-fn lines(said: &Said) -> Vec<String> {
-    let mut lines: Vec<_> = said.stdout.lines().map(str::to_owned).collect();
-    lines.sort_unstable();
-    lines
 }
 
 #[test]
