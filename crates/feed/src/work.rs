@@ -56,6 +56,7 @@ impl WorkStatus {
         match (&request.cancel, request.from) {
             (Some(cancel), Side::Client) => Self::of_work(request, cancel, is_awaited),
             (Some(cancel), Side::Server) => Self::of_question(cancel, is_awaited),
+            (None, Side::Client) if was_let_go(request) => Self::Unknown,
             (None, _) if request.state == State::Ended => Self::Finished,
             (None, _) if is_awaited => Self::Stopping,
             (None, Side::Client) => Self::Unknown,
@@ -166,6 +167,12 @@ impl WorkStatus {
     }
 }
 
+/// Whether another shim on the way has only let the request go, after a time or an operator's stop (D52).
+fn was_let_go(request: &Request) -> bool {
+    let end = request.settled.as_ref().filter(|end| end.how == SettledHow::Error);
+    end.is_some_and(|end| matches!(end.code, Some(-31001 | -31003)))
+}
+
 /// Whether progress shows that the work goes on after its cancel.
 fn is_at_work(request: &Request, cancel: &Cancel) -> bool {
     let has_moved = |progress: &Progress| cancel.written.is_some_and(|written| progress.at > written);
@@ -238,6 +245,20 @@ mod tests {
             for (name, value) in members.as_object().unwrap().iter().filter(|(name, _)| *name != "workflow") {
                 assert_eq!(shown[name], *value, "{shown}");
             }
+        }
+    }
+
+    #[test]
+    fn what_another_shim_has_let_go_is_not_over() {
+        for (code, expected) in
+            [(-31001, WorkStatus::Unknown), (-31003, WorkStatus::Unknown), (-31002, WorkStatus::Finished)]
+        {
+            let settled = json!({"at": 9, "how": "error", "code": code});
+            assert_eq!(
+                WorkStatus::of(&record(&json!({"state": "ended", "settled": settled})), false),
+                expected,
+                "{code}"
+            );
         }
     }
 
