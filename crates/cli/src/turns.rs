@@ -134,7 +134,8 @@ pub(crate) async fn ask(shims: Vec<Shim>) -> (Vec<SessionTurns>, Vec<(String, Sh
     (known, silent)
 }
 
-/// What cancelled work of a request has left whose cancel is confirmed, or that was answered after it, and what was ended of it.
+/// What cancelled work of a request has left whose cancel is confirmed, or that was answered after it, and what was ended of
+/// it.
 #[derive(Debug)]
 pub(crate) struct LeftByRequest {
     session: String,
@@ -169,9 +170,9 @@ impl Cancelled {
     }
 }
 
-/// Looks at what cancelled requests have left that are over: confirmed, or answered as if there were no cancel. Where a shim ends that (`--on-stop`) it is
-/// awaited, and so is what it does where no cancel need be confirmed: half a second longer than `until` at most. Sessions
-/// that do not answer are left out: nothing is known of them.
+/// Looks at what cancelled requests have left that are over: confirmed, or answered as if there were no cancel. Where a shim
+/// ends that (`--on-stop`) it is awaited, and so is what it does where no cancel need be confirmed: half a second longer than
+/// `until` at most. Sessions that do not answer are left out: nothing is known of them.
 pub(crate) async fn left_by(Cancelled(cancelled): Cancelled, until: Instant) -> Vec<LeftByRequest> {
     if cancelled.is_empty() {
         return Vec::new();
@@ -201,10 +202,7 @@ pub(crate) async fn left_by(Cancelled(cancelled): Cancelled, until: Instant) -> 
         let mut all = Vec::new();
         for (turns, keys) in &sessions {
             let Some(family) = families.iter().find(|family| turns.is_of(family)) else { continue };
-            let mut works: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-            for key in keys {
-                works.entry(turns.turns.shown_with(key)).or_default().push(key);
-            }
+            let works = turns.turns.by_request(keys);
             let left =
                 |request: &Request| LeftByRequest::of(&snapshot, family, turns, request, works.get(&*request.key)?);
             all.extend(turns.requests.iter().filter_map(left));

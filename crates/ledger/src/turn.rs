@@ -219,6 +219,16 @@ impl Turns {
         }
     }
 
+    /// Work by the request that it is [shown with](Self::shown_with).
+    #[must_use]
+    pub fn by_request<'a>(&'a self, keys: &'a [String]) -> BTreeMap<&'a str, Vec<&'a str>> {
+        let mut works: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for key in keys {
+            works.entry(self.shown_with(key)).or_default().push(key);
+        }
+        works
+    }
+
     /// Whether a part of this request was stopped.
     #[must_use]
     pub fn has_stopped_part(&self, key: &str) -> bool {

@@ -1,12 +1,12 @@
 //! Ends the processes that a cancelled request has left (D59): `--on-stop end-processes`.
 //!
 //! A turn is looked at once its cancel is confirmed, or, where its server need not confirm it, when a grace is over in
-//! which nothing came of it; and once what it has opened was cancelled and has ended, also after its own end. Which of its processes end is decided by `rescind_ledger::turn`. A thread reads the processes
-//! and ends them, since both take time that a link does not have: SIGTERM, and SIGKILL for those that run on. The server is
-//! never among them.
+//! which nothing came of it; and once what it has opened was cancelled and has ended, also after its own end. Which of its
+//! processes end is decided by `rescind_ledger::turn`. A thread reads the processes and ends them, since both take time that
+//! a link does not have: SIGTERM, and SIGKILL for those that run on. The server is never among them.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeSet, VecDeque},
     fmt,
     task::{Context, Poll},
     thread,
@@ -238,12 +238,8 @@ fn end_processes(mark: Mark, turns: &Turns, works: &[String], news: &UnboundedSe
     };
     let snapshot = Snapshot::take();
     let Some(family) = own(&snapshot) else { return };
-    let mut requests: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for work in works {
-        requests.entry(turns.shown_with(work)).or_default().push(work);
-    }
     let (mut all, mut found) = (TurnVerdict::default(), Vec::new());
-    for (request, works) in &requests {
+    for (request, works) in &turns.by_request(works) {
         let TurnVerdict { ends, spared } = turns.to_end(&family, works);
         let entry = |id: ProcessId, how: String| {
             let name = snapshot.get(id).map(|process| process.name.clone()).unwrap_or_default();
