@@ -60,7 +60,8 @@ const NEWS: usize = 64;
 /// terminal a table shows what becomes of each. Elsewhere a line is printed as each settles. What was cancelled before and
 /// is not known to have stopped (`released` in `rescind ps`) is shown again. On a terminal Enter ends the wait (not on
 /// Windows). Many requests that stand alike are shown together. Both end with a summary:
-/// `stopped`, `finished` (it was answered, or ended by itself), `ended` (with its server), `still working` (progress goes on), `no answer`
+/// `stopped`, `finished` (it was answered, or ended by itself), `ended` (with its server), `still working` (progress goes
+/// on), `no answer`
 /// (the protocol requires one), `not delivered` (the server does not read the cancel, or its protocol allows none) and
 /// `unknown` (MCP does not confirm a cancel, and nothing was heard since). What a server asked of its client is `withdrawn`
 /// or `with its client` (the card may still be shown): no server is ended for it.

@@ -23,7 +23,8 @@
 //!   them, `stop` early.
 //! - Our requests: `call` makes them, `departing` learns that they have left; `settle` ends them, `cancel` early, and
 //!   `reported_turn` those whose end is not their answer.
-//! - Both: `clocks`, `turn` for ACP sessions and `session_work` for those that report their work, `veto` for filters, `view` for display, `proof` for tests.
+//! - Both: `clocks`, `turn` for ACP sessions and `session_work` for those that report their work, `veto` for filters, `view`
+//!   for display, `proof` for tests.
 
 mod admit;
 mod answer;

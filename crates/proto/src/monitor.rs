@@ -63,8 +63,8 @@ use requests::Requests;
 /// An observer of one link between a client and a server.
 ///
 /// Its [`MonitorConfig`] bounds its memory, whatever passes: about 300 bytes and some texts for each request in flight
-/// or remembered, at most 4 MiB for children of ACP sessions and 1 MiB for tasks, and one message for each side that is fed as bytes. Events
-/// wait until they are polled; a message makes a few.
+/// or remembered, at most 4 MiB for children of ACP sessions and 1 MiB for tasks, and one message for each side that is fed as
+/// bytes. Events wait until they are polled; a message makes a few.
 #[derive(Clone, Debug)]
 pub struct Monitor {
     config: MonitorConfig,

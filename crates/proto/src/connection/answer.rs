@@ -121,8 +121,8 @@ impl Connection {
 
     /// Sends a notification that belongs to a request: progress, a log line, an update.
     ///
-    /// `false` if it is withheld: the request was answered and is not work of its session (ACP-50), or cancelled where that demands silence
-    /// (MCP-P03, MCP-H04); nothing is sent for it any more. `params` are JSON, or empty for none. It is queued
+    /// `false` if it is withheld: the request was answered and is not work of its session (ACP-50), or cancelled where that
+    /// demands silence (MCP-P03, MCP-H04); nothing is sent for it any more. `params` are JSON, or empty for none. It is queued
     /// however much the peer leaves unread: hold the handler back unless the connection [has room](Self::has_room).
     pub fn notify_for(&mut self, now: Instant, key: IncomingKey, method: &str, params: &[u8]) -> bool {
         let Self { incoming, link, .. } = self;

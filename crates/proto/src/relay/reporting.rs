@@ -257,7 +257,7 @@ impl Relay {
 
     /// Begins or ends noting which requests change. Off at first; turning it on again begins anew.
     ///
-    /// A key that is noted costs 12 bytes, at most 262,144 of them.
+    /// A key that is noted costs 16 bytes, at most 262,144 of them.
     pub fn watch(&mut self, on: bool) {
         self.core.reports.changes = on.then(Changes::default);
         self.clear_changed();
