@@ -46,7 +46,7 @@ const CRATES: &[(&str, usize)] = &[
     ("demo", 2_600),
     ("feed", 1_030),
     ("http", 13_300),
-    ("ledger", 2_425),
+    ("ledger", 2_430),
     ("operator", 900),
     ("parts", 1_410),
     ("proto", 21_170),
