@@ -198,18 +198,21 @@ impl Engine {
             }
         }
         let is_detached = parsed.has("-d") || parsed.has("--detach");
+        let passes_on = !is_detached && !parsed.has("--sig-proxy=false");
+        // A signal may come as soon as the container has begun, before its facts are kept.
+        let signals = passes_on.then(|| signal_hook::iterator::Signals::new([1, 2, 3, 10, 12, 15])).transpose()?;
         let mut monitor = self.start_monitor(&id, &facts.to_string(), "", command, is_detached)?;
+        let folder = self.container(&id);
         if is_detached {
-            while read(&self.container(&id)).is_none() {
-                thread::sleep(Duration::from_millis(2));
-            }
+            wait_for_facts(&folder);
             print(&id);
             return Ok(ExitCode::SUCCESS);
         }
-        if !parsed.has("--sig-proxy=false") {
-            let folder = self.container(&id);
-            let mut signals = signal_hook::iterator::Signals::new([1, 2, 3, 10, 12, 15])?;
-            thread::spawn(move || signals.forever().for_each(|signal| drop(send(&folder, signal))));
+        if let Some(mut signals) = signals {
+            thread::spawn(move || {
+                wait_for_facts(&folder);
+                signals.forever().for_each(|signal| drop(send(&folder, signal)));
+            });
         }
         Ok(ended(&mut monitor))
     }
@@ -423,6 +426,13 @@ fn send(folder: &Path, signal: i32) -> io::Result<()> {
     let pid = read(folder).and_then(|facts| Pid::from_raw(facts["Pid"].as_i64()?.try_into().ok()?));
     let (pid, signal) = pid.zip(Signal::from_named_raw(signal)).ok_or(io::ErrorKind::NotFound)?;
     Ok(rustix::process::kill_process(pid, signal)?)
+}
+
+/// Until a container is known.
+fn wait_for_facts(folder: &Path) {
+    while read(folder).is_none() {
+        thread::sleep(Duration::from_millis(2));
+    }
 }
 
 fn keep(folder: &Path, facts: &Value) -> io::Result<()> {

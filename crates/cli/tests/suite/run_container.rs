@@ -38,6 +38,13 @@ fn expect_ladder(rig: &mut Rig) {
     rig.server.close();
 }
 
+/// The same, after its shim was killed: the engine's command may have passed on the SIGTERM with which the guard ended it (D44).
+fn expect_ladder_behind_guard(rig: &mut Rig) {
+    rig.server.puppet.expect_signal(15);
+    rig.server.puppet.expect_death();
+    rig.server.close();
+}
+
 #[test]
 fn a_cancelled_call_that_on_stuck_kill_ends_leaves_no_container() {
     for engine in Engine::all() {
@@ -158,10 +165,7 @@ fn a_killed_shim_leaves_a_container_that_is_listed_and_reaped() {
         assert!(listed.contains(one.short_id()) && listed.contains("left, running"), "{listed}");
         let reaped = rescind(&rig, &["reap", "--yes"]);
         assert!(reaped.contains(&format!("container {}  ended", one.short_id())), "{reaped}");
-        // The engine's command may have passed on the SIGTERM with which the guard ended it (D44).
-        rig.server.puppet.expect_signal(15);
-        rig.server.puppet.expect_death();
-        rig.server.close();
+        expect_ladder_behind_guard(&mut rig);
         let nothing = rescind(&rig, &["ps", "--orphans"]);
         assert!(nothing.contains("no process of an ended session is left"), "{nothing}");
         assert_eq!(engine.containers(), []);
@@ -238,7 +242,7 @@ fn what_is_left_is_told_from_what_is_live_in_the_same_engine() {
     assert!(named.contains(one.short_id()) && named.contains("left, running"), "{named}");
     let reaped = ask(&rig, &["reap", "--yes"]);
     assert!(reaped.contains(&format!("container {}  ended", one.short_id())), "{reaped}");
-    expect_ladder(&mut rig);
+    expect_ladder_behind_guard(&mut rig);
 }
 
 #[test]
