@@ -34,6 +34,9 @@ const DYING: Duration = Duration::from_millis(500);
 /// From SIGTERM to SIGKILL for what a server has left in its process group.
 const GROUP_END: Duration = Duration::from_secs(1);
 
+/// After that, for a shim without a server to end, too: its client reads the rest first.
+const SHIM_END: Duration = Duration::from_secs(4);
+
 /// The most processes that a line names.
 const NAMED: usize = 5;
 
@@ -370,7 +373,8 @@ pub(crate) async fn left_by_sessions(sessions: &[String]) -> Vec<LeftBySession> 
         let families = directories.families(&Snapshot::take());
         let families = families.into_iter().filter(|family| sessions.contains(&family.session()));
         let left: Vec<Family> = families.filter(|family| !family.members.is_empty()).collect();
-        if left.is_empty() || Instant::now() > until {
+        let patience = if left.iter().any(is_ending) { SHIM_END } else { Duration::ZERO };
+        if left.is_empty() || Instant::now() > until + patience {
             // One whose shim runs has another server, or is not over yet: nothing is known to be left of it.
             let left = left.into_iter().filter(Family::is_orphaned);
             let process = |member: Member| (member.process.id.pid, member.process.name);
@@ -382,6 +386,12 @@ pub(crate) async fn left_by_sessions(sessions: &[String]) -> Vec<LeftBySession> 
         }
         sleep(ROUND).await;
     }
+}
+
+/// Whether its shim runs and has no server: it ends, or is about to start another one.
+fn is_ending(family: &Family) -> bool {
+    let is_server = |member: &Member, shim: u32| member.process.parent == shim;
+    family.shim.as_ref().is_some_and(|shim| !family.members.iter().any(|member| is_server(member, shim.id.pid)))
 }
 
 /// What became of a process that its shim was to end.

@@ -43,7 +43,9 @@ fn an_agent_stops_its_own_work_and_neither_sees_nor_stops_that_of_another() {
     assert_eq!((&receipt["accepted"], &receipt["reason"]), (&json!(true), &json!("enough")), "{receipt}");
     b.work_stops();
     let known = b.call("receipt", &json!({ "request": of_b }))["structuredContent"].take();
-    assert_eq!((&known["cause"], &known["work"]), (&json!("operator"), &receipt["work"]), "{known}");
+    assert_eq!(known["cause"], "operator", "{known}");
+    // What came late while the receipt was written shows no more once it is a grace ago.
+    assert!(known["work"] == receipt["work"] || known["work"] == "unknown", "{known}");
     assert_eq!(b.listed(), [of_b.as_str()], "nothing shows that it has stopped");
 }
 
