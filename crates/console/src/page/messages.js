@@ -44,7 +44,8 @@ export class Messages {
   /** Fetches shown messages again after a change, at most once a second. @param {PageRequest} request @param {Session} session */
   changed(request, session) {
     this.session = session;
-    if (!this.#shown || this.#seen === request || this.#timer !== undefined) return;
+    if (!this.#shown) this.#seen = request;
+    if (this.#seen === request || this.#timer !== undefined) return;
     this.#seen = request;
     this.#timer = setTimeout(() => {
       this.#timer = undefined;

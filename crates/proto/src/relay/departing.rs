@@ -103,6 +103,13 @@ impl Step<'_> {
     /// The request has left whole.
     pub(super) fn request_left(&mut self) {
         self.request_is(Up::Sent);
+        if self.exchange.rare.is_some() {
+            self.rare_left();
+        }
+    }
+
+    /// What leaves with a request that is more than a call.
+    fn rare_left(&mut self) {
         if let (true, Some(session)) = (self.is_turn(), self.exchange.session()) {
             self.core.followups.push(Followup::TurnBegun(session.into(), self.request.key));
         }

@@ -419,10 +419,13 @@ impl Exchange {
 
     /// Bytes that its ids, token and session own.
     pub(super) fn kept(&self) -> usize {
-        let ids = [Some(&self.id), self.renamed.as_ref(), self.token.as_ref(), self.partial()];
-        ids.into_iter().flatten().map(RequestId::heap_bytes).sum::<usize>()
-            + self.session().map_or(0, <[u8]>::len)
-            + self.thread().map_or(0, ThreadPart::kept)
+        let of = |id: &Option<RequestId>| id.as_ref().map_or(0, RequestId::heap_bytes);
+        let of_rare = self.rare.as_deref().map_or(0, |rare| {
+            of(&rare.partial)
+                + rare.session.as_deref().map_or(0, <[u8]>::len)
+                + rare.thread.as_deref().map_or(0, ThreadPart::kept)
+        });
+        self.id.heap_bytes() + of(&self.renamed) + of(&self.token) + of_rare
     }
 
     /// Bytes of what few have.

@@ -161,15 +161,15 @@ impl Step<'_> {
     /// reads both at once takes such progress for unknown, and may end the connection.
     pub(super) fn withdraw_progress(&mut self) {
         let dialect = self.exchange.dialect;
-        // What a subscription has been sent belongs before its answer.
-        let is_subscription = dialect.subscription.is_some_and(|form| form.method == self.method());
-        if !dialect.progress.is_some_and(|form| form.active_only) || is_subscription {
+        if self.exchange.rare.is_none() || !dialect.progress.is_some_and(|form| form.active_only) {
             return;
         }
-        if let Some(rare) = self.exchange.rare.as_deref_mut() {
-            for ticket in core::mem::take(&mut rare.notices) {
-                self.core.links[self.request.from].outbox.withdraw(ticket);
-            }
+        // What a subscription has been sent belongs before its answer.
+        if dialect.subscription.is_some_and(|form| form.method == self.method()) {
+            return;
+        }
+        for ticket in core::mem::take(&mut self.exchange.rare().notices) {
+            self.core.links[self.request.from].outbox.withdraw(ticket);
         }
     }
 

@@ -350,7 +350,15 @@ impl Drive {
     }
 
     /// Writes to one side while it accepts bytes.
+    #[inline]
     fn poll_output(&mut self, cx: &mut Context<'_>, now: Instant, side: Side) -> bool {
+        // Mostly there is nothing.
+        let has_nothing = self.ports[side].output.is_some() && self.relay.pending(side).is_empty();
+        !has_nothing && self.poll_pending(cx, now, side)
+    }
+
+    #[inline(never)]
+    fn poll_pending(&mut self, cx: &mut Context<'_>, now: Instant, side: Side) -> bool {
         if self.ports[side].output.is_none() {
             return self.poll_send(cx, now, side);
         }
