@@ -138,13 +138,14 @@ impl Drive {
                 moved = true;
                 self.handle_order(now);
             }
-            if self.poll_sides(cx, now) {
+            let mut wakes = Sides::from_fn(|_| false);
+            if self.poll_sides(cx, now, &mut wakes) {
                 // Events are of the time of the bytes that led to them.
                 self.handle_events(now);
                 self.note_greeting(now);
                 // Mostly there is no more: then the rest is done once, and not once for each look.
                 now = self.now();
-                moved |= self.poll_sides(cx, now);
+                moved |= self.poll_sides(cx, now, &mut wakes);
             }
             self.handle_events(now);
             moved |= self.poll_turns(cx, now);
@@ -256,11 +257,16 @@ impl Drive {
         moved
     }
 
-    /// Reads and writes each side once.
-    fn poll_sides(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
+    /// Reads and writes each side once. A side whose input `wakes` this task is not looked at again.
+    fn poll_sides(&mut self, cx: &mut Context<'_>, now: Instant, wakes: &mut Sides<bool>) -> bool {
         let mut moved = false;
         for side in Side::BOTH {
-            moved |= self.poll_input(cx, now, side);
+            if !wakes[side] {
+                match self.poll_input(cx, now, side) {
+                    Poll::Ready(has_moved) => moved |= has_moved,
+                    Poll::Pending => wakes[side] = true,
+                }
+            }
             // Written before the next read: an answer must not wait for what comes after it.
             moved |= self.poll_output(cx, now, side.other());
             moved |= self.poll_output(cx, now, side);
@@ -268,16 +274,16 @@ impl Drive {
         moved
     }
 
-    /// Reads one side once, if it is wanted.
-    fn poll_input(&mut self, cx: &mut Context<'_>, now: Instant, side: Side) -> bool {
+    /// Reads one side once, if it is wanted; whether it did. Pending once its input wakes this task.
+    fn poll_input(&mut self, cx: &mut Context<'_>, now: Instant, side: Side) -> Poll<bool> {
         if !self.relay.wants_input(side) || self.observer.poll_ready(cx).is_pending() {
-            return false;
+            return Poll::Ready(false);
         }
         let Some(input) = &mut self.ports[side].input else {
-            return self.poll_messages(cx, now, side);
+            return Poll::Ready(self.poll_messages(cx, now, side));
         };
         match input.poll_read(cx, &mut self.buffer) {
-            Poll::Pending => return false,
+            Poll::Pending => return Poll::Pending,
             Poll::Ready(Ok(read)) if read > 0 => {
                 if side == Side::Server
                     && let Some(group) = &mut self.server.group
@@ -293,12 +299,12 @@ impl Drive {
             // An error means the same as the end: no more input.
             Poll::Ready(Ok(_) | Err(_)) => {
                 if side == Side::Client && self.poll_heard(cx, now).is_pending() {
-                    return false;
+                    return Poll::Ready(false);
                 }
                 self.handle_input_end(now, side);
             }
         }
-        true
+        Poll::Ready(true)
     }
 
     /// Ready once the runtime has looked for signals again since the first call, and they are passed on: a client that
