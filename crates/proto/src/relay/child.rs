@@ -100,6 +100,9 @@ impl Relay {
                 self.mark_child(key);
                 if before.is_open() {
                     self.mark_turn_of(now, key);
+                    if self.core.children.get(key).is_some_and(|child| child.end().is_some()) {
+                        self.core.reports.note_ended_child(ChildKey(key));
+                    }
                 }
             }
             NewsTaken::Unkept => {}

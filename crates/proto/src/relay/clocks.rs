@@ -247,6 +247,7 @@ impl Step<'_> {
         } else if let Some(cancel) = self.cancel() {
             cancel.works_on = false;
             self.mark_changed();
+            self.note_ended();
         }
     }
 }

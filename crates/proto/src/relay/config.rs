@@ -136,11 +136,13 @@ pub struct Emit {
     /// Children whose cancelled work has ended ([`Relay::poll_stopped_child`](super::Relay::poll_stopped_child)), for a driver
     /// that looks at what is left of it.
     pub stopped_children: bool,
+    /// The keys of what has ended ([`Relay::poll_ended`](super::Relay::poll_ended)), for a driver that keeps a history.
+    pub ends: bool,
 }
 
 impl Default for Emit {
     fn default() -> Self {
-        Self { notices: true, requests: false, silences: false, frames: false, stopped_children: false }
+        Self { notices: true, requests: false, silences: false, frames: false, stopped_children: false, ends: false }
     }
 }
 

@@ -30,6 +30,9 @@ const MAX_CHANGES: usize = 1 << 18;
 /// Messages of our own that are kept at most.
 const MAX_OWN_MESSAGES: usize = 256;
 
+/// Keys of what has ended that wait at most, of requests and of children. A link remembers fewer requests.
+const MAX_ENDED: usize = 1 << 14;
+
 /// Longer ones are not: ids and sessions in them are the peers', of any length.
 const MAX_FRAME: usize = 16 << 10;
 
@@ -47,6 +50,8 @@ pub(super) struct Reports {
     pub(super) changes: Option<Changes>,
     /// Children whose cancelled work has ended, since the driver last asked.
     stopped_children: VecDeque<ChildKey>,
+    /// What has ended since the driver last asked.
+    ended: Ended,
     /// What may still be reported and refused of the batch that is being read.
     pub(super) allowance: Option<Allowance>,
 }
@@ -61,6 +66,15 @@ pub(super) struct Changes {
     children: VecDeque<ChildKey>,
     lost: bool,
     own_messages: VecDeque<OwnMessage>,
+}
+
+/// What has ended since the driver last asked, or had ended when more was learnt of its cancel.
+#[derive(Clone, Debug, Default)]
+struct Ended {
+    requests: VecDeque<RequestKey>,
+    children: VecDeque<ChildKey>,
+    /// How many requests had no room.
+    unkept: u64,
 }
 
 /// A message of the relay's own about a request: a cancel that went to one side, an answer that went to the other.
@@ -124,6 +138,26 @@ impl Reports {
         if self.emit.stopped_children {
             self.stopped_children.push_back(child);
             self.stopped_children.drain(..self.stopped_children.len().saturating_sub(MAX_MEMBERS));
+        }
+    }
+
+    /// A request has ended, or more was learnt of the cancel of one that had.
+    #[inline]
+    fn note_ended(&mut self, request: RequestKey) {
+        if self.emit.ends && self.ended.requests.back() != Some(&request) {
+            self.ended.requests.push_back(request);
+            if self.ended.requests.len() > MAX_ENDED {
+                self.ended.requests.pop_front();
+                self.ended.unkept += 1;
+            }
+        }
+    }
+
+    /// The work of a child has ended.
+    pub(super) fn note_ended_child(&mut self, child: ChildKey) {
+        if self.emit.ends {
+            self.ended.children.push_back(child);
+            self.ended.children.drain(..self.ended.children.len().saturating_sub(MAX_ENDED));
         }
     }
 
@@ -214,6 +248,25 @@ impl Relay {
     /// [cancelled](crate::child::ChildEnd::Cancelled) since this last gave its key (with [`Emit::stopped_children`]).
     pub fn poll_stopped_child(&mut self) -> Option<ChildKey> {
         self.core.reports.stopped_children.pop_front()
+    }
+
+    /// A request or followed work that has ended, or of whose cancel more was learnt after that, since this last gave its key
+    /// (with [`Emit::ends`]). How it ended is in [`view`](Self::view); one without a view is forgotten.
+    #[inline]
+    pub fn poll_ended(&mut self) -> Option<RequestKey> {
+        self.core.reports.ended.requests.pop_front()
+    }
+
+    /// A child whose agent has reported the end of its work since this last gave its key (with [`Emit::ends`]): its
+    /// [`child`](Self::child). The work of one whose parent was closed is not reported.
+    #[inline]
+    pub fn poll_ended_child(&mut self) -> Option<ChildKey> {
+        self.core.reports.ended.children.pop_front()
+    }
+
+    /// How many ends were left out since the last call, for want of room.
+    pub fn poll_unkept_ends(&mut self) -> u64 {
+        core::mem::take(&mut self.core.reports.ended.unkept)
     }
 
     /// Reports a cancel that a side sent.
@@ -320,6 +373,14 @@ impl Step<'_> {
         self.core.reports.mark_changed(self.request, self.exchange);
     }
 
+    /// Notes that the request has ended, or what was learnt of its cancel after that.
+    #[inline]
+    pub(super) fn note_ended(&mut self) {
+        if !self.exchange.is_live() && self.exchange.is_theirs() {
+            self.core.reports.note_ended(self.request);
+        }
+    }
+
     pub(super) fn count_opened(&mut self) {
         self.core.reports.tally.requests[self.request.from] += 1;
         self.mark_changed();
@@ -353,11 +414,13 @@ impl Step<'_> {
             self.core.reports.remark(|| RelayEvent::Receipt { request, id, method, receipt });
         }
         self.mark_changed();
+        self.note_ended();
     }
 
     pub(super) fn report_stuck(&mut self, sign: StuckSign) {
         self.core.reports.tally.stuck += 1;
         self.mark_changed();
+        self.note_ended();
         let (request, id, method) = self.named();
         self.core.reports.emit(RelayEvent::Stuck { request, id, method, sign });
     }

@@ -91,6 +91,7 @@ impl Step<'_> {
         core.reports.tally.settled(how, asked.map(|asked| now.since(asked)));
         self.stop_clocks();
         self.mark_changed();
+        self.note_ended();
         if how == Settled::Silent && self.core.config.emit.silences {
             let (from, id) = (self.request.from, self.exchange.id.clone());
             self.core.reports.emit(RelayEvent::Silenced { from, id });

@@ -50,6 +50,7 @@ mod relay_children;
 mod relay_clocks;
 mod relay_codex;
 mod relay_departing;
+mod relay_ends;
 mod relay_followed_work;
 mod relay_gone;
 mod relay_held;

@@ -704,3 +704,28 @@ fn no_more_stopped_children_are_kept_than_there_are_children() {
     }
     assert_eq!(stopped(&mut rig).len(), 1024);
 }
+
+/// The children that were reported to have ended.
+fn ended(rig: &mut RelayRig) -> Vec<String> {
+    let keys: Vec<_> = std::iter::from_fn(|| rig.relay.poll_ended_child()).collect();
+    let name = |key| String::from_utf8_lossy(rig.relay.child(key).expect("it is kept").session).into_owned();
+    keys.into_iter().map(name).collect()
+}
+
+#[test]
+fn a_driver_that_keeps_a_history_learns_of_the_end_of_each_childs_work() {
+    let emit = Emit { ends: true, ..Emit::default() };
+    let mut rig = greeted("1", SUBAGENTS, RelayConfig { emit, ..RelayConfig::default() });
+    pass_to_server(&mut rig, &request("1", "session/prompt", "s"));
+    say(&mut rig, "s", "a", &[RUNNING]);
+    say(&mut rig, "s", "b", &[RUNNING]);
+    assert_eq!(ended(&mut rig), [""; 0]);
+    say(&mut rig, "s", "a", &[FINISHED]);
+    say(&mut rig, "s", "a", &[FINISHED]);
+    say(&mut rig, "s", "b", &[CANCELLED]);
+    assert_eq!(ended(&mut rig), ["\"a\"", "\"b\""]);
+    say(&mut rig, "s", "a", &[RUNNING]);
+    assert_eq!(ended(&mut rig), [""; 0]);
+    say(&mut rig, "s", "a", &[FINISHED]);
+    assert_eq!(ended(&mut rig), ["\"a\""], "it was given other work");
+}
