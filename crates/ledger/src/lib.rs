@@ -20,6 +20,7 @@ pub mod choice;
 pub mod container;
 pub mod document;
 pub mod family;
+pub mod history;
 pub mod reap;
 pub mod record;
 pub mod snapshot;
