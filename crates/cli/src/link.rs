@@ -24,6 +24,7 @@ use rescind_proto::{
 
 use crate::{
     failure::Failure,
+    folders,
     named::{Named, value_of},
     number,
 };
@@ -78,6 +79,11 @@ pub(crate) struct LinkArguments {
     /// Hide this session from `rescind ps`, `rescind cancel` and the console: no admin socket is opened
     #[arg(long)]
     unlisted: bool,
+
+    /// Keep no history of what ends: what it was, how long it took, how it ended, and no messages (docs/history.md). So does
+    /// the environment variable RESCIND_NO_HISTORY
+    #[arg(long)]
+    no_history: bool,
 
     /// Serve clients of MCP 2026-07-28 before a server that knows only sessions, and greet that server for them. What such a
     /// server asks (sampling, elicitation, roots) is refused then. Without this flag the server's refusal is passed on, so
@@ -178,6 +184,7 @@ impl LinkArguments {
             on_stop: self.on_stop,
             stderr_in_errors: true,
             admin: if self.unlisted { Vec::new() } else { sockets::directories() },
+            history: if self.no_history { None } else { folders::history_of_session() },
         })
     }
 }

@@ -99,6 +99,10 @@ pub struct Link {
     /// directories there is no socket. Failure in all of them is logged and is not an error.
     #[cfg(feature = "admin")]
     pub admin: Vec<PathBuf>,
+    /// The folder of the history: what has ended is kept there, without payloads, by a thread that runs while there is
+    /// something to write. A link without an admin socket has none. Failure is reported on stderr, and is not an error.
+    #[cfg(feature = "admin")]
+    pub history: Option<PathBuf>,
 }
 
 /// How a link ended.
@@ -281,11 +285,17 @@ async fn drive_here(link: Link) -> Result<LinkEnd, LinkError> {
         }
     };
     #[cfg(feature = "admin")]
-    let admin = Admin::open(&link.admin, origin, &command, server.group.as_ref().map(Group::server_id), told, mark)
-        .unwrap_or_else(|errors| {
+    let server_pid = server.group.as_ref().map(Group::server_id);
+    #[cfg(feature = "admin")]
+    let admin =
+        Admin::open((&link.admin, link.history), origin, &command, server_pid, told, mark).unwrap_or_else(|errors| {
             errors.iter().for_each(|error| observer.handle_unlisted(error));
             Admin::default()
         });
+    #[cfg(feature = "admin")]
+    if admin.keeps_history() {
+        config.emit.ends = true;
+    }
     #[cfg(not(feature = "admin"))]
     let admin = NoAdmin;
     let mut limits = ShutdownLimits { finish, asked, client_drain: config.stall_limit, ..ShutdownLimits::default() };

@@ -59,6 +59,7 @@ fn link(folder: &Path) -> (thread::JoinHandle<End>, [Flooder; 2]) {
         on_stop: None,
         stderr_in_errors: true,
         admin: vec![folder.join("sockets")],
+        history: None,
     };
     let running = thread::spawn(move || relay::run(link).unwrap().server);
     let client = Flooder::start(1, from_link, to_link);

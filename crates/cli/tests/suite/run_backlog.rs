@@ -42,6 +42,7 @@ fn link_with(
         on_stop: None,
         stderr_in_errors: true,
         admin: Vec::new(),
+        history: None,
     };
     let running = thread::spawn(move || run(link));
     (running, OwnedFd::from(to_link).into(), OwnedFd::from(from_link).into())

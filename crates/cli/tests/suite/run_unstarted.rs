@@ -197,6 +197,7 @@ fn a_process_that_the_system_refuses_is_told_to_the_client() {
         on_stop: None,
         stderr_in_errors: true,
         admin: Vec::new(),
+        history: None,
     };
     assert!(matches!(relay::run(link), Err(LinkError::Start(_))));
     let mut answer = String::new();

@@ -15,6 +15,7 @@ mod entry_key;
 mod event_buffer;
 mod filter;
 mod frame_log;
+mod history;
 mod http;
 mod link_view;
 mod mailbox;
@@ -30,9 +31,10 @@ mod tally;
 use std::{
     collections::VecDeque,
     ffi::OsString,
+    future::poll_fn,
     path::PathBuf,
     sync::Arc,
-    task::{Context, Waker},
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 
@@ -50,6 +52,7 @@ use crate::process::{
     turn_processes::{TurnProcess, TurnProcesses},
 };
 use event_buffer::EventBuffer;
+use history::History;
 use link_view::{AdminState, EndOrdered, LinkView};
 use mailbox::Mailbox;
 #[cfg(windows)]
@@ -63,6 +66,9 @@ pub(super) use platform::SocketError;
 
 /// Time for subscribers to read the last events of a link.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Time for the disk to take the rest of the history.
+const HISTORY_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The most ancestors that are told.
 const MAX_ANCESTORS: usize = 64;
@@ -78,6 +84,7 @@ pub(super) struct Admin(Option<Box<OpenAdmin>>);
 struct OpenAdmin {
     mailbox: Arc<Mailbox>,
     state: AdminState,
+    history: Option<History>,
     /// Woken by queries.
     drive: Option<Waker>,
     server: JoinHandle<()>,
@@ -87,9 +94,9 @@ struct OpenAdmin {
 
 impl Admin {
     /// Opens the socket of a link that began at `origin`, in the first of `directories` that can be used. Without
-    /// directories there is no socket. Call it on the runtime that drives the link.
+    /// directories there is no socket, and no history in the folder `history`. Call it on the runtime that drives the link.
     pub(super) fn open(
-        directories: &[PathBuf],
+        (directories, history): (&[PathBuf], Option<PathBuf>),
         origin: std::time::Instant,
         command: &[OsString],
         server_pid: Option<u32>,
@@ -119,11 +126,12 @@ impl Admin {
         }
         // A later shim may get this process id and so this name. Events are numbered from the session's start in
         // microseconds: at ten events a second, no session reaches the first number of a later one.
+        let history = history.map(|folder| History::new(folder, &facts));
         let (mailbox, events) = (Arc::new(Mailbox::default()), Arc::new(EventBuffer::new(facts.started)));
         let state = AdminState { facts, events: Arc::clone(&events), tracker: None, end: EndOrdered::No };
         let (closing, closes) = tokio::sync::watch::channel(false);
         let server = tokio::spawn(http::serve(listener, Arc::clone(&mailbox), events, closes));
-        Ok(Self(Some(Box::new(OpenAdmin { mailbox, state, drive: None, server, closing, socket }))))
+        Ok(Self(Some(Box::new(OpenAdmin { mailbox, state, history, drive: None, server, closing, socket }))))
     }
 
     /// Answers one query; `true` if there was one.
@@ -155,6 +163,35 @@ impl Admin {
         }
     }
 
+    /// Whether what has ended is kept.
+    pub(super) fn keeps_history(&self) -> bool {
+        self.0.as_ref().is_some_and(|open| open.history.is_some())
+    }
+
+    /// Notes what has ended.
+    #[inline]
+    pub(super) fn handle_ends(&mut self, now: Instant, relay: &mut Relay) {
+        if let Some(OpenAdmin { state, history: Some(history), .. }) = self.0.as_deref_mut() {
+            history.note_ends(now, relay, &state.facts);
+        }
+    }
+
+    /// Called when the link is idle: has what has ended written. Ready once, if that cannot be written: why.
+    #[inline]
+    pub(super) fn poll_history(&mut self, cx: &Context<'_>, now: Instant, relay: &Relay) -> Poll<String> {
+        let Some(OpenAdmin { state, history: Some(history), .. }) = self.0.as_deref_mut() else { return Poll::Pending };
+        history.write(now, relay, &state.facts);
+        history.poll_failure(cx)
+    }
+
+    /// Waits for the disk to take the history, for half a second at most. Why it could not be written, if that was not
+    /// reported yet.
+    pub(super) async fn finish_history(&mut self) -> Option<String> {
+        let history = self.0.as_mut()?.history.take()?;
+        let _ = timeout(HISTORY_TIMEOUT, poll_fn(|cx| history.poll_written(cx))).await;
+        history.failure()
+    }
+
     /// Called when the link is idle: lets queries wake the drive, and announces changes.
     #[inline]
     pub(super) fn handle_idle(&mut self, cx: &Context<'_>, relay: &Relay) {
@@ -174,6 +211,9 @@ impl Admin {
     /// Answers no further queries, and reports to the subscribers how the link ended.
     pub(super) fn handle_eof(&mut self, now: Instant, relay: &mut Relay, how: &End) {
         let Some(open) = &mut self.0 else { return };
+        if let Some(history) = &mut open.history {
+            history.end(now, relay, &open.state.facts, end(how));
+        }
         open.mailbox.close();
         let mut left = MAX_FINAL_EVENTS;
         let has_changes = |AdminState { tracker, facts, .. }: &AdminState, relay: &Relay| {
@@ -269,7 +309,7 @@ mod tests {
 
     fn open(directories: &[PathBuf]) -> Result<Admin, Vec<SocketError>> {
         Admin::open(
-            directories,
+            (directories, None),
             std::time::Instant::now(),
             &["server".into()],
             Some(1),

@@ -179,6 +179,9 @@ impl Drive {
             if self.alarm.poll(cx, self.origin, due).is_pending() {
                 self.observer.handle_idle(self.relay.dialect(Side::Client));
                 self.admin.handle_idle(cx, &self.relay);
+                if let Poll::Ready(why) = self.admin.poll_history(cx, now, &self.relay) {
+                    self.observer.handle_history_failed(&why);
+                }
                 return Poll::Pending;
             }
             let now = self.now();
@@ -202,6 +205,9 @@ impl Drive {
         }
         if let Some(turns) = turns {
             turns.finish().await;
+        }
+        if let Some(why) = admin.finish_history().await {
+            observer.handle_history_failed(&why);
         }
         if let Some(stderr) = stderr.filter(|_| is_alone) {
             stderr.finish();
@@ -454,6 +460,7 @@ impl Drive {
             let in_flight = Sides::from_fn(|side| self.relay.in_flight(side));
             self.observer.handle_event(now, &event, in_flight);
         }
+        self.admin.handle_ends(now, &mut self.relay);
         if let Some(turns) = &mut self.server.turns {
             while let Some(child) = self.relay.poll_stopped_child() {
                 turns.handle_stopped_child(now, child);

@@ -1,6 +1,6 @@
 //! Stands for the admin socket in builds without the feature `admin`.
 
-use std::task::Context;
+use std::task::{Context, Poll};
 
 use rescind_proto::{
     relay::{End, Relay},
@@ -39,6 +39,16 @@ impl NoAdmin {
     pub(super) const fn handle_greeted(&mut self, _: Instant) {}
 
     pub(super) const fn handle_idle(&mut self, _: &Context<'_>, _: &Relay) {}
+
+    pub(super) const fn handle_ends(&mut self, _: Instant, _: &mut Relay) {}
+
+    pub(super) const fn poll_history(&mut self, _: &Context<'_>, _: Instant, _: &Relay) -> Poll<String> {
+        Poll::Pending
+    }
+
+    pub(super) fn finish_history(&mut self) -> std::future::Ready<Option<String>> {
+        std::future::ready(None)
+    }
 
     pub(super) const fn handle_eof(&mut self, _: Instant, _: &mut Relay, _: &End) {}
 

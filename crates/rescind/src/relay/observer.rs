@@ -191,6 +191,15 @@ impl Observer {
         }
     }
 
+    /// What has ended cannot be kept.
+    pub(super) fn handle_history_failed(&mut self, why: &str) {
+        let why = sanitised(why);
+        self.stderr.write(&format!(
+            "warning: rescind ps --history does not have all of this session: {why}\nhint: --no-history (or \
+             RESCIND_NO_HISTORY=1) keeps none\n"
+        ));
+    }
+
     /// Called when the link is idle, on which the client speaks `dialect`: flushes what was gathered.
     pub(super) fn handle_idle(&mut self, dialect: &Dialect) {
         if self.has_limits && dialect.opaque {

@@ -125,6 +125,8 @@ async fn relayed(people: &[&str], refusals: u32) -> Vec<(String, Credentials)> {
         on_stop: None,
         #[cfg(feature = "admin")]
         admin: Vec::new(),
+        #[cfg(feature = "admin")]
+        history: None,
     };
     relay::drive(link).await.unwrap();
     let sent = sent.lock().unwrap();
