@@ -1,6 +1,7 @@
 //! `rescind ps`: lists the requests in flight behind all shims of the user.
 
 mod document;
+mod history;
 mod live;
 pub(crate) mod processes;
 pub(crate) mod row;
@@ -19,6 +20,7 @@ use crate::{
     failure::Failure,
     fleet::{self, Pages, Selection, SessionListing, ShimAnswer, report},
     named::{Named, value_of},
+    number,
     screen::{Screen, clean},
 };
 use row::{Busy, Row, is_from};
@@ -52,6 +54,15 @@ pub(crate) struct Arguments {
     /// minutes at most
     #[arg(long)]
     recent: bool,
+
+    /// List what has ended, also in sessions that have, that which ended last at the end: what it was, whose, how long it
+    /// took, how it ended, and what its cancel learnt. Messages are not kept (docs/history.md)
+    #[arg(long, conflicts_with_all = ["older_than", "state", "recent", "sessions", "processes", "orphans", "watch"])]
+    history: bool,
+
+    /// With --history, list so many at most, those that ended last; 100 by default
+    #[arg(long, value_name = "N", value_parser = number::count, requires = "history", allow_hyphen_values = true)]
+    limit: Option<usize>,
 
     /// Also list each session that has nothing in flight, with its protocol
     #[arg(long, short)]
@@ -102,6 +113,9 @@ pub(crate) fn main(arguments: &Arguments) -> Result<Completion, Failure> {
     if arguments.processes || arguments.orphans {
         let Arguments { selection, orphans, json, .. } = arguments;
         return processes::list(selection.session.as_deref(), *orphans, *json).map(|()| Completion::Whole);
+    }
+    if arguments.history {
+        return history::list(arguments).map(|()| Completion::Whole);
     }
     fleet::block_on(async {
         match arguments.watch {

@@ -1,6 +1,7 @@
 //! The JSON output.
 
-use rescind_feed::{Request, Session};
+use rescind_feed::{End, Request, Session};
+use rescind_ledger::history::past::PastSession;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -62,6 +63,41 @@ pub(super) fn whole(answers: &[ShimAnswer]) -> String {
         SessionEntry { name, answered: answer.is_ok(), error: answer.as_ref().err().map(ToString::to_string), listing }
     });
     inert(&serde_json::to_string_pretty(&Document { sessions: sessions.collect() }).unwrap_or_default())
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct History<'a> {
+    history: Vec<PastEntry<'a>>,
+}
+
+/// What has ended in a session.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PastEntry<'a> {
+    name: &'a str,
+    session: &'a Session,
+    /// Its clock when it wrote last.
+    now: u64,
+    /// It goes on.
+    running: bool,
+    /// How it ended, if it said so.
+    end: Option<End>,
+    requests: Vec<Labelled<'a>>,
+    /// How many further ends were only counted.
+    counted: u64,
+}
+
+/// The document of what has ended. A session of which nothing is listed is left out.
+pub(super) fn history(sessions: &[PastSession]) -> String {
+    let history = sessions.iter().filter(|past| !past.requests.is_empty()).map(|past| {
+        let PastSession { session, requests, counted, now, end, is_live } = past;
+        let name = &*session.name;
+        let labelled = |request| Labelled { label: format!("{name}/{}", Request::label(request)), request };
+        let requests = requests.iter().map(labelled).collect();
+        PastEntry { name, session, now: *now, running: *is_live, end: *end, requests, counted: *counted }
+    });
+    inert(&serde_json::to_string_pretty(&History { history: history.collect() }).unwrap_or_default())
 }
 
 /// The line of an event.

@@ -7,6 +7,7 @@ mod doctor;
 mod floods;
 mod gateway_floods;
 mod getting_started;
+mod history;
 mod left_after_turn;
 mod left_behind;
 mod mcp;

@@ -68,7 +68,7 @@ pub(crate) fn say(sockets: &Path, arguments: &[&str]) -> Said {
     end(command(sockets, arguments))
 }
 
-fn end(mut command: Command) -> Said {
+pub(crate) fn end(mut command: Command) -> Said {
     let output = command.output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     let code = output.status.code().unwrap();
