@@ -15,6 +15,7 @@ use crate::{
     completion::Completion,
     failure::Failure,
     fleet::{self, report},
+    folders,
     interrupts::Interrupts,
     number,
     screen::clean,
@@ -65,7 +66,8 @@ async fn serve(arguments: Arguments) -> Result<(), Failure> {
         None => AccessKey::random().map_err(|error| Failure::new("rescind console", &error, error.hint()))?,
     };
     let recordings = open_all(&recordings)?;
-    let console = Console::open(ConsoleSettings { port, key, directories, recordings }).await;
+    let history = directories.as_ref().and_then(|_| folders::history().ok());
+    let console = Console::open(ConsoleSettings { port, key, directories, recordings, history }).await;
     let console = console.map_err(|error| {
         Failure::new(format_args!("--port {port}"), error, "choose another port, or omit --port for any free one")
     })?;

@@ -6,6 +6,7 @@
 mod answer;
 mod auth;
 mod events;
+mod past;
 mod processes;
 mod repeated;
 mod routes;
@@ -15,6 +16,7 @@ mod work;
 use std::{
     io,
     net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
     sync::Arc,
     time::Duration,
 };
@@ -55,6 +57,8 @@ pub struct ConsoleSettings {
     pub directories: Option<Directories>,
     /// Recordings to show.
     pub recordings: Vec<Recording>,
+    /// The folder of what has ended, to show sessions that have.
+    pub history: Option<PathBuf>,
 }
 
 /// A server ready to [`serve`](Self::serve).
@@ -73,12 +77,13 @@ impl Console {
     ///
     /// The port is in use, or the system gives no random numbers for the link.
     pub async fn open(settings: ConsoleSettings) -> io::Result<Self> {
-        let ConsoleSettings { port, key, directories, recordings } = settings;
+        let ConsoleSettings { port, key, directories, recordings, history } = settings;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
         let address = listener.local_addr()?;
         let token = AccessKey::random().map_err(|error: AccessKeyError| io::Error::other(error.to_string()))?;
         let auth = Arc::new(Auth::new(address.port(), key, token));
-        Ok(Self { listener, address, auth, sources: Arc::new(SessionSources::new(directories, recordings)) })
+        let sources = Arc::new(SessionSources::new(directories, recordings, history));
+        Ok(Self { listener, address, auth, sources })
     }
 
     /// Where it listens.

@@ -15,6 +15,12 @@ const NARROW = 3;
 /** Room kept for the label of a short bar, in pixels. */
 const ROOM = 56;
 
+/** Sessions that run come first, the oldest of them first, and then those that have ended, the youngest first. @param {Session} a @param {Session} b */
+function inOrder(a, b) {
+  if (a.isOver !== b.isOver) return a.isOver ? 1 : -1;
+  return (a.facts.started - b.facts.started) * (a.isOver ? -1 : 1);
+}
+
 /**
  * The sessions as a tree: a session whose shim runs below another's server comes under that one.
  * @param {Session[]} sessions
@@ -34,7 +40,7 @@ export function ordered(sessions) {
   /** @type {{ session: Session, depth: number, above: Session | null }[]} */
   const lanes = [];
   const walk = (/** @type {Session | null} */ above, /** @type {number} */ depth) => {
-    const below = (under.get(above) ?? []).sort((a, b) => a.facts.started - b.facts.started);
+    const below = (under.get(above) ?? []).sort(inOrder);
     for (const session of below) {
       lanes.push({ session, depth, above });
       if (depth < 8) walk(session, depth + 1);

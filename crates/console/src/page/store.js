@@ -237,6 +237,8 @@ export class Store {
     const at = pageNow();
     if (at - session.met < AT_ONCE && Math.abs(session.facts.started + now - at) > AT_ONCE) session.offset = -session.facts.started;
     const over = [...this.sessions.values()].filter((known) => known.end !== null);
+    // Those that ended first go first, whenever the page learnt of them.
+    over.sort((a, b) => a.facts.started + a.stopped - (b.facts.started + b.stopped));
     for (const old of over.slice(0, Math.max(0, over.length - OVER_MOST))) this.sessions.delete(old.name);
   }
 

@@ -12,6 +12,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use rescind_feed::Event;
 use rescind_operator::{Follow, FollowEvent, FoundSessions, SessionUpdate, ShimError};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -20,8 +21,7 @@ use tokio::{
     time::{MissedTickBehavior, interval},
 };
 
-use super::{sources::SessionSources, work};
-use crate::Recording;
+use super::{past, sources::SessionSources, work};
 
 /// How often a stream without events sends a comment line.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -62,6 +62,11 @@ struct FleetSummary<'a> {
 }
 
 impl Fleet {
+    /// Whether every session that runs has answered, or failed to.
+    fn is_known(&self) -> bool {
+        !self.sent.is_empty() && self.found.sessions.iter().all(|session| self.known.contains(session))
+    }
+
     /// Returns the summary if it has changed.
     fn summary(&mut self) -> Option<&str> {
         let Self { found: FoundSessions { sessions, unused }, known, silent, sent } = self;
@@ -117,12 +122,24 @@ impl BrowserStream {
 
     async fn run(&mut self, sources: &SessionSources) -> Result<(), BrowserGone> {
         for recording in &sources.recordings {
-            self.play(recording).await?;
+            self.play(recording.name(), recording.events()).await?;
         }
+        // A browser that reconnects has it.
+        let mut history = sources.history.clone().filter(|_| self.numbers.is_empty());
         let mut follow = sources.directories.clone().map(|all| Follow::new(all, self.numbers.clone()));
         let mut keep_alive = interval(KEEP_ALIVE);
         keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
+            // After the sessions that run: they come first, and names are theirs.
+            if self.fleet.is_known()
+                && let Some(folder) = history.take()
+            {
+                let running = self.fleet.found.sessions.iter().cloned().collect();
+                let read = tokio::task::spawn_blocking(move || past::sessions(&folder, running));
+                for (name, events) in read.await.unwrap_or_default() {
+                    self.play(&name, events).await?;
+                }
+            }
             tokio::select! {
                 _ = keep_alive.tick() => self.pieces.send(Bytes::from_static(b":\n\n")).await.map_err(|_| BrowserGone)?,
                 Some(event) = next(follow.as_mut()) => self.receive(event).await?,
@@ -176,13 +193,13 @@ impl BrowserStream {
         }
     }
 
-    /// Sends a whole recording. It has no event numbers, so a browser that reconnects gets it again.
-    async fn play(&mut self, recording: &Recording) -> Result<(), BrowserGone> {
-        for event in recording.events() {
+    /// Sends a whole session, such as a recording. It has no event numbers, so a browser that reconnects gets it again.
+    async fn play(&self, session: &str, events: impl IntoIterator<Item = Event>) -> Result<(), BrowserGone> {
+        for event in events {
             let kind = event.kind();
             let explained = serde_json::to_string(&event).and_then(|event| work::explained(&event));
             if let Ok(event) = explained {
-                self.send(kind, &PieceData { session: recording.name(), event: Some(&event), why: None }).await?;
+                self.send(kind, &PieceData { session, event: Some(&event), why: None }).await?;
             }
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! The sources of sessions: running shims, and recordings.
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use rescind_feed::Details;
 use rescind_operator::{Directories, Shim, ShimError, UnusableDirectory};
@@ -13,6 +13,8 @@ use crate::Recording;
 pub(super) struct SessionSources {
     pub(super) directories: Option<Directories>,
     pub(super) recordings: Vec<Arc<Recording>>,
+    /// Where what has ended is kept.
+    pub(super) history: Option<PathBuf>,
     pub(super) processes: Processes,
 }
 
@@ -26,9 +28,9 @@ pub(super) enum SessionSource<'a> {
 }
 
 impl SessionSources {
-    pub(super) fn new(directories: Option<Directories>, recordings: Vec<Recording>) -> Self {
+    pub(super) fn new(directories: Option<Directories>, recordings: Vec<Recording>, history: Option<PathBuf>) -> Self {
         let recordings = recordings.into_iter().map(Arc::new).collect();
-        Self { directories, recordings, processes: Processes::default() }
+        Self { directories, recordings, history, processes: Processes::default() }
     }
 
     /// Finds the source of `session`.

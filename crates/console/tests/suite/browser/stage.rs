@@ -36,7 +36,8 @@ impl Stage {
         let (told, tells) = oneshot::channel();
         let shims = Some(Directories::at(directory.path().join("shims")));
         runtime.spawn(async move {
-            let console = Console::open(ConsoleSettings { port: 0, key, directories: shims, recordings }).await;
+            let console =
+                Console::open(ConsoleSettings { port: 0, key, directories: shims, recordings, history: None }).await;
             let console = console.expect("a console");
             let _ = told.send((console.link(), console.address().port()));
             console.serve().await;

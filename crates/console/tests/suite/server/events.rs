@@ -1,7 +1,8 @@
 //! The stream of a browser.
 
 use rescind_feed::End;
-use rescind_testkit::fake_shim::{percent, request};
+use rescind_testkit::fake_shim::{self, percent, request};
+use serde_json::json;
 
 use super::rig::{Piece, Rig};
 
@@ -125,4 +126,41 @@ fn a_browser_that_reads_slowly_is_given_a_snapshot_when_it_is_back() {
     assert_eq!(browser.find(|piece| told(piece, CHANGES - 1)), "snapshot");
     let all = CHANGES as usize * SIZE;
     assert!(browser.read < all / 2, "{} of {all} bytes were kept for it", browser.read);
+}
+
+/// As `rescind run` keeps it.
+fn keep(rig: &Rig, name: &str) {
+    let session = fake_shim::session(name, &["server"]);
+    let started = session.started;
+    let ended = json!({"key": "c1", "from": "client", "id": "1", "method": "tools/call", "name": "index", "since": 1,
+        "state": "ended", "settled": {"at": 5, "how": "result"}});
+    let lines = [
+        json!({"rescind": "history", "version": 1, "session": name, "started": started}),
+        json!({"event": "snapshot", "seq": 1, "now": 1, "session": session, "requests": [], "inFlight": 0}),
+        json!({"event": "changes", "seq": 2, "now": 9, "requests": [ended], "brief": 0, "inFlight": 0}),
+    ];
+    std::fs::create_dir_all(&rig.history).unwrap();
+    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    std::fs::write(rig.history.join("000.jsonl"), text).unwrap();
+}
+
+#[test]
+fn a_browser_that_comes_after_the_end_of_a_session_is_shown_what_ended_and_what_runs_comes_first() {
+    let rig = Rig::new();
+    keep(&rig, "4711");
+    let _running = rig.shim("4711");
+    let mut browser = rig.events(None);
+    let first = browser.next();
+    assert_eq!((first.kind.as_str(), session(&first)), ("snapshot", "4711"));
+    let past = browser.next();
+    assert_eq!((past.kind.as_str(), session(&past)), ("snapshot", "4711-2"), "the number is the running one's");
+    assert_eq!(past.data["event"]["requests"][0]["name"], "index");
+    assert_eq!(browser.next().kind, "changes");
+    let end = browser.next();
+    assert_eq!((end.kind.as_str(), &end.data["event"]["how"]), ("ended", &json!("unknown")));
+    // One that comes back has it.
+    let mut again = rig.events(Some(&first.id));
+    let late = rig.shim("4712");
+    assert_eq!(session(&again.next()), "4712");
+    drop(late);
 }

@@ -18,6 +18,8 @@ pub(crate) struct Rig {
     pub(crate) key: String,
     pub(crate) token: String,
     sockets: PathBuf,
+    /// Where what has ended is kept.
+    pub(crate) history: PathBuf,
     _around: tempfile::TempDir,
 }
 
@@ -35,7 +37,14 @@ impl Rig {
         let sockets = around.path().join("sockets");
         let key = AccessKey::random().unwrap();
         let directories = Some(Directories::at(sockets.clone()));
-        let settings = ConsoleSettings { port: 0, key: key.clone(), directories, recordings: Vec::new() };
+        let history = around.path().join("history");
+        let settings = ConsoleSettings {
+            port: 0,
+            key: key.clone(),
+            directories,
+            recordings: Vec::new(),
+            history: Some(history.clone()),
+        };
         let (said, heard) = mpsc::channel();
         thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -47,7 +56,7 @@ impl Rig {
         });
         let (port, link) = heard.recv().unwrap();
         let token = link.strip_prefix(&format!("http://127.0.0.1:{port}/?token=")).unwrap().to_owned();
-        Self { port, key: key.reveal().to_owned(), token, sockets, _around: around }
+        Self { port, key: key.reveal().to_owned(), token, sockets, history, _around: around }
     }
 
     pub(crate) fn sockets(&self) -> &Path {
