@@ -33,24 +33,24 @@ const PARTS: &[Part] = &[
         name: "the engine without the bridge",
         of: &["wire/src", "parts/src", "proto/src"],
         without: BRIDGE,
-        lines: 21_470,
+        lines: 21_525,
     },
     // It was 82,156 before the engine's parts were shared, and 82,143 after; what users gain adds to it.
-    Part { name: "all crates", of: &[""], without: &[], lines: 94_500 },
+    Part { name: "all crates", of: &[""], without: &[], lines: 95_710 },
 ];
 
 /// The most lines of code of each crate.
 const CRATES: &[(&str, usize)] = &[
-    ("cli", 8_020),
-    ("console", 2_190),
+    ("cli", 8_220),
+    ("console", 2_240),
     ("demo", 2_600),
     ("feed", 1_030),
     ("http", 13_300),
-    ("ledger", 2_430),
+    ("ledger", 3_040),
     ("operator", 900),
     ("parts", 1_410),
-    ("proto", 21_170),
-    ("rescind", 18_170),
+    ("proto", 21_225),
+    ("rescind", 18_470),
     ("sign-in", 2_165),
     ("tasks", 4_785),
     ("testkit", 11_800),
