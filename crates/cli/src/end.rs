@@ -18,7 +18,7 @@ use crate::{
     ps::row,
     question,
     screen::clean,
-    turns,
+    session_name, turns,
 };
 
 /// Time for a server to end: the ladder takes a second, and the rest is for a slow machine and a slow client.
@@ -36,7 +36,8 @@ pub(crate) const END_PATIENCE: Duration = Duration::from_secs(8);
 /// Exit code: 0 if the server was seen to end; 1 if it was not, or you declined; 2 if nothing was tried.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The session, as `rescind ps --sessions` lists it: the number before the slash
+    /// The session, as `rescind ps --sessions` lists it: the number before the slash, or the name of its entry in the
+    /// client's configuration, also as CLIENT:NAME
     #[arg(value_name = "SESSION")]
     session: String,
 
@@ -49,13 +50,15 @@ pub(crate) fn main(arguments: &Arguments) -> Result<Completion, Failure> {
     fleet::block_on(run(arguments))
 }
 
-async fn run(Arguments { session: name, yes }: &Arguments) -> Result<Completion, Failure> {
-    if let Some((session, _)) = name.split_once('/') {
-        let hint =
-            format!("`rescind end {0}` ends all of session {0}; `rescind cancel` ends a request", clean(session));
-        return Err(Failure::new(clean(name), "is a request, and not a session", hint));
+async fn run(Arguments { session: text, yes }: &Arguments) -> Result<Completion, Failure> {
+    // The name of an entry may have a slash.
+    let is_number = |session: &str| session.chars().all(|c| c.is_ascii_digit() || c == '-');
+    if let Some((session, _)) = text.split_once('/').filter(|(session, _)| is_number(session)) {
+        let hint = format!("`rescind end {session}` ends all of session {session}; `rescind cancel` ends a request");
+        return Err(Failure::new(clean(text), "is a request, and not a session", hint));
     }
-    let shim = fleet::shims(Some(name))?.into_iter().next().ok_or_else(|| fleet::no_such_session(name))?;
+    let shim = session_name::find(text, fleet::shims()?).await?;
+    let name = &shim.name().to_owned();
     let SessionListing { session, requests, more, .. } =
         match fleet::ask_also_released(&shim, ListingQuery::default(), Pages::First).await {
             Ok(listing) => listing,

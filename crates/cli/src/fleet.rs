@@ -1,18 +1,21 @@
 //! Asks all shims of the user at once.
 
-use std::{io::Write, path::Path, time::Duration};
+use std::{collections::BTreeMap, io::Write, path::Path, time::Duration};
 
 use clap::Args;
-use rescind_feed::{DIRECTORY_VARIABLE, Request, Restarts, Session, Side, UNKNOWN_PROTOCOL, UNSEEN_PROTOCOL};
+use rescind_feed::{
+    Arguments, DIRECTORY_VARIABLE, Listing, Request, Restarts, Session, Side, UNKNOWN_PROTOCOL, UNSEEN_PROTOCOL,
+};
 use rescind_operator::{Directories, ListingQuery, Shim, ShimError, ShimScan, ask_all};
 use tokio::runtime::Runtime;
 
-use crate::{duration, failure::Failure, screen::clean, selector::Selector};
+use crate::{duration, failure::Failure, screen::clean, selector::Selector, session_name};
 
 /// Which requests are selected.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Selection {
-    /// Only requests of this session
+    /// Only requests of this session: its number, or the name of its entry in the client's configuration, also as
+    /// CLIENT:NAME
     #[arg(long, value_name = "SESSION")]
     pub(crate) session: Option<String>,
 
@@ -43,6 +46,8 @@ pub(crate) struct SessionListing {
     pub(crate) more: u64,
     /// Why the rest was not listed, if it was asked for.
     pub(crate) cut: Option<ShimError>,
+    /// The arguments of those in flight, by their keys, if they were asked for; `None` if its shim keeps none.
+    pub(crate) arguments: Option<BTreeMap<String, Arguments>>,
 }
 
 /// How much of a long listing to ask for.
@@ -70,14 +75,17 @@ impl Selection {
     }
 }
 
-/// Finds the usable shims, or the one of `session`. Warns about sockets that are not used.
-pub(crate) fn shims(session: Option<&str>) -> Result<Vec<Shim>, Failure> {
-    let shims = scan(&Directories::of_this_user())?.shims;
-    let Some(session) = session else { return Ok(shims) };
-    let found: Vec<Shim> = shims.into_iter().filter(|shim| shim.name() == session).collect();
-    match found.is_empty() {
-        true => Err(no_such_session(session)),
-        false => Ok(found),
+/// Finds the usable shims. Warns about sockets that are not used.
+pub(crate) fn shims() -> Result<Vec<Shim>, Failure> {
+    Ok(scan(&Directories::of_this_user())?.shims)
+}
+
+/// The same, or only that of the session which this text means.
+pub(crate) async fn shims_of(session: Option<&str>) -> Result<Vec<Shim>, Failure> {
+    let shims = shims()?;
+    match session {
+        None => Ok(shims),
+        Some(session) => session_name::find(session, shims).await.map(|shim| vec![shim]),
     }
 }
 
@@ -253,7 +261,7 @@ pub(crate) async fn ask_also_released(
     pages: Pages,
 ) -> Result<SessionListing, ShimError> {
     let mut facts = ask(shim, query.clone(), pages).await?;
-    let query = ListingQuery { state: Some("released"), ..query };
+    let query = ListingQuery { state: Some("released"), arguments: false, ..query };
     match list(shim, facts.session.clone(), query, pages).await {
         Err(ShimError::Refused { status: 400, .. }) => Ok(facts),
         Err(error) => Err(error),
@@ -275,9 +283,17 @@ async fn list(
     mut query: ListingQuery,
     pages: Pages,
 ) -> Result<SessionListing, ShimError> {
-    let listing = shim.requests(&query).await?;
-    let mut facts =
-        SessionListing { session, now: listing.now, requests: listing.requests, more: listing.more, cut: None };
+    let listing = match shim.requests(&query).await {
+        // Of an older release.
+        Err(ShimError::Refused { status: 400, .. }) if query.arguments => {
+            query.arguments = false;
+            shim.requests(&query).await?
+        }
+        listing => listing?,
+    };
+    let Listing { now, requests, more, arguments } = listing;
+    let arguments = query.arguments.then_some(arguments);
+    let mut facts = SessionListing { session, now, requests, more, cut: None, arguments };
     while pages == Pages::All && facts.more > 0 {
         let Some(last) = facts.requests.last().filter(|last| last.since <= facts.now) else { break };
         query.after = Some((last.since, last.key.clone()));
@@ -286,6 +302,9 @@ async fn list(
             Ok(page) => {
                 facts.more = page.more;
                 facts.requests.extend(page.requests);
+                if let Some(known) = &mut facts.arguments {
+                    known.extend(page.arguments);
+                }
             }
             Err(error) => {
                 facts.cut = Some(error);

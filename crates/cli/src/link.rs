@@ -15,7 +15,7 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
-use rescind::relay::{Link, LinkClient, LinkServer, LogLevel, OnStop, OnStuck, RecordError, RecordingFile};
+use rescind::relay::{EntryName, Link, LinkClient, LinkServer, LogLevel, OnStop, OnStuck, RecordError, RecordingFile};
 use rescind_proto::{
     bridge::BridgeConfig,
     link::Clock,
@@ -176,6 +176,7 @@ impl LinkArguments {
         Ok(Link {
             client,
             server,
+            entry: EntryName::default(),
             config,
             finish,
             recording,

@@ -41,6 +41,7 @@ mod run;
 mod screen;
 mod selector;
 mod serve;
+mod session_name;
 mod sign_in;
 mod stderr;
 mod stop;

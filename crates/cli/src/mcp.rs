@@ -61,7 +61,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "WHICH", value_enum, default_value = "own")]
     reach: Which,
 
-    /// Only this session, also if another agent has started it; may be repeated
+    /// Only this session, also if another agent has started it: its number, or the name of its entry in the client's
+    /// configuration, also as CLIENT:NAME, which means every session of that name; may be repeated
     #[arg(long, value_name = "SESSION", conflicts_with = "reach")]
     session: Vec<String>,
 

@@ -1,5 +1,6 @@
 //! `rescind ps`: lists the requests in flight behind all shims of the user.
 
+mod arguments;
 mod document;
 mod history;
 mod live;
@@ -22,6 +23,7 @@ use crate::{
     named::{Named, value_of},
     number,
     screen::{Screen, clean},
+    session_name,
 };
 use row::{Busy, Row, is_from};
 
@@ -77,6 +79,11 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with_all = ["method", "older_than", "state", "from", "recent", "sessions", "watch"])]
     orphans: bool,
 
+    /// Also print what each request in flight asks for, below it: its arguments, of which 16 KiB are kept of a request and
+    /// 1 MiB of a session, also before you came. They may hold secrets
+    #[arg(long, conflicts_with_all = ["processes", "orphans", "watch"])]
+    args: bool,
+
     /// Keep running: redraw on a terminal; elsewhere print a line whenever a request begins, changes state or ends
     #[arg(long, short)]
     watch: bool,
@@ -112,7 +119,8 @@ const SIDES: &[Named<Side>] = &[(Side::Client, "client", ""), (Side::Server, "se
 pub(crate) fn main(arguments: &Arguments) -> Result<Completion, Failure> {
     if arguments.processes || arguments.orphans {
         let Arguments { selection, orphans, json, .. } = arguments;
-        return processes::list(selection.session.as_deref(), *orphans, *json).map(|()| Completion::Whole);
+        let session = selection.session.as_deref().map(of_processes).transpose()?;
+        return processes::list(session.as_deref(), *orphans, *json).map(|()| Completion::Whole);
     }
     if arguments.history {
         return history::list(arguments).map(|()| Completion::Whole);
@@ -125,8 +133,17 @@ pub(crate) fn main(arguments: &Arguments) -> Result<Completion, Failure> {
     })
 }
 
+/// The number of the session that this text means. An ended session has no shim to ask, and only a number.
+fn of_processes(text: &str) -> Result<String, Failure> {
+    let shims = fleet::shims()?;
+    if text.chars().all(|c| c.is_ascii_digit() || c == '-') {
+        return Ok(text.to_owned());
+    }
+    fleet::block_on(async { Ok(session_name::find(text, shims).await?.name().to_owned()) })
+}
+
 async fn once(arguments: &Arguments) -> Result<Completion, Failure> {
-    let shims = fleet::shims(arguments.selection.session.as_deref())?;
+    let shims = fleet::shims_of(arguments.selection.session.as_deref()).await?;
     let (query, pages) = (arguments.query(), arguments.pages());
     let mut answers = match arguments.lists_released() && query.state.is_none() {
         true => fleet::ask_shims_also_released(shims, &query, pages).await,
@@ -154,7 +171,10 @@ async fn once(arguments: &Arguments) -> Result<Completion, Failure> {
         }
         arguments.nothing(&answers).iter().for_each(|words| report(words));
         let sessions = answers.iter().filter_map(|ShimAnswer { shim, answer }| Some((shim, answer.as_ref().ok()?)));
-        for (shim, SessionListing { session, now, .. }) in sessions {
+        for (shim, SessionListing { session, now, requests, arguments: kept, .. }) in sessions {
+            if arguments.args && kept.is_none() && !requests.is_empty() {
+                report(&format!("note: {}: its rescind is older than this one, and keeps no arguments", shim.name()));
+            }
             if session.is_unseen() {
                 report(&fleet::unseen(shim.name(), session));
             }
@@ -178,7 +198,7 @@ async fn once(arguments: &Arguments) -> Result<Completion, Failure> {
 impl Arguments {
     fn query(&self) -> ListingQuery {
         let state = if self.recent || self.state.contains(&State::Ended) { Some("all") } else { None };
-        ListingQuery { state, from: self.from, ..self.selection.query() }
+        ListingQuery { state, from: self.from, arguments: self.args, ..self.selection.query() }
     }
 
     /// Every page if ended requests or states are asked for: those may be on any page.
@@ -263,7 +283,8 @@ fn hides_work(session: &Session) -> bool {
 
 fn of_requests(name: &str, facts: &SessionListing) -> impl Iterator<Item = Row> {
     let row = move |(depth, request): (usize, &Request)| {
-        Row::of_request(name, &facts.session, request, facts.now).below(depth)
+        let kept = facts.arguments.as_ref().and_then(|kept| kept.get(&request.key));
+        Row::of_request(name, &facts.session, request, facts.now).below(depth).with_note(kept.map(arguments::words))
     };
     tree::in_order(facts.requests.iter()).into_iter().map(row)
 }

@@ -10,7 +10,7 @@ use clap::{
     Args, FromArgMatches as _,
     error::{ContextKind, ContextValue},
 };
-use rescind::relay::{self, Credentials, Descriptor, LinkClient, LinkEnd};
+use rescind::relay::{self, Credentials, Descriptor, EntryName, Link, LinkClient, LinkEnd};
 use rescind_proto::{
     relay::{EarlyCancelLimits, RelayConfig, SettingNames},
     side::Sides,
@@ -90,6 +90,15 @@ pub(crate) struct Arguments {
     /// --url a lost session is opened again in any case
     #[arg(long)]
     restart: bool,
+
+    /// The name of this server's entry in the configuration of its client, by which `rescind ps` and the console list it.
+    /// `rescind wrap` gives it; an empty one counts as none
+    #[arg(long, value_name = "NAME", allow_hyphen_values = true, overrides_with = "name")]
+    name: Option<String>,
+
+    /// The client that this is the configuration of, such as `cursor`: also given by `rescind wrap`
+    #[arg(long, value_name = "NAME", allow_hyphen_values = true, overrides_with = "client_name")]
+    client_name: Option<String>,
 
     /// Record every message and decision to FILE as JSON lines (mode 0600, since messages can hold secrets). An earlier
     /// recording or an empty file is overwritten, and a device or a pipe is written to; anything else that exists is
@@ -197,6 +206,7 @@ fn run(arguments: Arguments) -> Result<LinkEnd, Unrun> {
     let remote = remote.map(|remote| remote.signed_in(&arguments.profile));
     let (input, output) = detach_streams()
         .map_err(|error| Failure::new("standard streams", error, "check the limit on open files (ulimit -n)"))?;
+    let entry = EntryName::new(arguments.name, arguments.client_name);
     let Arguments { protocol, server_protocol, finish, restart, record, no_hold, mut link, command, .. } = arguments;
     let client = protocol.dialect();
     let dialects = Sides { client, server: server_protocol.map_or(client, Protocol::dialect) };
@@ -224,7 +234,7 @@ fn run(arguments: Arguments) -> Result<LinkEnd, Unrun> {
     let Some(remote) = remote else {
         #[cfg(windows)]
         let program = command.first().cloned().unwrap_or_default();
-        let link = link.link(client, link::command(command)?, config, finish.0, recording)?;
+        let link = Link { entry, ..link.link(client, link::command(command)?, config, finish.0, recording)? };
         return relay::run(link).map_err(|error| {
             #[cfg(windows)]
             if let relay::LinkError::Start(error) = &error
@@ -238,6 +248,7 @@ fn run(arguments: Arguments) -> Result<LinkEnd, Unrun> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(2).build();
     runtime.map_err(|error| failed(&error))?.block_on(async {
         let link = link.link(client, remote.open(Credentials::default())?, config, finish.0, recording)?;
+        let link = Link { entry, ..link };
         relay::drive(link).await.map_err(|error| failed(&error).into())
     })
 }

@@ -145,9 +145,9 @@ pub(crate) fn main(arguments: &Arguments) -> Result<Completion, Failure> {
 }
 
 async fn run(arguments: &Arguments) -> Result<Completion, Failure> {
-    let mut shims = fleet::shims(None)?;
+    let mut shims = fleet::shims()?;
     let is_none = shims.is_empty();
-    let search = Arc::new(Search::new(arguments.scope.clone()));
+    let search = Arc::new(Search::new(arguments.scope.clone().numbered(&shims).await?));
     shims.retain(|shim| search.has_name(shim.name()));
     let mut stopping = Stopping::new(arguments);
     let until = stopping.cancel_all(shims, &search).await;

@@ -29,8 +29,8 @@ use server::Server;
 
 /// Put `rescind run` before the servers in the configuration files of your clients.
 ///
-/// Shows what it would change, and asks. Servers that have a shim already are left alone, and so are servers at a URL unless
-/// --urls is given. The rest of a file stays as it is: comments, order, indentation. `rescind unwrap` undoes it.
+/// Shows what it would change, and asks. Servers that have a shim already are left alone, except that a shim which does not
+/// know the name of its entry and its client is told both; servers at a URL are left alone unless --urls is given. The rest of a file stays as it is: comments, order, indentation. `rescind unwrap` undoes it.
 ///
 /// Files of a project that other people may share (.mcp.json, .vscode/mcp.json, .cursor/mcp.json and the like) are left
 /// alone unless --file names them. Then they get the word `rescind` instead of a path of this machine.
@@ -166,6 +166,7 @@ fn run(choice: &Choice, direction: &Direction) -> Result<Completion, Failure> {
             }
         }
     }
+    let renames = |server: &Server| server.is_misnamed && matches!(direction, Direction::Wrap { .. });
     let is_meant = |name: &str| choice.server.is_empty() || choice.server.iter().any(|one| one == name);
     let mut lines = Vec::new();
     let mut meant: Vec<(usize, Vec<Vec<String>>)> = Vec::new();
@@ -190,6 +191,7 @@ fn run(choice: &Choice, direction: &Direction) -> Result<Completion, Failure> {
             lines.push((
                 match (choice.list, changes) {
                     (true, _) => format!("  {name:<20} {verdict}"),
+                    (false, true) if renames(server) => format!("  {:<7} {name:<20} {RENAMED}", "name"),
                     (false, true) => format!("  {:<7} {name:<20} {}", direction.verb(), words(&entry.launch)),
                     (false, false) => format!("  {:<7} {name:<20} {}", "leave", direction.why_not(server)),
                 },
@@ -228,20 +230,25 @@ fn run(choice: &Choice, direction: &Direction) -> Result<Completion, Failure> {
     if choice.dry_run {
         return Ok(completion);
     }
-    if !choice.yes && !agreed(count, meant.len(), direction)? {
+    let to_rename = |(place, paths): &(usize, Vec<Vec<String>>)| {
+        found[*place].servers.iter().filter(|one| renames(one) && paths.contains(&one.entry.path)).count()
+    };
+    let to_rename = meant.iter().map(to_rename).sum();
+    if !choice.yes && !agreed(count - to_rename, to_rename, meant.len(), direction)? {
         report("nothing was changed");
         return Ok(Completion::Partial);
     }
     forget_missing(choice, direction)?;
     let mut journal = open_journal()?;
-    let (mut servers, mut files) = (0, 0);
+    let (mut servers, mut renamed, mut files) = (0, 0, 0);
     for (place, paths) in meant {
         let one = &found[place];
         match change::change(one, &paths, direction, &managed, &mut journal) {
-            Ok((changed, left)) => {
-                servers += changed;
-                files += usize::from(changed > 0);
-                for failure in left {
+            Ok(done) => {
+                servers += done.servers;
+                renamed += done.renamed;
+                files += usize::from(done.servers + done.renamed > 0);
+                for failure in done.left {
                     failure.report();
                     completion = Completion::Partial;
                 }
@@ -252,13 +259,14 @@ fn run(choice: &Choice, direction: &Direction) -> Result<Completion, Failure> {
             }
         }
     }
-    report(&format!(
-        "{} {} in {}",
-        direction.past(),
-        counted(servers, "server", "servers"),
-        counted(files, "file", "files")
-    ));
-    if servers > 0 {
+    let named = format!("named {}", counted(renamed, "shim", "shims"));
+    let changed = match (servers, renamed) {
+        (0, 1..) => named,
+        (_, 0) => format!("{} {}", direction.past(), counted(servers, "server", "servers")),
+        (_, _) => format!("{} {}, {named}", direction.past(), counted(servers, "server", "servers")),
+    };
+    report(&format!("{changed} in {}", counted(files, "file", "files")));
+    if servers + renamed > 0 {
         report(
             "note: a client that is running goes on as before until it is restarted, or until it starts the server again",
         );
@@ -289,6 +297,9 @@ fn heading(found: &Found) -> String {
         None => path,
     }
 }
+
+/// What is said of a server whose shim does not know its names.
+const RENAMED: &str = "has a shim, which is told its name and its client";
 
 /// The command of a server, or its URL, on one line.
 fn words(launch: &Launch) -> String {
@@ -324,11 +335,22 @@ fn missing(choice: &Choice, found: &[Found]) -> Result<(), Failure> {
     }
 }
 
-fn agreed(servers: usize, files: usize, direction: &Direction) -> Result<bool, Failure> {
-    let what = format!("{} in {}", counted(servers, "server", "servers"), counted(files, "file", "files"));
+fn agreed(servers: usize, renamed: usize, files: usize, direction: &Direction) -> Result<bool, Failure> {
+    let (of, files) = (counted(servers, "server", "servers"), counted(files, "file", "files"));
+    let shims = counted(renamed, "shim", "shims");
     let (verb, hint) = (direction.verb(), "use --yes, or --dry-run to look only");
-    question::require_terminal(&format!("rescind {verb}"), format_args!("{verb} {what}"), hint)?;
-    question::ask(&format!("{} {what}?", direction.question()))
+    let (cause, question) = match (servers, renamed) {
+        (_, 0) => (format!("{verb} {of} in {files}"), format!("{} {of} in {files}?", direction.question())),
+        (0, _) => {
+            (format!("name {shims} in {files}"), format!("Tell {shims} in {files} what their entries are called?"))
+        }
+        (_, _) => {
+            let question = format!("{} {of}, and tell {shims} their names, in {files}?", direction.question());
+            (format!("{verb} {of} and name {shims} in {files}"), question)
+        }
+    };
+    question::require_terminal(&format!("rescind {verb}"), format_args!("{cause}"), hint)?;
+    question::ask(&question)
 }
 
 fn counted(count: usize, one: &str, many: &str) -> String {

@@ -8,9 +8,10 @@ const SCRIPT: &str = "text/javascript; charset=utf-8";
 const ICON: &str = "image/svg+xml";
 
 /// The files that the page loads: name, content type, text.
-const ASSETS: [(&str, &str, &str); 20] = [
+const ASSETS: [(&str, &str, &str); 22] = [
     ("console.css", CSS, include_str!("page/console.css")),
     ("icon.svg", ICON, include_str!("page/icon.svg")),
+    ("arguments.js", SCRIPT, include_str!("page/arguments.js")),
     ("bar.js", SCRIPT, include_str!("page/bar.js")),
     ("console.js", SCRIPT, include_str!("page/console.js")),
     ("details.js", SCRIPT, include_str!("page/details.js")),
@@ -27,6 +28,7 @@ const ASSETS: [(&str, &str, &str); 20] = [
     ("stop.js", SCRIPT, include_str!("page/stop.js")),
     ("store.js", SCRIPT, include_str!("page/store.js")),
     ("table.js", SCRIPT, include_str!("page/table.js")),
+    ("text.js", SCRIPT, include_str!("page/text.js")),
     ("timeline.js", SCRIPT, include_str!("page/timeline.js")),
     ("words.js", SCRIPT, include_str!("page/words.js")),
 ];

@@ -108,6 +108,9 @@ impl Recording {
             ancestors: Vec::new(),
             server_pid: None,
             command: header.command.clone(),
+            entry: header.entry.clone(),
+            client_name: header.client_name.clone(),
+            folder: None,
             started: header.started(),
             client: replay.implementation(rescind_proto::side::Side::Client),
             server: replay.implementation(rescind_proto::side::Side::Server),
@@ -186,7 +189,7 @@ impl Recording {
     pub fn details(&self, key: &str) -> Option<Details> {
         let (request, places) = self.requests.iter().find(|(request, _)| request.key == key)?;
         let frames = places.iter().filter_map(|position| self.frame(*position)).collect();
-        Some(Details { request: request.clone(), frames, kept_since: Some(0) })
+        Some(Details { request: request.clone(), frames, kept_since: Some(0), arguments: None })
     }
 
     /// The message in a line; `None` if the file has changed since.

@@ -30,7 +30,7 @@ pub use directory::{DIRECTORY_VARIABLE, SOCKET_SUFFIX, directories};
 pub use event::{Changes, Ended, Event, Snapshot};
 pub use later::LaterWord;
 pub use order::{CancelOrder, CancelReply, EndOrder, EndReply, OrderOutcome, Problem};
-pub use request::{Details, FrameView, Late, Listing, Progress, Request, Settled, SettledHow, State};
+pub use request::{Arguments, Details, FrameView, Late, Listing, Progress, Request, Settled, SettledHow, State};
 pub use session::{
     Connected, End, Implementation, ProcessClock, Restarts, Session, Side, TurnProcess, UNKNOWN_PROTOCOL,
     UNSEEN_PROTOCOL, VERSION,

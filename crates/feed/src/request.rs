@@ -1,5 +1,7 @@
 //! One request: its identity, its state and its outcome.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{Cancel, Child, LaterWord, Side, TaskAtWork};
@@ -273,6 +275,27 @@ pub struct Listing {
     pub requests: Vec<Request>,
     /// How many more match and are not listed.
     pub more: u64,
+    /// The arguments of those in flight, by their keys, if they were asked for. They may hold secrets.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub arguments: BTreeMap<String, Arguments>,
+}
+
+/// What a request in flight asks for: its params, as they came.
+///
+/// It is not a part of [`Request`], so that no event, metric or record of what has ended can have it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Arguments {
+    /// Their JSON text, or its beginning: 16 KiB at most. Empty for a request without params, or if nothing was kept.
+    pub text: String,
+    /// How long the whole text is, in bytes, as far as anything was kept.
+    pub length: u64,
+    /// The text was cut.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cut: bool,
+    /// Nothing was kept: its session had no room for more when it came, 1 MiB.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub left_out: bool,
 }
 
 /// One request and its messages.
@@ -286,6 +309,9 @@ pub struct Details {
     /// Since when messages are kept, in microseconds on the session's clock. Only the latest few megabytes are, and only
     /// while somebody subscribes. `None` if none are.
     pub kept_since: Option<u64>,
+    /// Its arguments, while it is in flight; `None` also of a shim that keeps none. They may hold secrets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<Arguments>,
 }
 
 /// One message.

@@ -26,6 +26,15 @@ pub struct Session {
     pub server_pid: Option<u32>,
     /// The server's command and its arguments.
     pub command: Vec<String>,
+    /// The name of its entry in the client's configuration, if that was given (`run --name`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entry: Option<String>,
+    /// The client whose configuration that is, such as `cursor`, if that was given (`run --client-name`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_name: Option<String>,
+    /// The directory in which the shim was started, which most clients make that of the project.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<String>,
     /// When the session's clock began, in microseconds since 1970 (UTC).
     pub started: u64,
     /// The client, as far as it has introduced itself.
@@ -147,6 +156,15 @@ impl Session {
     #[must_use]
     pub const fn has_unkept(&self) -> bool {
         self.unkept_children > 0 || self.unkept_tasks > 0 || self.unkept_released > 0
+    }
+
+    /// Whether a person may mean it by this text: the name of its entry, or that behind the name of its client, as in
+    /// `cursor:github`.
+    #[must_use]
+    pub fn is_called(&self, text: &str) -> bool {
+        let Some(entry) = self.entry.as_deref().filter(|entry| !entry.is_empty()) else { return false };
+        let behind_client = |client: &str| text.strip_prefix(client)?.strip_prefix(':');
+        text == entry || self.client_name.as_deref().and_then(behind_client) == Some(entry)
     }
 
     /// Whether every message passes as it is, and so no request is refused (D57, D58).

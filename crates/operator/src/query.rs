@@ -22,12 +22,14 @@ pub struct ListingQuery {
     pub after: Option<(u64, String)>,
     /// The most requests to list.
     pub limit: Option<u64>,
+    /// Also the arguments of those in flight. A shim that keeps none refuses this, with status 400.
+    pub arguments: bool,
 }
 
 impl ListingQuery {
     /// The path and query of the request.
     pub(super) fn path(&self) -> String {
-        let Self { state, from, id, method, older_than, cancelled, after, limit } = self;
+        let Self { state, from, id, method, older_than, cancelled, after, limit, arguments } = self;
         let members = [
             ("state", state.map(str::to_owned)),
             ("from", from.map(|side| side.as_str().to_owned())),
@@ -37,6 +39,7 @@ impl ListingQuery {
             ("cancelled", cancelled.map(|cancelled| if cancelled { "yes" } else { "no" }.to_owned())),
             ("after", after.as_ref().map(|(since, key)| encoded(&format!("{since},{key}")))),
             ("limit", limit.map(|limit| limit.to_string())),
+            ("arguments", arguments.then(|| "yes".to_owned())),
         ];
         let mut path = String::from("/v1/requests");
         let given = members.into_iter().filter_map(|(name, value)| Some((name, value?)));

@@ -21,6 +21,7 @@
 //! does one of Codex's app server (D58), where the work of a turn is followed, too (`thread_turn`).
 
 mod answer;
+mod arguments;
 mod bad_input;
 mod batch;
 mod bridged;
@@ -59,6 +60,7 @@ mod view;
 use std::sync::Arc;
 
 pub use crate::early_cancels::EarlyCancelLimits;
+pub use arguments::ArgumentsView;
 pub use child::{ChildParent, ChildView};
 pub use config::{ClockRule, Emit, GraceRule, RelayConfig, SettingNames};
 pub use end::{End, EndedBy, EndedServer};
@@ -89,6 +91,7 @@ use crate::{
     timer_queue::{TimerKey, TimerQueue},
     turns::Turns,
 };
+use arguments::Arguments;
 use exchange::{Cancelling, Exchange};
 use exchanges::Exchanges;
 use limits::Limits;
@@ -212,6 +215,8 @@ struct Core {
     unkept_released: u64,
     /// Present where a limit is set (D65).
     limits: Option<Box<Limits>>,
+    /// Present where the arguments of requests in flight are kept.
+    arguments: Option<Box<Arguments>>,
     /// Present where a server that has died is started again (D64).
     restart: Option<Box<Restart>>,
     /// What the step that is being taken leaves to be done; empty between steps.
@@ -351,6 +356,7 @@ impl Relay {
                 reports: Reports::new(&config),
                 unkept_released: 0,
                 limits: Limits::new(&config.limits, seed),
+                arguments: config.keeps_arguments.then(Box::default),
                 restart: config.restart.then(Box::default),
                 followups: Vec::new(),
                 server_end: None,

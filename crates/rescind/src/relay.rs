@@ -60,7 +60,7 @@ use record::{Recorder, RecordingHeader};
 pub use crate::message_stream::{
     Arrival, CancelFate, Census, Connected, Credentials, Departure, MessageStream, SigningIn,
 };
-pub use ends::{Descriptor, LinkClient, LinkServer};
+pub use ends::{Descriptor, EntryName, LinkClient, LinkServer};
 pub use log::LogLevel;
 #[cfg(feature = "admin")]
 pub use observer::OnStop;
@@ -77,6 +77,8 @@ pub struct Link {
     pub client: LinkClient,
     /// What the server is.
     pub server: LinkServer,
+    /// What the configuration of its client calls the server. The admin socket and a recording tell it.
+    pub entry: EntryName,
     /// The settings of the relay machine. The events that the observers below need are enabled in addition.
     pub config: RelayConfig,
     /// How long the server may live on after the client's input has ended and nothing is in flight (D44). `None` means for
@@ -179,7 +181,7 @@ fn boxed(link: Link) -> Pin<Box<dyn Future<Output = Result<LinkEnd, LinkError>>>
 
 async fn drive_here(link: Link) -> Result<LinkEnd, LinkError> {
     let origin = std::time::Instant::now();
-    let Link { client, server, mut config, finish, recording, log, on_stuck, stderr_in_errors, .. } = link;
+    let Link { client, server, entry, mut config, finish, recording, log, on_stuck, stderr_in_errors, .. } = link;
     // Before the server starts and before anything is written: no signal may be missed or end the link.
     let signals = match &client {
         LinkClient::Descriptors { .. } => Signals::listen(),
@@ -201,6 +203,7 @@ async fn drive_here(link: Link) -> Result<LinkEnd, LinkError> {
     if let Some(file) = recording {
         let header = RecordingHeader {
             command: &command,
+            entry: &entry,
             client: pinned(Side::Client),
             server: pinned(Side::Server),
             monotonic_nanos: monotonic_nanos(origin),
@@ -287,14 +290,17 @@ async fn drive_here(link: Link) -> Result<LinkEnd, LinkError> {
     #[cfg(feature = "admin")]
     let server_pid = server.group.as_ref().map(Group::server_id);
     #[cfg(feature = "admin")]
-    let admin =
-        Admin::open((&link.admin, link.history), origin, &command, server_pid, told, mark).unwrap_or_else(|errors| {
-            errors.iter().for_each(|error| observer.handle_unlisted(error));
-            Admin::default()
-        });
+    let places = (&*link.admin, link.history);
     #[cfg(feature = "admin")]
-    if admin.keeps_history() {
-        config.emit.ends = true;
+    let admin = Admin::open(places, origin, (&command, entry), server_pid, told, mark).unwrap_or_else(|errors| {
+        errors.iter().for_each(|error| observer.handle_unlisted(error));
+        Admin::default()
+    });
+    #[cfg(feature = "admin")]
+    {
+        config.emit.ends = admin.keeps_history();
+        // Without a socket nobody can ask for them.
+        config.keeps_arguments = admin.is_open();
     }
     #[cfg(not(feature = "admin"))]
     let admin = NoAdmin;

@@ -20,7 +20,9 @@ use std::{
     thread,
 };
 
-use rescind_feed::{Counters, End, FrameView, Implementation, Progress, Request, SOCKET_SUFFIX, Session, Side, State};
+use rescind_feed::{
+    Arguments, Counters, End, FrameView, Implementation, Progress, Request, SOCKET_SUFFIX, Session, Side, State,
+};
 
 use state::Script;
 pub use state::Seen;
@@ -93,6 +95,16 @@ impl FakeShim {
     /// The messages of a request.
     pub fn put_frames(&self, key: &str, frames: Vec<FrameView>) {
         self.with(|script| script.frames.insert(key.to_owned(), frames));
+    }
+
+    /// The arguments of a request.
+    pub fn put_arguments(&self, key: &str, arguments: Arguments) {
+        self.with(|script| script.arguments.insert(key.to_owned(), arguments));
+    }
+
+    /// Makes it one of an older release, which knows no arguments.
+    pub fn be_older(&self) {
+        self.with(|script| script.is_older = true);
     }
 
     /// What it has counted.
@@ -245,6 +257,9 @@ pub fn session(name: &str, command: &[&str]) -> Session {
         ancestors: Vec::new(),
         server_pid: None,
         command: command.iter().map(|&word| word.to_owned()).collect(),
+        entry: None,
+        client_name: None,
+        folder: None,
         started: 1_790_000_000_000_000,
         client: speaks("mcp-2025-11-25"),
         server: speaks("mcp-2025-11-25"),

@@ -41,7 +41,12 @@ impl RelayRig {
     pub fn new(config: RelayConfig) -> Self {
         let framing = config.framing.unwrap_or(Framing::Line);
         Self {
-            relay: Relay::new(RelayConfig { emit: Emit { requests: true, ..config.emit }, ..config }),
+            relay: Relay::new(RelayConfig {
+                emit: Emit { requests: true, ..config.emit },
+                // Its invariants compare them with what is in flight, whatever a test is about.
+                keeps_arguments: true,
+                ..config
+            }),
             now: Instant::ORIGIN,
             events: Vec::new(),
             wires: Sides::from_fn(|_| VecDeque::new()),

@@ -1,6 +1,6 @@
 //! A configuration file as text.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, ops::Range};
 
 use crate::{
     edit::{self, Edit},
@@ -56,6 +56,13 @@ pub enum Change<'a> {
         words: usize,
         /// The arguments in [`Changed::notes`].
         added: Option<&'a str>,
+    },
+    /// Words take the place of some of those between the program of a shim and the server's own command.
+    Flags {
+        /// Which words of the whole command go.
+        places: Range<usize>,
+        /// What comes in their place.
+        words: &'a [String],
     },
     /// A command that begins with these words takes the place of a URL, as this style has it.
     ToCommand(&'a [String], &'static Style),
@@ -127,6 +134,9 @@ impl Config {
             }
             (Launch::Command(command), Change::TakeOff { words, added }) => {
                 Some((edit::take_off(text, &entry.object, command, *words, *added), None))
+            }
+            (Launch::Command(command), Change::Flags { places, words }) => {
+                Some((vec![edit::replace_words(text, *syntax, command, places, words)?], None))
             }
             (Launch::Url(_), Change::ToCommand(words, style)) => {
                 let (edits, note) = remote::to_command(text, *syntax, &entry.object, words, style)?;

@@ -63,10 +63,10 @@ pub(crate) fn take_off(text: &str, entry: &Object, command: &Command, words: usi
             let rest = added
                 .filter(|_| words == elements.len())
                 .and_then(|added| {
-                    let is_as_written = text[program.end..].starts_with(added);
-                    let range = program.end..program.end + added.len();
-                    if is_as_written {
-                        Some(Edit { range, text: String::new() })
+                    // Its flags may have been changed since, so only what leads to the list is compared.
+                    let gap = text.get(program.end..array.range.start);
+                    if gap.and_then(|gap| added.strip_prefix(gap)).is_some_and(|list| list.starts_with('[')) {
+                        Some(Edit { range: program.end..array.range.end, text: String::new() })
                     } else {
                         remove_array(text, entry, array)
                     }
@@ -78,6 +78,33 @@ pub(crate) fn take_off(text: &str, entry: &Object, command: &Command, words: usi
     }
 }
 
+/// Replaces words between the program and the last word of a command, in the manner of those around them. `None` if a
+/// comment would go with them.
+pub(crate) fn replace_words(
+    text: &str,
+    syntax: Syntax,
+    command: &Command,
+    places: &Range<usize>,
+    words: &[String],
+) -> Option<Edit> {
+    let (elements, before) = match &command.form {
+        Form::Array(array) => (array.as_array()?, 0),
+        Form::Members { arguments, .. } => (arguments.as_ref()?.as_array()?, 1),
+    };
+    let (first, end) = (places.start.checked_sub(before)?, places.end.checked_sub(before)?);
+    let (previous, next) = (elements.get(first.checked_sub(1)?)?, elements.get(end)?);
+    let start = elements.get(first)?.range.start;
+    let is_plain = |gap: &str| gap.chars().all(|found| found == ',' || found.is_whitespace());
+    let gaps = elements.get(first..=end)?.windows(2);
+    if !gaps.map(|pair| &text[pair[0].range.end..pair[1].range.start]).all(is_plain) {
+        return None;
+    }
+    let gap = &text[previous.range.end..start];
+    let separator = if is_plain(gap) { gap } else { ", " };
+    let new = words.iter().map(|word| format!("{}{separator}", syntax.quoted(word)));
+    Some(Edit { range: start..next.range.start, text: new.collect() })
+}
+
 /// Removes the member whose value is this array from the object that has it, here or one level below. `None` if a comment
 /// would go with it.
 fn remove_array(text: &str, entry: &Object, array: &Node) -> Option<Edit> {
@@ -87,7 +114,9 @@ fn remove_array(text: &str, entry: &Object, array: &Node) -> Option<Edit> {
     let object = objects.find(|object| object.members.iter().any(holds))?;
     let member = object.members.iter().find(|member| holds(member))?;
     let edit = remove_member(text, object, &member.key)?;
-    let around = [&text[edit.range.start..member.key_range.start], &text[array.range.end..edit.range.end]];
+    // On a line of its own, only what leads to its key stands before it.
+    let before = if object.has_commas { &text[edit.range.start..member.key_range.start] } else { "" };
+    let around = [before, &text[array.range.end..edit.range.end]];
     around.concat().chars().all(|found| found == ',' || found.is_whitespace()).then_some(edit)
 }
 

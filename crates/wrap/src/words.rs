@@ -1,5 +1,7 @@
 //! Which words of a command are a shim's.
 
+use std::ops::Range;
+
 /// What stands before a server's own command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -43,6 +45,34 @@ pub fn to_prepend(shim: &[String], program: &str) -> Vec<String> {
     shim.iter().cloned().chain(separator).collect()
 }
 
+/// What the words begin with that name an entry and its client, in their order.
+const NAMES: [&str; 2] = ["--name=", "--client-name="];
+
+/// The longest name that is written into a command, in bytes: a system refuses to start what is far too long.
+const MAX_NAME: usize = 1024;
+
+/// How clients begin a reference to something else, which they would put in the name's place.
+const REFERENCES: [&str; 3] = ["$", "{env:", "{file:"];
+
+/// The words that tell a shim the names of its entry and of its client. A name that no command can carry as it is, or that
+/// is empty, is left out.
+#[must_use]
+pub fn names(entry: &str, client: Option<&str>) -> Vec<String> {
+    let is_plain = |name: &&str| {
+        let is_odd = name.chars().any(char::is_control) || REFERENCES.iter().any(|start| name.contains(start));
+        (1..=MAX_NAME).contains(&name.len()) && !is_odd
+    };
+    let given = NAMES.iter().zip([Some(entry), client]);
+    given.filter_map(|(flag, name)| Some(format!("{flag}{}", name.filter(is_plain)?))).collect()
+}
+
+/// The places of the names in a command that begins with a shim: after its program and `run`.
+#[must_use]
+pub fn named(words: &[String]) -> Range<usize> {
+    let is = |place: usize, flag: &str| words.get(place).is_some_and(|word| word.starts_with(flag));
+    2..NAMES.iter().fold(2, |place, flag| place + usize::from(is(place, flag)))
+}
+
 /// Whether these words, from `run` on, are flags of a shim and then `--url URL`.
 fn reaches_url(words: &[String], own: OwnWords) -> bool {
     let [flags @ .., flag, _] = words else { return false };
@@ -83,6 +113,38 @@ mod tests {
 
     fn of(line: &str) -> Before {
         before(&line.split(' ').map(ToOwned::to_owned).collect::<Vec<_>>(), own)
+    }
+
+    fn words(words: &[&str]) -> Vec<String> {
+        words.iter().map(|&word| word.to_owned()).collect()
+    }
+
+    #[test]
+    fn a_name_stands_in_one_word_whatever_is_in_it() {
+        let long = "n".repeat(300);
+        for name in ["github", "my server", "it's \"mine\"", "検索 – ü", "-x", "--", "a=b", "C:\\x", &long] {
+            assert_eq!(names(name, Some("cursor")), [format!("--name={name}"), "--client-name=cursor".to_owned()]);
+            assert_eq!(names(name, None), [format!("--name={name}")]);
+        }
+    }
+
+    #[test]
+    fn a_name_that_no_command_can_carry_is_left_out() {
+        let long = "n".repeat(MAX_NAME + 1);
+        for name in ["", "a\nb", "a\0b", "$HOME", "${HOME}", "{env:HOME}", "{file:x}", &long] {
+            assert_eq!(names(name, Some("cursor")), ["--client-name=cursor"], "{name:?}");
+        }
+    }
+
+    #[test]
+    fn names_stand_before_the_other_flags_and_what_a_person_adds_behind_them_is_none_of_them() {
+        let of = |line: &[&str]| named(&words(line));
+        assert_eq!(of(&["rescind", "run", "--timeout", "5m", "npx"]), 2..2);
+        assert_eq!(of(&["rescind", "run", "--name=a", "--timeout", "5m", "npx"]), 2..3);
+        assert_eq!(of(&["rescind", "run", "--client-name=zed", "npx"]), 2..3);
+        assert_eq!(of(&["rescind", "run", "--name=a", "--client-name=zed", "npx"]), 2..4);
+        assert_eq!(of(&["rescind", "run", "--name=a", "--client-name=zed", "--name=mine", "npx"]), 2..4);
+        assert_eq!(of(&["rescind", "run", "--name=a", "--name=mine", "npx"]), 2..3);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use rescind_wrap::{
     patience,
     remote::{self, Refusal},
     verdict::Verdict,
+    words,
 };
 
 /// A file of the corpus.
@@ -59,6 +60,7 @@ fn own(words: &[String]) -> Option<usize> {
         match word.as_str() {
             "--timeout" | "--on-stuck" | "--header-env" => at += 2,
             "--unlisted" => at += 1,
+            named if named.starts_with("--name=") || named.starts_with("--client-name=") => at += 1,
             "--" => return Some(at + 1),
             flag if flag.starts_with("--") => return None,
             _ => return Some(at),
@@ -76,7 +78,7 @@ fn bare(config: &Config) -> Vec<usize> {
     entries.filter(|(_, entry)| Verdict::of(entry, own, &[]) == Verdict::Bare).map(|(place, _)| place).collect()
 }
 
-fn words(config: &Config) -> Vec<Option<Vec<String>>> {
+fn commands(config: &Config) -> Vec<Option<Vec<String>>> {
     config.entries().iter().map(|entry| words_of(&entry.launch)).collect()
 }
 
@@ -119,7 +121,7 @@ fn a_file_is_what_it_was_after_a_shim_came_and_went() {
         compare(&case.name, &bytes);
         let between = case.read(&bytes);
         assert!(bare(&between).is_empty(), "{}: a second shim would come", case.name);
-        for (place, (before, between)) in words(&before).into_iter().zip(words(&between)).enumerate() {
+        for (place, (before, between)) in commands(&before).into_iter().zip(commands(&between)).enumerate() {
             let expected =
                 before.map(|before| if places.contains(&place) { [shim(), before].concat() } else { before });
             assert_eq!(between, expected, "{}", case.name);
@@ -128,7 +130,36 @@ fn a_file_is_what_it_was_after_a_shim_came_and_went() {
         assert!(after == case.bytes, "{}: {}", case.name, String::from_utf8_lossy(&after));
         // Without the journal it means the same.
         let after = unwrapped(&between, &places, &vec![None; places.len()]);
-        assert_eq!(words(&case.read(&after)), words(&before), "{}", case.name);
+        assert_eq!(commands(&case.read(&after)), commands(&before), "{}", case.name);
+    }
+}
+
+/// An entry that an older release has wrapped gets names, and others, and loses them: all else stays as it is.
+#[test]
+fn a_shim_is_named_and_named_anew_and_the_file_is_what_it_was() {
+    for case in cases(false) {
+        let before = case.read(&case.bytes);
+        let places = bare(&before);
+        let Changed { bytes: first, notes, .. } = wrapped(&before, &places);
+        let old = commands(&case.read(&first));
+        let mut now = first.clone();
+        for names in [words::names("a \"b\"", Some("cursor")), words::names("c", None), Vec::new()] {
+            let config = case.read(&now);
+            let named = |place: &usize| words::named(commands(&config)[*place].as_ref().unwrap());
+            let changes = places.iter().map(|place| (*place, Change::Flags { places: named(place), words: &names }));
+            let changed = config.changed(&changes.collect::<Vec<_>>());
+            assert!(changed.left.is_empty(), "{}", case.name);
+            let between = case.read(&changed.bytes);
+            for place in &places {
+                let (shim, rest) = old[*place].as_ref().unwrap().split_at(2);
+                let expected = [shim, &names, rest].concat();
+                assert_eq!(commands(&between)[*place].as_ref(), Some(&expected), "{}", case.name);
+            }
+            let after = unwrapped(&between, &places, &notes);
+            assert!(after == case.bytes, "{}: {}", case.name, String::from_utf8_lossy(&after));
+            now = changed.bytes;
+        }
+        assert!(now == first, "{}", case.name);
     }
 }
 
@@ -370,7 +401,7 @@ fn a_damaged_file_is_refused_or_changed_as_any_other() {
                 || format!("{}: {}\n{}", case.name, String::from_utf8_lossy(&bytes), String::from_utf8_lossy(&new));
             let between = Config::read(&new, case.shape.syntax, case.shape.servers);
             let between = between.unwrap_or_else(|error| panic!("{error}: {}", text()));
-            for (place, (before, between)) in words(&before).into_iter().zip(words(&between)).enumerate() {
+            for (place, (before, between)) in commands(&before).into_iter().zip(commands(&between)).enumerate() {
                 let expected =
                     before.map(|before| if places.contains(&place) { [shim(), before].concat() } else { before });
                 assert_eq!(between, expected, "{}", text());

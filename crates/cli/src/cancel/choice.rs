@@ -12,6 +12,7 @@ use crate::{
     failure::Failure,
     fleet::{self, Pages, Selection, SessionListing, ShimAnswer, no_such_session, report},
     screen::clean,
+    session_name::{self, Sessions},
 };
 
 /// A request to cancel, as it was a moment ago.
@@ -50,22 +51,22 @@ impl Chosen {
 
 /// Finds the named requests. Reports names that match none or several.
 pub(super) async fn by_name(targets: &[Target], session: Option<&str>) -> Result<(Vec<Chosen>, Completion), Failure> {
-    let Some(shims) = shims(session)? else { return Ok((Vec::new(), Completion::Partial)) };
+    let Some(shims) = shims(session).await? else { return Ok((Vec::new(), Completion::Partial)) };
     let (mut chosen, mut completion) = (Vec::<Chosen>::new(), Completion::Whole);
-    let mut silent_reported = BTreeSet::new();
+    let (mut silent_reported, mut sessions) = (BTreeSet::new(), None);
     for (place, target) in targets.iter().enumerate() {
         if targets[..place].contains(target) {
             continue;
         }
-        let meant: Vec<Shim> = match &target.session {
-            None => shims.clone(),
-            Some(session) => shims.iter().filter(|shim| shim.name() == session).cloned().collect(),
+        let Located { target, meant } = match locate(target, &shims, &mut sessions).await {
+            Ok(located) => located,
+            Err(failure) => {
+                failure.report();
+                completion = completion.max(Completion::Partial);
+                continue;
+            }
         };
-        if let (Some(session), true) = (&target.session, meant.is_empty()) {
-            no_such_session(session).report();
-            completion = completion.max(Completion::Partial);
-            continue;
-        }
+        let target = &target;
         let Fitting { requests: mut open, silent } = fitting(target, &meant, None).await;
         for one in &silent {
             if silent_reported.insert(one.session.clone()) {
@@ -104,7 +105,7 @@ pub(super) async fn by_name(targets: &[Target], session: Option<&str>) -> Result
 pub(super) async fn by_selection(selection: &Selection, turn_only: bool) -> Result<(Vec<Chosen>, Completion), Failure> {
     let (mut chosen, mut completion) = (Vec::new(), Completion::Whole);
     let query = ListingQuery { cancelled: Some(false), ..selection.query() };
-    let Some(shims) = shims(selection.session.as_deref())? else { return Ok((chosen, Completion::Partial)) };
+    let Some(shims) = shims(selection.session.as_deref()).await? else { return Ok((chosen, Completion::Partial)) };
     if shims.is_empty() {
         report(&fleet::no_sessions());
         return Ok((chosen, Completion::Partial));
@@ -148,15 +149,50 @@ pub(crate) fn chosen(
     listed.map(move |request| Chosen { shim: shim.clone(), request, now }).filter(meant)
 }
 
-/// Finds the shims to ask. Reports a session that does not exist, and returns `None`: nothing of it is in flight.
-fn shims(session: Option<&str>) -> Result<Option<Vec<Shim>>, Failure> {
-    let shims = fleet::shims(None)?;
+/// Finds the shims to ask. Reports a session that does not exist, or is not the only one of its name, and returns `None`.
+async fn shims(session: Option<&str>) -> Result<Option<Vec<Shim>>, Failure> {
+    let shims = fleet::shims()?;
     let Some(session) = session else { return Ok(Some(shims)) };
-    let found: Vec<Shim> = shims.into_iter().filter(|shim| shim.name() == session).collect();
-    if found.is_empty() {
-        no_such_session(session).report();
+    match session_name::find(session, shims).await {
+        Ok(shim) => Ok(Some(vec![shim])),
+        Err(failure) => {
+            failure.report();
+            Ok(None)
+        }
     }
-    Ok((!found.is_empty()).then_some(found))
+}
+
+/// A target, and the shims that may have it.
+struct Located {
+    target: Target,
+    meant: Vec<Shim>,
+}
+
+/// Finds the session before the slash of a target. The sessions are asked what they are called at most once, and only if
+/// that is the number of none.
+async fn locate(target: &Target, shims: &[Shim], sessions: &mut Option<Sessions>) -> Result<Located, Failure> {
+    let numbered = |session: &String| shims.iter().find(|shim| shim.name() == session).cloned();
+    if let Some(shim) = target.session.as_ref().and_then(numbered) {
+        return Ok(Located { target: target.clone(), meant: vec![shim] });
+    }
+    let all = || Located { target: target.clone(), meant: shims.to_vec() };
+    if target.session.is_none() && !target.may_name_entry() {
+        return Ok(all());
+    }
+    if sessions.is_none() {
+        *sessions = Some(Sessions::ask(shims.to_vec()).await);
+    }
+    let sessions = sessions.get_or_insert_default();
+    let named = sessions.before_slash(&target.text).and_then(|name| target.of_session(&name));
+    match (named, &target.session) {
+        (Some(target), _) => {
+            let meant = vec![sessions.named(target.session.as_deref().unwrap_or_default())?];
+            Ok(Located { target, meant })
+        }
+        // Which may be the name of a session that did not answer.
+        (None, Some(session)) => Err(sessions.named(session).err().unwrap_or_else(|| no_such_session(session))),
+        (None, None) => Ok(all()),
+    }
 }
 
 /// What matches a name.

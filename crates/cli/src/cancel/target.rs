@@ -29,8 +29,7 @@ impl Target {
             Some((session, id)) if session.chars().all(plain) => (Some(session), id),
             _ => (None, text),
         };
-        let sided = |side: Side| id.strip_prefix(side.as_str())?.strip_prefix(':').map(|id| (Some(side), id));
-        let (side, id) = sided(Side::Server).or_else(|| sided(Side::Client)).unwrap_or((None, id));
+        let (side, id) = sided(id);
         let problem = match (session, id) {
             (Some(""), _) => "has no session before the `/`; write SESSION/ID as `rescind ps` lists it",
             (_, "") => "has no id; write SESSION/ID as `rescind ps` lists it",
@@ -40,6 +39,18 @@ impl Target {
             _ => return Ok(Self { text: text.into(), session: session.map(str::to_owned), side, id: id.into() }),
         };
         Err(problem.into())
+    }
+
+    /// Whether the session before its slash may be named in a way that is not a number.
+    pub(super) fn may_name_entry(&self) -> bool {
+        self.text.contains('/') && !self.id.starts_with('"')
+    }
+
+    /// The same text, read with the name of this session before a slash.
+    pub(super) fn of_session(&self, name: &str) -> Option<Self> {
+        let id = self.text.strip_prefix(name)?.strip_prefix('/')?;
+        let (side, id) = sided(id);
+        (!id.is_empty()).then(|| Self { text: self.text.clone(), session: Some(name.into()), side, id: id.into() })
     }
 
     /// How well it matches `request`, if at all.
@@ -58,6 +69,12 @@ impl Target {
         let string = serde_json::from_str::<String>(&request.id).ok();
         (string.as_ref() == Some(&self.id)).then_some(Fit::Unquoted)
     }
+}
+
+/// The side before an id, and the id.
+fn sided(id: &str) -> (Option<Side>, &str) {
+    let of = |side: Side| Some((Some(side), id.strip_prefix(side.as_str())?.strip_prefix(':')?));
+    of(Side::Server).or_else(|| of(Side::Client)).unwrap_or((None, id))
 }
 
 #[cfg(test)]
@@ -82,6 +99,22 @@ mod tests {
         assert_eq!(parsed("4711/\"a/b\""), (Some("4711".into()), None, "\"a/b\"".into()));
         assert_eq!(parsed("\"a/b\""), (None, None, "\"a/b\"".into()));
         assert_eq!(parsed("client:\"server:1\""), (None, Some(Side::Client), "\"server:1\"".into()));
+    }
+
+    #[test]
+    fn the_name_of_an_entry_may_stand_before_the_slash_whatever_is_in_it() {
+        let read = |text: &str, name: &str| {
+            let target = Target::parse(text).unwrap();
+            assert!(target.may_name_entry() || target.session.is_some(), "{text}");
+            let target = target.of_session(name).unwrap();
+            (target.side, target.id)
+        };
+        assert_eq!(read("github/17", "github"), (None, "17".into()));
+        assert_eq!(read("my server/server:17", "my server"), (Some(Side::Server), "17".into()));
+        assert_eq!(read("@acme/files/\"a/b\"", "@acme/files"), (None, "\"a/b\"".into()));
+        assert_eq!(read("cursor:github/req-1", "cursor:github"), (None, "req-1".into()));
+        assert!(!Target::parse("\"a/b\"").unwrap().may_name_entry());
+        assert!(Target::parse("my server/").is_ok_and(|target| target.of_session("my server").is_none()));
     }
 
     #[test]

@@ -69,7 +69,7 @@ impl Reach {
 
     /// The sessions within reach now.
     pub(super) async fn sessions(&self) -> Result<Reachable, Failure> {
-        let shims = fleet::shims(None)?;
+        let shims = fleet::shims()?;
         let answers = ask_all(shims, |shim| async move { (shim.process().await, shim.session().await) }).await;
         let snapshot = Snapshot::take();
         let mut found = Reachable::default();
@@ -82,7 +82,8 @@ impl Reach {
                 Err(ShimError::Gone(_)) => continue,
                 Err(_) => (&[][..], true),
             };
-            if !self.has(shim.name(), pid, recorded, &snapshot) {
+            let is_called = |name: &str| shim.name() == name || answer.as_ref().is_ok_and(|one| one.is_called(name));
+            if !self.has(is_called, pid, recorded, &snapshot) {
                 continue;
             }
             match is_silent {
@@ -94,13 +95,13 @@ impl Reach {
     }
 
     /// Whether a session is within reach. Its shim has this number here, if it has any.
-    fn has(&self, name: &str, pid: Option<u32>, recorded: &[u32], snapshot: &Snapshot) -> bool {
+    fn has(&self, is_called: impl Fn(&str) -> bool, pid: Option<u32>, recorded: &[u32], snapshot: &Snapshot) -> bool {
         let is_above = pid.is_some_and(|pid| self.lineage.is_above(pid));
         match &self.scope {
             Scope::Own => !is_above && pid.is_some_and(|pid| self.lineage.has_started(pid, recorded, snapshot)),
             Scope::All => !is_above,
             Scope::Named(names) => {
-                !pid.is_some_and(|pid| self.lineage.is_own_shim(pid)) && names.iter().any(|one| one == name)
+                !pid.is_some_and(|pid| self.lineage.is_own_shim(pid)) && names.iter().any(|name| is_called(name))
             }
         }
     }

@@ -9,6 +9,7 @@ use crate::{
     fleet::{self, SessionListing, ShimAnswer},
     ps::{row, row::Row, table},
     screen::{Screen, clean},
+    session_name,
 };
 
 /// What is in flight within reach
@@ -30,8 +31,14 @@ struct InFlightRequest {
     session: String,
     /// Its id on the wire, as JSON text
     id: String,
-    /// The server of its session
+    /// The server of its session: the name of its entry in the client's configuration, if that is known
     server: String,
+    /// The client whose configuration that is
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client: Option<String>,
+    /// The directory in which that client has started it
+    #[serde(skip_serializing_if = "Option::is_none")]
+    folder: Option<String>,
     /// The side that sent it: client or server
     from: String,
     method: String,
@@ -105,6 +112,8 @@ impl InFlightRequest {
             session: name.to_owned(),
             id: clean(&request.id),
             server: row::server(session),
+            client: session_name::client(session),
+            folder: session_name::folder(session).filter(|_| session.entry.is_some()),
             from: request.from.as_str().to_owned(),
             method: clean(&request.method),
             tool: request.name.as_deref().map(clean),

@@ -1,6 +1,6 @@
 //! The JSON output.
 
-use rescind_feed::{End, Request, Session};
+use rescind_feed::{Arguments, End, Request, Session};
 use rescind_ledger::history::past::PastSession;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -37,6 +37,8 @@ struct Labelled<'a> {
     label: String,
     #[serde(flatten)]
     request: &'a Request,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    arguments: Option<&'a Arguments>,
 }
 
 /// One event of a session, or why there are no more.
@@ -50,10 +52,15 @@ struct EventLine<'a> {
 }
 
 /// The document of all answers.
-pub(super) fn whole(answers: &[ShimAnswer]) -> String {
+pub(super) fn whole<'a>(answers: &'a [ShimAnswer]) -> String {
     let sessions = answers.iter().map(|ShimAnswer { shim, answer }| {
         let name = shim.name();
-        let labelled = |request| Labelled { label: format!("{name}/{}", Request::label(request)), request };
+        let kept = answer.as_ref().ok().and_then(|answer| answer.arguments.as_ref());
+        let labelled = |request: &'a Request| Labelled {
+            label: format!("{name}/{}", request.label()),
+            request,
+            arguments: kept.and_then(|kept| kept.get(&request.key)),
+        };
         let listing = answer.as_ref().ok().map(|answer| AnsweredSession {
             session: &answer.session,
             now: answer.now,
@@ -93,7 +100,7 @@ pub(super) fn history(sessions: &[PastSession]) -> String {
     let history = sessions.iter().filter(|past| !past.requests.is_empty()).map(|past| {
         let PastSession { session, requests, counted, now, end, is_live } = past;
         let name = &*session.name;
-        let labelled = |request| Labelled { label: format!("{name}/{}", Request::label(request)), request };
+        let labelled = |request| Labelled { label: format!("{name}/{}", Request::label(request)), request, arguments: None };
         let requests = requests.iter().map(labelled).collect();
         PastEntry { name, session, now: *now, running: *is_live, end: *end, requests, counted: *counted }
     });

@@ -1,16 +1,23 @@
 //! A row of the table: a request, or a session.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use rescind_feed::{Connected, Progress, Request, Session, Settled, SettledHow, Side, State, duration};
 use rescind_operator::ShimError;
 
-use crate::screen::{Tone, clean};
+use crate::{
+    screen::{Tone, clean},
+    session_name,
+};
 
 /// The headings of the columns.
-pub(crate) const COLUMNS: [&str; 11] =
-    ["ID", "SERVER", "OWNER", "PROTOCOL", "FROM", "METHOD", "AGE", "STATE", "PROGRESS", "DEADLINE", "CANCEL"];
+pub(crate) const COLUMNS: [&str; 12] =
+    ["ID", "SERVER", "CLIENT", "OWNER", "PROTOCOL", "FROM", "METHOD", "AGE", "STATE", "PROGRESS", "DEADLINE", "CANCEL"];
 
-/// Where in them the method stands.
-const METHOD: usize = 5;
+/// Where in them the server, its client and the method stand.
+const SERVER: usize = 1;
+const CLIENT: usize = 2;
+const METHOD: usize = 6;
 
 /// How far the rows of children are indented at most.
 const DEEPEST: usize = 8;
@@ -34,6 +41,25 @@ pub(super) enum Busy {
 pub(crate) struct Row {
     pub(crate) cells: [String; COLUMNS.len()],
     pub(crate) tone: Tone,
+    /// Of an entry in a client's configuration, the folder in which it was started.
+    folder: Option<String>,
+    /// A line below it.
+    pub(super) note: Option<String>,
+}
+
+/// Tells apart entries of one name and client that were started in different folders: each has its folder behind its name.
+pub(crate) fn tell_apart(rows: &mut [Row]) {
+    let mut folders: BTreeMap<(String, String), BTreeSet<Option<String>>> = BTreeMap::new();
+    let called = |row: &Row| (row.cells[SERVER].clone(), row.cells[CLIENT].clone());
+    for row in &*rows {
+        folders.entry(called(row)).or_default().insert(row.folder.clone());
+    }
+    for row in rows {
+        let is_alone = folders.get(&called(row)).is_none_or(|folders| folders.len() < 2);
+        if let (false, Some(folder)) = (is_alone, &row.folder) {
+            row.cells[SERVER].push_str(&format!(" ({folder})"));
+        }
+    }
 }
 
 impl Row {
@@ -46,6 +72,7 @@ impl Row {
             cells: [
                 format!("{name}/{}", clean(&request.label())),
                 server(session),
+                session_name::client(session).unwrap_or_default(),
                 owner(session),
                 String::new(),
                 request.from.as_str().into(),
@@ -62,7 +89,10 @@ impl Row {
                 request.cancel.as_ref().map_or_else(|| uncancellable(request), |cancel| clean(&cancel.words)),
             ],
             tone: tone(request.state),
+            folder: None,
+            note: None,
         }
+        .started_with(session)
     }
 
     /// The row of what is shown so far below its parent.
@@ -72,6 +102,11 @@ impl Row {
             self.cells[METHOD].insert_str(0, &format!("{}└ ", "  ".repeat(depth.min(DEEPEST) - 1)));
         }
         self
+    }
+
+    /// The row with this line below it.
+    pub(super) fn with_note(self, note: Option<String>) -> Self {
+        Self { note, ..self }
     }
 
     /// The row of a session without listed requests.
@@ -90,19 +125,32 @@ impl Row {
         .to_owned();
         state.extend(refused(session).map(|count| format!(", {count} refused by limits")));
         state.extend(session.connected.iter().map(|connected| format!(", {}", over_http(connected))));
-        Self::of(name, [server(session), owner(session), protocol, duration(now), state], Tone::Faint)
+        let client = session_name::client(session).unwrap_or_default();
+        let cells = [server(session), client, owner(session), protocol, duration(now), state];
+        Self::of(name, cells, Tone::Faint).started_with(session)
     }
 
     /// The row of a session whose shim cannot be asked.
     pub(super) fn of_error(name: &str, error: &ShimError) -> Self {
         let none = String::new;
-        Self::of(name, [none(), none(), none(), none(), clean(&error.to_string())], Tone::Alarm)
+        Self::of(name, [none(), none(), none(), none(), none(), clean(&error.to_string())], Tone::Alarm)
     }
 
-    fn of(name: &str, [server, owner, protocol, age, state]: [String; 5], tone: Tone) -> Self {
-        let none = String::new;
-        let name = name.to_owned();
-        Self { cells: [name, server, owner, protocol, none(), none(), age, state, none(), none(), none()], tone }
+    /// A row with these cells, and no folder.
+    pub(crate) const fn new(cells: [String; COLUMNS.len()], tone: Tone) -> Self {
+        Self { cells, tone, folder: None, note: None }
+    }
+
+    /// A row of this session, whose folder tells it apart from others of its name.
+    pub(crate) fn started_with(self, session: &Session) -> Self {
+        let folder = session.entry.as_ref().and_then(|_| session_name::folder(session));
+        Self { folder, ..self }
+    }
+
+    fn of(name: &str, [server, client, owner, protocol, age, state]: [String; 6], tone: Tone) -> Self {
+        let (none, name) = (String::new, name.to_owned());
+        let cells = [name, server, client, owner, protocol, none(), none(), age, state, none(), none(), none()];
+        Self::new(cells, tone)
     }
 }
 
@@ -129,10 +177,10 @@ fn over_http(connected: &Connected) -> String {
     words.join(", ")
 }
 
-/// The server's own name, or its program.
+/// The name of its entry in the client's configuration, the server's own name, or its program.
 pub(crate) fn server(session: &Session) -> String {
     let program = session.command.first().map(|path| path.rsplit('/').next().unwrap_or(path));
-    clean(session.server.name.as_deref().or(program).unwrap_or("?"))
+    clean(session.entry.as_deref().or(session.server.name.as_deref()).or(program).unwrap_or("?"))
 }
 
 /// Whose it is, where clients have owners.

@@ -1,20 +1,26 @@
 //! Lays rows out in columns that fit the screen.
 
-use super::row::{COLUMNS, Row};
+use super::row::{COLUMNS, Row, tell_apart};
 use crate::screen::{Screen, Tone, fitted, width};
 
 /// Columns of requests that may be narrowed, and their least width.
-const FLEXIBLE: [(usize, usize); 7] = [(0, 24), (1, 6), (2, 5), (3, 8), (5, 12), (8, 8), (10, 12)];
+const FLEXIBLE: [(usize, usize); 8] = [(0, 24), (1, 6), (2, 6), (3, 5), (4, 8), (6, 12), (9, 8), (11, 12)];
 
 const GAP: usize = 2;
 
+/// How many lines of a terminal a line below a row takes at most.
+const NOTE_LINES: usize = 6;
+
 /// Columns that a narrow screen has no room for, the first one first: a label says who sent a request, and of which session.
-const SPARE: [usize; 2] = [4, 1];
+const SPARE: [usize; 3] = [5, 2, 1];
 
 /// The lines of a table of requests with its heading. Empty columns are left out, and on a screen that is too narrow for all
 /// of them those that say least.
 pub(crate) fn lines(rows: &[Row], screen: Screen) -> Vec<String> {
-    let mut rows: Vec<_> = rows.iter().map(|row| (row.cells.clone(), row.tone)).collect();
+    let mut rows = rows.to_vec();
+    tell_apart(&mut rows);
+    let notes: Vec<_> = rows.iter_mut().map(|row| row.note.take()).collect();
+    let mut rows: Vec<_> = rows.into_iter().map(|row| (row.cells, row.tone)).collect();
     for column in SPARE {
         let shown: Vec<_> = rows.iter().map(|(cells, tone)| (cells, *tone)).collect();
         if screen.size.is_none_or(|(columns, _)| total(&narrowest(COLUMNS, &FLEXIBLE, &shown)) <= columns) {
@@ -23,7 +29,17 @@ pub(crate) fn lines(rows: &[Row], screen: Screen) -> Vec<String> {
         rows.iter_mut().for_each(|(cells, _)| cells[column].clear());
     }
     let rows: Vec<_> = rows.iter().map(|(cells, tone)| (cells, *tone)).collect();
-    lay_out(COLUMNS, &FLEXIBLE, &rows, screen)
+    let lines = lay_out(COLUMNS, &FLEXIBLE, &rows, screen).into_iter();
+    let notes = std::iter::once(None).chain(notes.into_iter().map(|note| note.map(|note| below(&note, screen))));
+    lines.zip(notes).flat_map(|(line, note)| std::iter::once(line).chain(note)).collect()
+}
+
+/// A line below a row: whole, but on a terminal no longer than a few of its lines.
+fn below(note: &str, screen: Screen) -> String {
+    let note = format!("    {note}");
+    screen
+        .size
+        .map_or_else(|| note.clone(), |(columns, _)| screen.painted(&fitted(&note, NOTE_LINES * columns), Tone::Faint))
 }
 
 /// The lines of a table with its heading. Empty columns are left out; those in `flexible` may be narrowed to their least
@@ -97,14 +113,40 @@ mod tests {
     use super::*;
 
     fn row(cells: [&str; COLUMNS.len()]) -> Row {
-        Row { cells: cells.map(str::to_owned), tone: Tone::Plain }
+        Row::new(cells.map(str::to_owned), Tone::Plain)
     }
 
     #[test]
     fn a_table_fits_the_screen_and_is_whole_elsewhere() {
         let rows = [
-            row(["4711/1", "index", "", "", "client", "tools/call:index", "12.3 s", "running", "42% indexing", "", ""]),
-            row(["4712/2", "server-everything", "", "", "client", "tools/call:検索", "1.0 s", "stuck", "", "", "sent"]),
+            row([
+                "4711/1",
+                "index",
+                "",
+                "",
+                "",
+                "client",
+                "tools/call:index",
+                "12.3 s",
+                "running",
+                "42% indexing",
+                "",
+                "",
+            ]),
+            row([
+                "4712/2",
+                "server-everything",
+                "",
+                "",
+                "",
+                "client",
+                "tools/call:検索",
+                "1.0 s",
+                "stuck",
+                "",
+                "",
+                "sent",
+            ]),
         ];
         let file = lines(&rows, Screen { size: None, colour: false });
         assert_eq!(
@@ -127,8 +169,20 @@ mod tests {
     fn on_a_narrow_screen_what_became_of_a_cancel_is_seen_and_what_a_label_says_is_left_out() {
         let words = "sent; MCP does not confirm";
         let id = "31932/task:task-render";
-        let row =
-            row([id, "video-tools", "", "", "client", "task:render", "31.7 s", "input required", "at 5", "", words]);
+        let row = row([
+            id,
+            "video-tools",
+            "",
+            "",
+            "",
+            "client",
+            "task:render",
+            "31.7 s",
+            "input required",
+            "at 5",
+            "",
+            words,
+        ]);
         let shown = |columns| lines(std::slice::from_ref(&row), Screen { size: Some((columns, 24)), colour: false });
         let headings = |columns| shown(columns)[0].split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(headings(120), ["ID", "SERVER", "FROM", "METHOD", "AGE", "STATE", "PROGRESS", "CANCEL"]);

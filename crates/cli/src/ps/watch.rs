@@ -26,8 +26,10 @@ const REDRAW: Duration = Duration::from_millis(250);
 
 pub(super) async fn run(arguments: &Arguments) -> Result<(), Failure> {
     // Reports a bad directory or session name before it starts.
-    fleet::shims(arguments.selection.session.as_deref())?;
-    let mut watch = WatchView { arguments, live: LiveSessions::default(), found: None, drawing: Drawing::default() };
+    let shims = fleet::shims_of(arguments.selection.session.as_deref()).await?;
+    let session = arguments.selection.session.as_ref().and_then(|_| shims.first()).map(|shim| shim.name().to_owned());
+    let mut watch =
+        WatchView { arguments, session, live: LiveSessions::default(), found: None, drawing: Drawing::default() };
     let mut follow = Follow::new(Directories::of_this_user(), Default::default());
     let on_terminal = Screen::now().size.is_some() && !arguments.json;
     let mut redraw = interval(REDRAW);
@@ -49,6 +51,8 @@ pub(super) async fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 struct WatchView<'a> {
     arguments: &'a Arguments,
+    /// The number of the session that is meant, if only one is.
+    session: Option<String>,
     live: LiveSessions,
     /// The sessions found, once known.
     found: Option<FoundSessions>,
@@ -65,7 +69,7 @@ impl WatchView<'_> {
             }
             FollowEvent::Update { session, update } => (session, update),
         };
-        if self.arguments.selection.session.as_ref().is_some_and(|wanted| *wanted != session) {
+        if self.session.as_ref().is_some_and(|wanted| *wanted != session) {
             return Ok(());
         }
         let lines: Vec<String> = match update {
@@ -176,8 +180,7 @@ impl WatchView<'_> {
 
     /// The message while no request is shown. It claims nothing before every session has answered.
     fn nothing(&self, answered: usize) -> Option<String> {
-        let is_meant =
-            |session: &&String| self.arguments.selection.session.as_ref().is_none_or(|wanted| wanted == *session);
+        let is_meant = |session: &&String| self.session.as_ref().is_none_or(|wanted| wanted == *session);
         let Some(found) = &self.found else { return Some(LOOKING.into()) };
         let sessions: Vec<_> = found.sessions.iter().filter(is_meant).collect();
         let is_known = |session: &&&String| self.live.knows(session);

@@ -13,6 +13,7 @@ use crate::{
     ps::row::{self, Row},
     screen::Tone,
     screen::clean,
+    session_name,
     turns::LeftByRequest,
 };
 
@@ -178,6 +179,7 @@ impl SessionBoard {
         let cells = [
             self.label(request),
             row::server(&self.session),
+            session_name::client(&self.session).unwrap_or_default(),
             row::owner(&self.session),
             none(),
             none(),
@@ -188,7 +190,7 @@ impl SessionBoard {
             none(),
             self.words(request, work),
         ];
-        Row { cells, tone: tone(work) }
+        Row::new(cells, tone(work)).started_with(&self.session)
     }
 
     /// Its rows: many requests of one method that stand alike have one together, in the place of the first.

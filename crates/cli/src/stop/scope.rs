@@ -7,24 +7,44 @@ use std::{
 
 use clap::Args;
 use rescind_feed::Session;
+use rescind_operator::Shim;
 
-use crate::{failure::Failure, screen::clean};
+use crate::{failure::Failure, screen::clean, session_name::Sessions};
 
 /// Which sessions are meant; all of them without a flag.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct Scope {
-    /// Only this session; may be repeated
+    /// Only this session: its number, or the name of its entry in the client's configuration, also as CLIENT:NAME; may be
+    /// repeated
     #[arg(long, value_name = "SESSION")]
     session: Vec<String>,
 
-    /// Only sessions of this client: its name from the handshake, or its program; may be repeated
+    /// Only sessions of this client: the name that `rescind wrap` has for it, its name from the handshake, or its program;
+    /// may be repeated
     #[arg(long, value_name = "NAME")]
     client: Vec<String>,
 
-    /// Only sessions of this server: its name from the handshake, the last part of that (`everything` of
+    /// Only sessions of this server: the name of its entry in a client's configuration, its name from the handshake, the last part of that (`everything` of
     /// `mcp-servers/everything`), or its program; may be repeated
     #[arg(long, value_name = "NAME")]
     server: Vec<String>,
+}
+
+impl Scope {
+    /// The same, with the number of each session that is named in another way. One that has no such name is left as it is.
+    pub(super) async fn numbered(mut self, shims: &[Shim]) -> Result<Self, Failure> {
+        let is_number = |text: &String| shims.iter().any(|shim| shim.name() == text);
+        if self.session.iter().all(is_number) {
+            return Ok(self);
+        }
+        let sessions = Sessions::ask(shims.to_vec()).await;
+        for text in self.session.iter_mut().filter(|text| !is_number(text)) {
+            if sessions.has_named(text) {
+                *text = sessions.named(text)?.name().to_owned();
+            }
+        }
+        Ok(self)
+    }
 }
 
 /// The sessions that are meant, and which flags have matched one.
@@ -55,10 +75,11 @@ impl Search {
         let parent =
             session.ancestors.first().and_then(|pid| std::fs::read_to_string(format!("/proc/{pid}/comm")).ok());
         let parent = parent.map(|name| name.trim().to_owned());
-        let clients: Vec<String> = session.client.name.clone().into_iter().chain(parent).collect();
+        let client = session.client_name.clone().into_iter().chain(session.client.name.clone());
+        let clients: Vec<String> = client.chain(parent).collect();
         let server = session.server.name.clone();
         let short = server.iter().chain(session.command.first()).map(last_part).collect::<Vec<_>>();
-        let servers: Vec<String> = server.into_iter().chain(short).collect();
+        let servers: Vec<String> = session.entry.clone().into_iter().chain(server).chain(short).collect();
         // Both are looked at, so that each flag is known to match or not.
         let is_client = self.any("client", &self.scope.client, &clients);
         self.any("server", &self.scope.server, &servers) && is_client

@@ -57,6 +57,7 @@ impl Direction {
     /// Whether there is something to do with such a server.
     pub(super) fn is_for(&self, server: &Server) -> bool {
         match (self, server.verdict) {
+            (Self::Wrap { .. }, Verdict::Wrapped(_) | Verdict::WrappedUrl) => server.is_misnamed,
             (Self::Wrap { .. }, Verdict::Bare) | (Self::Unwrap, Verdict::Wrapped(_) | Verdict::WrappedUrl) => true,
             (Self::Wrap { urls, .. }, Verdict::Remote) => match (urls, &server.refusal) {
                 (Urls::Leave, _) => false,
@@ -97,7 +98,11 @@ impl Direction {
                 && recording(command.words.get(1..).unwrap_or_default()).as_ref() == Some(&file)
         };
         let others = found.iter().flat_map(|one| &one.servers).filter(has_it).count();
-        let count = others + meant.iter().map(|(_, servers)| servers.len()).sum::<usize>();
+        let is_new = |place: usize, path: &Vec<String>| {
+            !found[place].servers.iter().any(|server| server.is_misnamed && server.entry.path == *path)
+        };
+        let new = meant.iter().flat_map(|(place, paths)| paths.iter().filter(move |path| is_new(*place, path)));
+        let count = others + new.count();
         if count < 2 {
             return Ok(());
         }
@@ -137,26 +142,37 @@ impl Direction {
         }
     }
 
-    /// The words that come before a server's own.
-    fn words(&self, target: &Target) -> Vec<String> {
+    /// The words that come before a server's own, where it has these names.
+    fn words(&self, target: &Target, names: &[String]) -> Vec<String> {
         match self {
             Self::Wrap { program, run_flags, .. } => {
                 let program = if target.is_shared { "rescind" } else { program };
-                [&[program.to_owned(), "run".to_owned()], &**run_flags].concat()
+                [&[program.to_owned(), "run".to_owned()], names, run_flags].concat()
             }
             Self::Unwrap => Vec::new(),
         }
     }
 }
 
-/// Changes these servers of a file as it is now, and returns how many it changed, and what it left alone and why.
+/// What was changed in a file.
+#[derive(Debug, Default)]
+pub(super) struct Done {
+    /// How many servers got a shim, or lost it.
+    pub(super) servers: usize,
+    /// How many shims got a name.
+    pub(super) renamed: usize,
+    /// What was left alone, and why.
+    pub(super) left: Vec<Failure>,
+}
+
+/// Changes these servers of a file as it is now.
 pub(super) fn change(
     found: &Found,
     paths: &[Vec<String>],
     direction: &Direction,
     managed: &Managed,
     journal: &mut Journal,
-) -> Result<(usize, Vec<Failure>), Failure> {
+) -> Result<Done, Failure> {
     let target = &found.target;
     let closing = || match target.client {
         Some(client) if client.rewrites => {
@@ -165,7 +181,6 @@ pub(super) fn change(
         _ => "try again when no other program writes it".to_owned(),
     };
     let refused = |error: &dyn std::fmt::Display| Failure::new(shown(&target.path), error, closing());
-    let shim = direction.words(target);
     let style = remote::style(target.client.map(|client| client.id));
     let file = files::read(target)?.0.path().to_owned();
     let turn = Turn::wait(&file).map_err(|error| refused(&error))?;
@@ -177,7 +192,8 @@ pub(super) fn change(
         let servers = files::servers(&config, target, managed);
         let mut left = Vec::new();
         let mut changes: Vec<(usize, Change<'_>)> = Vec::new();
-        let to_prepend: Vec<Vec<String>> = servers.iter().map(|one| to_prepend(&shim, one)).collect();
+        let to_prepend = |one: &Server| to_prepend(&direction.words(target, &one.names), one);
+        let to_prepend: Vec<Vec<String>> = servers.iter().map(to_prepend).collect();
         for (place, one) in servers.iter().enumerate() {
             if !paths.contains(&one.entry.path) || !direction.is_for(one) {
                 continue;
@@ -186,6 +202,10 @@ pub(super) fn change(
             changes.push((
                 place,
                 match (one.verdict, note) {
+                    (Verdict::Wrapped(_) | Verdict::WrappedUrl, _) if matches!(direction, Direction::Wrap { .. }) => {
+                        let Launch::Command(command) = &one.entry.launch else { continue };
+                        Change::Flags { places: words::named(&command.words), words: &one.names }
+                    }
                     (Verdict::Wrapped(words), Some(Note::Arguments(text))) => {
                         Change::TakeOff { words, added: Some(text) }
                     }
@@ -195,24 +215,32 @@ pub(super) fn change(
                         left.push(unknown(target, one));
                         continue;
                     }
-                    (Verdict::Remote, _) => Change::ToCommand(&shim, style),
+                    (Verdict::Remote, _) => Change::ToCommand(&to_prepend[place], style),
                     _ => Change::Prepend(&to_prepend[place]),
                 },
             ));
         }
         let Changed { notes, left: too_changed, .. } = config.changed(&changes);
-        left.extend(too_changed.iter().map(|place| changed_since(target, &servers[*place])));
+        left.extend(too_changed.iter().map(|place| match servers[*place].is_misnamed {
+            true if matches!(direction, Direction::Wrap { .. }) => has_comment(target, &servers[*place]),
+            _ => changed_since(target, &servers[*place]),
+        }));
         let (changes, notes): (Vec<_>, Vec<_>) =
             changes.into_iter().zip(notes).filter(|((place, _), _)| !too_changed.contains(place)).unzip();
         if changes.is_empty() {
-            return Ok((0, left));
+            return Ok(Done { left, ..Done::default() });
         }
         let bytes = config.changed(&changes).bytes;
         check(target, &config, &bytes, &changes)?;
-        let count = changes.len();
         let servers: Vec<Vec<String>> = changes.iter().map(|(place, _)| servers[*place].entry.path.clone()).collect();
+        let is_named = |(_, change): &(usize, Change<'_>)| matches!(change, Change::Flags { .. });
+        let renamed = changes.iter().filter(|one| is_named(one)).count();
+        let done = Done { servers: changes.len() - renamed, renamed, left };
+        // What is known of a server that has a shim already is as true of it under another name.
+        let news = servers.iter().cloned().zip(notes).zip(&changes).filter(|(_, change)| !is_named(change));
+        let news: Vec<_> = news.map(|(news, _)| news).collect();
         if let Direction::Wrap { .. } = direction {
-            journal.note(&file, servers.iter().cloned().zip(notes)).map_err(|error| refused(&error))?;
+            journal.note(&file, news).map_err(|error| refused(&error))?;
         }
         match snapshot.replace(&turn, &bytes) {
             Ok(true) => {
@@ -220,7 +248,7 @@ pub(super) fn change(
                     // What is left in it is looked at again before it is believed.
                     let _ = journal.forget(&file, servers.iter().map(Vec::as_slice));
                 }
-                return Ok((count, left));
+                return Ok(done);
             }
             Ok(false) => {}
             Err(error) => return Err(refused(&error)),
@@ -248,6 +276,11 @@ fn changed_since(target: &Target, server: &Server) -> Failure {
     let name = format!("{}: {}", shown(&target.path), clean(server.entry.name()));
     let cause = "was changed since it was wrapped: its variables are no longer the headers that it had";
     Failure::new(name, cause, "put its URL back by hand")
+}
+
+fn has_comment(target: &Target, server: &Server) -> Failure {
+    let name = format!("{}: {}", shown(&target.path), clean(server.entry.name()));
+    Failure::new(name, "has a comment between the flags of its shim", "change these flags by hand")
 }
 
 /// Reads the new content before it is written: the selected servers must have changed as planned, and no other server
@@ -285,7 +318,23 @@ fn check(target: &Target, before: &Config, bytes: &[u8], changes: &[(usize, Chan
     if between.changed(&back.collect::<Vec<_>>()).bytes != before.changed(&[]).bytes {
         return Err(wrong("`rescind unwrap` could not give it back"));
     }
+    let is_named = |change: &Change<'_>| matches!(change, Change::Flags { .. });
+    let named: Vec<_> = changes.iter().filter(|(_, change)| is_named(change)).cloned().collect();
+    let there = Config::read(&before.changed(&named).bytes, target.shape.syntax, target.shape.servers)
+        .map_err(|error| wrong(&error.to_string()))?;
+    if nameless(before, &named) != nameless(&there, &named) {
+        return Err(wrong("more than names would change"));
+    }
     Ok(())
+}
+
+/// The file without the names in the shims that these changes are of.
+fn nameless(config: &Config, changes: &[(usize, Change<'_>)]) -> Vec<u8> {
+    let without = |(place, _): &(usize, Change<'_>)| {
+        let Launch::Command(command) = &config.entries().get(*place)?.launch else { return None };
+        Some((*place, Change::Flags { places: words::named(&command.words), words: &[] }))
+    };
+    config.changed(&changes.iter().filter_map(without).collect::<Vec<_>>()).bytes
 }
 
 fn is_as_planned(old: &Launch, new: &Launch, change: Option<&Change<'_>>) -> bool {
@@ -295,6 +344,9 @@ fn is_as_planned(old: &Launch, new: &Launch, change: Option<&Change<'_>>) -> boo
         }
         (Launch::Command(old), Launch::Command(new), Some(Change::Prepend(words))) => {
             new.words == [words, &*old.words].concat()
+        }
+        (Launch::Command(old), Launch::Command(new), Some(Change::Flags { places, words })) => {
+            new.words == [&old.words[..places.start], words, &old.words[places.end..]].concat()
         }
         (Launch::Url(old), Launch::Command(new), Some(Change::ToCommand(words, _))) => {
             new.words.starts_with(words) && new.words.last() == Some(&old.url)

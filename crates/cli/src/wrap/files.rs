@@ -8,11 +8,12 @@ use std::{
 use rescind_wrap::{
     client::{CLIENTS, Client, Folders, Shape, shape_of, shape_of_content},
     config::Config,
-    entry::Entry,
+    entry::{Entry, Launch},
     file::{self, FileError, Snapshot},
     managed,
     remote::{self, Refusal},
     verdict::Verdict,
+    words,
 };
 
 use super::{server::Server, shown};
@@ -65,7 +66,14 @@ pub(super) fn servers(config: &Config, target: &Target, managed: &Managed) -> Ve
         let refused = || if is_managed { Err(Refusal::Managed) } else { remote::check(entry, remote::style(client)) };
         let verdict = Verdict::of(entry, own_words, &managed.commands);
         let refusal = (verdict == Verdict::Remote).then(refused).and_then(Result::err);
-        Server { verdict, entry: entry.clone(), refusal }
+        let names = words::names(entry.name(), client);
+        let is_misnamed = match (&entry.launch, verdict) {
+            (Launch::Command(command), Verdict::Wrapped(_) | Verdict::WrappedUrl) => {
+                command.words.get(words::named(&command.words)) != Some(&*names)
+            }
+            _ => false,
+        };
+        Server { verdict, entry: entry.clone(), refusal, names, is_misnamed }
     };
     config.entries().iter().map(of).collect()
 }

@@ -13,7 +13,7 @@ use std::{
 
 use rescind::{
     peer::{ErrorObject, Peer, RawParams},
-    relay::{self, Link, LinkClient, LinkServer},
+    relay::{self, EntryName, Link, LinkClient, LinkServer},
 };
 use rescind_proto::{
     connection,
@@ -51,6 +51,7 @@ fn link(folder: &Path) -> (thread::JoinHandle<End>, [Flooder; 2]) {
     let link = Link {
         client: LinkClient::Descriptors { input: client_input.into(), output: client_output.into() },
         server: LinkServer::Command { command: command.map(Into::into).to_vec(), launcher: PROGRAM.into() },
+        entry: EntryName::default(),
         config: narrow_relay(RelayConfig::default()),
         finish: None,
         recording: None,

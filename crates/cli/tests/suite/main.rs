@@ -21,6 +21,7 @@ mod run_admin_attacks;
 mod run_admin_cost;
 mod run_admin_socket;
 mod run_agent;
+mod run_arguments;
 mod run_backlog;
 mod run_bad_input;
 mod run_bridge;

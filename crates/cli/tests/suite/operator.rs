@@ -3,6 +3,7 @@
 mod cancel;
 mod connections;
 mod console;
+mod names;
 mod ps;
 mod real;
 use std::{
@@ -76,6 +77,6 @@ pub(crate) fn end(mut command: Command) -> Said {
 }
 
 /// The words of a line.
-fn words(line: &str) -> Vec<&str> {
+pub(crate) fn words(line: &str) -> Vec<&str> {
     line.split("  ").map(str::trim).filter(|word| !word.is_empty()).collect()
 }

@@ -13,7 +13,7 @@ use crate::shim::{
     PROGRAM,
     words::{notification, request},
 };
-use rescind::relay::{Link, LinkClient, LinkEnd, LinkError, LinkServer, LogLevel, run};
+use rescind::relay::{EntryName, Link, LinkClient, LinkEnd, LinkError, LinkServer, LogLevel, run};
 use rescind_proto::relay::{End, RelayConfig};
 
 /// A link whose sides are given up soon, and the client's ends of it.
@@ -34,6 +34,7 @@ fn link_with(
             command: command.iter().map(Into::into).collect(),
             launcher: PathBuf::from(PROGRAM),
         },
+        entry: EntryName::default(),
         config: RelayConfig { max_backlog, stall_limit: Duration::from_millis(100), ..RelayConfig::default() },
         finish: None,
         recording: None,

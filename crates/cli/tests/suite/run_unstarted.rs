@@ -8,7 +8,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use rescind::relay::{self, Link, LinkClient, LinkError, LinkServer};
+use rescind::relay::{self, EntryName, Link, LinkClient, LinkError, LinkServer};
 use rescind_proto::relay::RelayConfig;
 use serde_json::Value;
 
@@ -189,6 +189,7 @@ fn a_process_that_the_system_refuses_is_told_to_the_client() {
     let link = Link {
         client: LinkClient::Descriptors { input: client_input.into(), output: client_output.into() },
         server: LinkServer::Command { command: vec!["npx".into()], launcher: "/no/such/launcher".into() },
+        entry: EntryName::default(),
         config: RelayConfig::default(),
         finish: None,
         recording: None,

@@ -1,6 +1,7 @@
 //! `rescind wrap` and `unwrap` in a home of their own, with the files of every client in it.
 
 mod forms;
+mod names;
 
 use std::{
     collections::BTreeMap,
@@ -94,6 +95,9 @@ const CURSOR: &str = ".cursor/mcp.json";
 const PLAIN: &str =
     "{\"mcpServers\": {\"a\": {\"command\": \"npx\", \"args\": [\"-y\", \"a\"]}, \"b\": {\"command\": \"b\"}}}\n";
 
+/// What tells the shim of `a` what it is called.
+const NAMED_A: &str = "\"--name=a\", \"--client-name=cursor\"";
+
 #[test]
 fn every_server_of_every_client_is_wrapped_and_unwrapped() {
     let (home, files) = Home::with_all();
@@ -123,7 +127,7 @@ fn only_what_is_named_is_wrapped_with_its_flags() {
     home.says(&["wrap", "--client", "cursor", "--server", "a", "--yes", "--", "--timeout", "5m"]);
     let expected = PLAIN.replacen(
         "\"npx\", \"args\": [",
-        &format!("\"{RESCIND}\", \"args\": [\"run\", \"--timeout\", \"5m\", \"npx\", "),
+        &format!("\"{RESCIND}\", \"args\": [\"run\", {NAMED_A}, \"--timeout\", \"5m\", \"npx\", "),
         1,
     );
     assert_eq!(fs::read_to_string(&path).unwrap(), expected);
@@ -209,7 +213,11 @@ fn a_file_that_others_may_share_is_left_alone_unless_it_is_named() {
     assert_eq!(fs::read_to_string(&shared).unwrap(), PLAIN);
     home.says(&["wrap", "--file", ".mcp.json", "--yes"]);
     let now = fs::read_to_string(&shared).unwrap();
-    assert!(now.contains("\"command\": \"rescind\", \"args\": [\"run\", \"npx\", \"-y\", \"a\"]"), "{now}");
+    let named = "\"--name=a\", \"--client-name=claude-code\"";
+    assert!(
+        now.contains(&format!("\"command\": \"rescind\", \"args\": [\"run\", {named}, \"npx\", \"-y\", \"a\"]")),
+        "{now}"
+    );
     home.says(&["unwrap", "--file", ".mcp.json", "--yes"]);
     assert_eq!(fs::read_to_string(&shared).unwrap(), PLAIN);
 }
@@ -307,7 +315,8 @@ fn a_server_at_a_url_is_left_alone_unless_urls_are_asked_for() {
     let expected = serde_json::json!({
         "type": "stdio",
         "command": RESCIND,
-        "args": ["run", "--header-env", "Authorization=RESCIND_HEADER_AUTHORIZATION", "--url", "https://api.example.com/mcp"],
+        "args": ["run", "--name=api", "--client-name=cursor",
+            "--header-env", "Authorization=RESCIND_HEADER_AUTHORIZATION", "--url", "https://api.example.com/mcp"],
         "env": {"RESCIND_HEADER_AUTHORIZATION": "Bearer s3cret"},
     });
     assert_eq!(now["mcpServers"]["api"], expected);

@@ -1,12 +1,13 @@
 // @ts-check
 // The details pane: one request, its receipt and messages, and the form to cancel it.
 
+import { Arguments } from "./arguments.js";
 import { Messages } from "./messages.js";
 import { post } from "./orders.js";
 import { pageNow } from "./store.js";
 import {
-  age, byId, cause, command, duration, far, isOpen, isPart, label, moment, outcomeWords, over, party, plain, setText, several, shownState,
-  stateWords,
+  age, byId, cause, duration, far, isOpen, isPart, label, moment, named, outcomeWords, over, party, plain, setText,
+  several, shownState, stateWords,
 } from "./words.js";
 
 /** @typedef {import("./store.js").Session} Session */
@@ -71,6 +72,7 @@ export class Details {
     this.reason = /** @type {HTMLInputElement} */ (byId("reason"));
     this.submit = /** @type {HTMLButtonElement} */ (byId("cancel-send"));
     this.note = byId("cancel-note");
+    this.arguments = new Arguments();
     this.messages = new Messages();
     byId("pane-close").addEventListener("click", () => this.close());
     this.form.addEventListener("submit", (event) => {
@@ -98,6 +100,7 @@ export class Details {
       this.last = this.request;
       this.reason.value = "";
       this.#setNote("");
+      this.arguments.about(this.subject);
       this.messages.about(this.subject);
     }
     this.pane.hidden = false;
@@ -113,6 +116,7 @@ export class Details {
     this.subject = null;
     this.pane.hidden = true;
     document.body.classList.remove("has-pane");
+    this.arguments.about(null);
     this.messages.about(null);
     this.changed();
     this.focus();
@@ -130,7 +134,7 @@ export class Details {
     const open = request.state !== "ended";
 
     setText(byId("pane-title"), request.name ? `${plain(request.method, 120)} ${plain(request.name, 200)}` : plain(request.method, 200));
-    setText(byId("pane-sub"), `${command(session)} ${plain(session.name, 60)}/${label(request)}`);
+    setText(byId("pane-sub"), `${named(session)}/${label(request)}`);
     const state = stateWords(request);
     const took = request.settled ? duration(request.settled.at - request.since) : age(clock - request.since);
     const line = byId("pane-state");
@@ -155,6 +159,7 @@ export class Details {
     this.#facts(request, session, clock);
     this.#kin(request, session);
     this.#progress(request, session, clock);
+    this.arguments.changed(request);
     this.messages.changed(request, session);
   }
 

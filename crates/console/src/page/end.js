@@ -2,7 +2,7 @@
 // Ends the server of a session, whatever is in flight in it, after a question.
 
 import { post } from "./orders.js";
-import { byId, command, hasUnseen, over, plain, setText, several } from "./words.js";
+import { byId, hasUnseen, named, over, setText, several } from "./words.js";
 
 /** @typedef {import("./store.js").Session} Session */
 
@@ -37,7 +37,7 @@ export class End {
     const session = this.#session === null ? undefined : this.store.sessions.get(this.#session);
     if (!session) return;
     const isAsking = this.#outcome === null && !session.isOver;
-    const name = `${command(session)} ${plain(session.name, 40)}`;
+    const name = named(session);
     setText(byId("end-title"), isAsking ? `End the server of ${name}?` : `The server of ${name}`);
     const { inFlight } = session;
     const released = session.released.size ? `, ${several(session.released.size, "request")} not known to have stopped` : "";

@@ -1,7 +1,7 @@
 // @ts-check
 // Which requests are shown: chips for state, side and session, and words to search for.
 
-import { byId, command, label, plain, shownState } from "./words.js";
+import { byId, label, named, shownState } from "./words.js";
 
 const STATES = ["queued", "running", "cancelling", "stuck", "answering", "released", "ended", "unknown"];
 /** The most characters of a request's text that are searched. */
@@ -39,7 +39,7 @@ export class Filter {
 function searched(request) {
   request.searched ??= [
     request.method, request.name, `${request.of.name}/${label(request)}`, request.cancel?.reason,
-    request.cancel?.words, request.progress?.message, command(request.of),
+    request.cancel?.words, request.progress?.message, named(request.of),
   ].map((text) => (text ?? "").slice(0, SEARCHED)).join("\n").toLowerCase();
   return request.searched;
 }
@@ -104,7 +104,7 @@ export function controls(filter, store, changed) {
     for (const session of store.shown()) {
       if (!wanted.includes(session.name)) continue;
       const known = chips().find((button) => button.dataset.value === session.name);
-      group.append(known ?? chip(`${command(session)} ${plain(session.name, 40)}`, filter.session, session.name));
+      group.append(known ?? chip(named(session), filter.session, session.name));
     }
     let lost = false;
     for (const name of filter.session) if (!names.includes(name)) lost = filter.session.delete(name) || lost;

@@ -1,8 +1,10 @@
 // @ts-check
 // The messages of a request. They may hold secrets, so they are fetched only on demand.
 
-import { laidOut, member } from "./json.js";
-import { byId, count, duration, moment, plain, plainLines } from "./words.js";
+import { member } from "./json.js";
+import { details } from "./orders.js";
+import { block } from "./text.js";
+import { byId, count, duration, moment, plain } from "./words.js";
 
 /** @typedef {import("./store.js").Session} Session */
 
@@ -56,19 +58,9 @@ export class Messages {
   async #read() {
     const subject = this.#subject;
     if (!subject) return;
-    const { session, key } = subject;
-    let details = null;
-    let problem = "The console does not answer.";
-    try {
-      const answer = await fetch(`sessions/${encodeURIComponent(session)}/requests/${encodeURIComponent(key)}`);
-      const body = await answer.json();
-      if (answer.ok) details = body;
-      else problem = plain(body.error ?? `The console answered ${answer.status}.`);
-    } catch {
-      // `problem` says so.
-    }
+    const { known, problem } = await details(subject);
     if (this.#subject !== subject) return;
-    if (details) this.#show(details);
+    if (known) this.#show(known);
     else this.#setNote(problem);
   }
 
@@ -121,36 +113,4 @@ export class Messages {
     const arrow = frame.from === "client" ? client : server;
     return `${when(frame.at)}  ${arrow}  ${what}  ${count(frame.length)} bytes, ${duration(frame.at - request.since)} after its arrival`;
   }
-}
-
-/** One folded text, with a button that copies the original. @param {string} title @param {string} text @param {boolean} open */
-function block(title, text, open, length = 0) {
-  const node = document.createElement("details");
-  node.open = open;
-  const summary = document.createElement("summary");
-  summary.textContent = title;
-  const copy = document.createElement("button");
-  copy.type = "button";
-  copy.className = "quiet copy";
-  copy.textContent = "Copy";
-  copy.addEventListener("click", async () => {
-    try {
-      await navigator.clipboard.writeText(text);
-      copy.textContent = "Copied";
-    } catch {
-      copy.textContent = "Could not copy";
-    }
-  });
-  const pre = document.createElement("pre");
-  pre.textContent = plainLines(laidOut(text));
-  pre.tabIndex = 0;
-  node.append(summary, copy, pre);
-  const bytes = new TextEncoder().encode(text).length;
-  if (length > bytes) {
-    const note = document.createElement("p");
-    note.className = "note";
-    note.textContent = `Cut: the first ${count(bytes)} of ${count(length)} bytes.`;
-    node.append(note);
-  }
-  return node;
 }

@@ -1,7 +1,23 @@
 // @ts-check
-// Orders to the console, most of which it passes on to a session's shim.
+// Questions and orders to the console, most of which it passes on to a session's shim.
 
 import { plain } from "./words.js";
+
+/**
+ * Asks for a request and its messages. Returns them, or why there are none.
+ * @param {{ session: string, key: string }} subject
+ * @returns {Promise<{ known: FeedDetails, problem: "" } | { known: null, problem: string }>}
+ */
+export async function details({ session, key }) {
+  try {
+    const answer = await fetch(`sessions/${encodeURIComponent(session)}/requests/${encodeURIComponent(key)}`);
+    const body = await answer.json();
+    if (answer.ok) return { known: body, problem: "" };
+    return { known: null, problem: plain(body.error ?? `The console answered ${answer.status}.`) };
+  } catch {
+    return { known: null, problem: "The console does not answer." };
+  }
+}
 
 /** Posts an order to a session. @param {string} session @param {"cancel" | "end"} kind @param {object} order */
 export const post = (session, kind, order) => send(`sessions/${encodeURIComponent(session)}/${kind}`, order);

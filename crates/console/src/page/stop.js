@@ -3,7 +3,7 @@
 
 import { post } from "./orders.js";
 import { pageNow } from "./store.js";
-import { byId, command, count, isHere, isOpen, label, plain, setText, several, workOf } from "./words.js";
+import { byId, count, isHere, isOpen, label, named, plain, setText, several, workOf } from "./words.js";
 
 /** @typedef {import("./store.js").Session} Session */
 
@@ -174,7 +174,7 @@ export class Stop {
       }
       line.dataset.uid = request.uid;
       line.className = `is-${tone}`;
-      const name = `${command(request.of)} ${plain(request.of.name, 40)}/${label(request)} ${plain(request.name ?? request.method, 60)}`;
+      const name = `${named(request.of)}/${label(request)} ${plain(request.name ?? request.method, 60)}`;
       setText(/** @type {Node} */ (line.firstChild), name);
       setText(/** @type {Node} */ (line.lastChild), `${glyph} ${text}${words ? `: ${words}` : ""}`);
     });
@@ -195,7 +195,7 @@ export class Stop {
     const keys = new Set(stopped.map((request) => request.uid));
     const line = (/** @type {Session} */ session) => {
       const others = [...session.open.values()].filter((request) => !keys.has(request.uid)).length;
-      return `${command(session)} ${plain(session.name, 40)}${others ? ` (${several(others, "other request")} in flight would end with it)` : ""}`;
+      return `${named(session)}${others ? ` (${several(others, "other request")} in flight would end with it)` : ""}`;
     };
     const show = (/** @type {HTMLButtonElement} */ button, /** @type {string} */ id, /** @type {string} */ words, /** @type {Session[]} */ sessions) => {
       const wasHidden = button.hidden;

@@ -1,7 +1,7 @@
 // @ts-check
 // The table of requests: the most important few hundred. A row is kept while its request is shown.
 
-import { age, byId, command, count, duration, far, isOpen, isPart, label, outcomeWords, part, plain, setText, shownState, stateWords } from "./words.js";
+import { age, byId, client, command, count, duration, far, isOpen, isPart, label, named, outcomeWords, part, plain, setText, shownState, stateWords } from "./words.js";
 
 /** The initial number of rows, which "Show more" doubles, and the most. */
 const ROWS = 100;
@@ -242,6 +242,7 @@ export class Table {
 
     setText(cells.session[0], command(request.of));
     setText(cells.session[1], plain(request.of.name, 40));
+    cells.session[0].title = client(request.of) && named(request.of);
     setText(cells.id, label(request));
     setText(cells.from, request.from === "client" ? "client →" : "← server");
     setText(cells.method[0], plain(request.method, 80));

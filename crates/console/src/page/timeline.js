@@ -3,7 +3,7 @@
 
 import { Bar, ROW } from "./bar.js";
 import { choose, ordered, stack } from "./lanes.js";
-import { byId, command, connected, count, hasUnseen, isHere, limited, moment, over, party, plain, setText, several } from "./words.js";
+import { byId, client, command, connected, count, hasUnseen, isHere, limited, moment, named, over, party, plain, setText, several } from "./words.js";
 
 /** @typedef {import("./store.js").Session} Session */
 
@@ -284,7 +284,9 @@ class Lane {
     this.session = session;
     const { facts } = session;
     setText(this.title, command(session));
-    setText(this.who, `${party(facts.client)} → ${party(facts.server)}`);
+    const of = client(session);
+    const introduced = facts.client.name ? ` (${party(facts.client)})` : "";
+    setText(this.who, `${of ? `${of}${introduced}` : party(facts.client)} → ${party(facts.server)}`);
     const protocols = [...new Set([facts.client.protocol, facts.server.protocol])].map((name) => plain(name, 40));
     const held = session.open.size;
     const released = session.released.size ? `${count(session.released.size)} not known to have stopped` : null;
@@ -296,7 +298,8 @@ class Lane {
     const waits = facts.signingIn ? "waits for a person to sign in" : facts.restarting ? "its server is being started again" : null;
     const unread = facts.heldUpBy ? `its ${facts.heldUpBy} does not read` : null;
     const owner = facts.owner ? `of ${plain(facts.owner, 40)}` : null;
-    const words = [plain(session.name, 40), protocols.join(" / "), owner, connected(facts.connected), over(session), unseen, released, work, unkept, restarts, waits, unread, limited(facts.limits)];
+    const folder = facts.entry && facts.folder ? `in ${plain(facts.folder, 120)}` : null;
+    const words = [plain(session.name, 40), folder, protocols.join(" / "), owner, connected(facts.connected), over(session), unseen, released, work, unkept, restarts, waits, unread, limited(facts.limits)];
     setText(this.facts, words.filter(Boolean).join(" · "));
     this.title.title = facts.command.map((word) => plain(word, 200)).join(" ");
     this.node.dataset.session = session.name;
@@ -304,9 +307,9 @@ class Lane {
     this.node.classList.toggle("is-under", depth > 0);
     this.node.style.setProperty("--depth", String(depth));
     this.dismissButton.hidden = !session.isOver;
-    this.dismissButton.setAttribute("aria-label", `Dismiss ${command(session)} ${plain(session.name, 40)}`);
+    this.dismissButton.setAttribute("aria-label", `Dismiss ${named(session)}`);
     this.endButton.hidden = session.isOver || !isHere(session);
-    this.endButton.setAttribute("aria-label", `End the server of ${command(session)} ${plain(session.name, 40)}…`);
+    this.endButton.setAttribute("aria-label", `End the server of ${named(session)}…`);
     this.node.title = above ? `started by ${command(above)}` : "";
   }
 

@@ -90,6 +90,11 @@ interface FeedSession {
   ancestors: number[];
   serverPid: number | null;
   command: string[];
+  /** What the client's configuration calls it, and the client. */
+  entry?: string;
+  clientName?: string;
+  /** The directory in which the shim was started. */
+  folder?: string;
   started: number;
   client: FeedImplementation;
   server: FeedImplementation;
@@ -158,6 +163,14 @@ interface FeedDetails {
   request: FeedRequest;
   frames: FeedFrame[];
   keptSince: number | null;
+  arguments?: FeedArguments;
+}
+
+interface FeedArguments {
+  text: string;
+  length: number;
+  cut?: true;
+  leftOut?: true;
 }
 
 /** What the console knows of the sessions beyond their events (crates/console/src/server/events.rs). */

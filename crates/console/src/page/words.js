@@ -76,10 +76,12 @@ const BETWEEN = /^(-.*|run|exec|tool|x|dlx|.*=.*)$/;
 const COMMON = /^(index|main|server|cli|app|dist|build|src|lib|bin)(\.\w+)?$/;
 
 /**
- * The name of a session for people: that of its command, or of the script or package that the command runs.
+ * The name of a session for people: that of its entry in the client's configuration, of its command, or of the script or
+ * package that the command runs.
  * @param {import("./store.js").Session} session
  */
 export function command(session) {
+  if (session.facts.entry) return plain(session.facts.entry, 60);
   const parts = (/** @type {string} */ word) => word.split(/[\\/]/).filter(Boolean);
   const [first = "", ...words] = session.facts.command;
   const program = parts(first).at(-1) ?? session.name;
@@ -87,6 +89,12 @@ export function command(session) {
   const name = script && (parts(script).findLast((part) => !COMMON.test(part)) ?? parts(script).at(-1));
   return plain(name || program, 60);
 }
+
+/** The client whose configuration a session is of, or an empty text. @param {import("./store.js").Session} session */
+export const client = ({ facts }) => plain(facts.clientName ?? "", 40);
+
+/** A session among others that may be called alike: its name, its client and its number. @param {import("./store.js").Session} session */
+export const named = (session) => [command(session), client(session), plain(session.name, 40)].filter(Boolean).join(" ");
 
 /** Whether the server of a session is of this machine, so that it can be ended. @param {import("./store.js").Session} session */
 export const isHere = ({ facts }) => facts.serverPid !== null || !/^https?:\/\//.test(facts.command[0] ?? "");

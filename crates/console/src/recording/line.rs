@@ -29,6 +29,9 @@ pub(super) struct HeaderLine {
     pub(super) pid: u32,
     #[serde(default)]
     pub(super) command: Vec<String>,
+    pub(super) entry: Option<String>,
+    #[serde(rename = "clientName")]
+    pub(super) client_name: Option<String>,
     protocol: Option<PinnedDialects>,
 }
 

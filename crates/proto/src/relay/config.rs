@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::{LimitRules, reporting, restart, sessions, tasks, threads};
+use super::{LimitRules, arguments, reporting, restart, sessions, tasks, threads};
 use crate::{
     bridge::{Bridge, BridgeConfig},
     children,
@@ -72,6 +72,9 @@ pub struct RelayConfig {
     pub server_departs: bool,
     /// Whether a server that has died may be started again (D64): what it has to be told is remembered.
     pub restart: bool,
+    /// Whether the params of requests in flight are kept ([`Relay::arguments`](super::Relay::arguments)): 16 KiB of each, and
+    /// 1 MiB of all, with what that costs.
+    pub keeps_arguments: bool,
     /// Which events are emitted.
     pub emit: Emit,
     /// How errors name the settings that they come from.
@@ -107,6 +110,7 @@ impl RelayConfig {
             None => 0,
         };
         let limits = self.limits.most_held() + if self.restart { restart::MOST_HELD } else { 0 };
+        let arguments = if self.keeps_arguments { arguments::MAX_HELD } else { 0 };
         // Prompts that wait, and then all of them at once in the queue, which may have grown to twice that.
         let held = 3 * self.max_backlog + 2 * self.max_message;
         2 * (queue + decoder + tables)
@@ -115,6 +119,7 @@ impl RelayConfig {
             + EVENTS * read
             + bridge
             + limits
+            + arguments
             + FOLLOWED
             + reporting::MAX_HELD
     }
@@ -168,6 +173,7 @@ impl Default for RelayConfig {
             bridge: None,
             server_departs: false,
             restart: false,
+            keeps_arguments: false,
             emit: Emit::default(),
             setting_names: SettingNames::default(),
             seed: 0,

@@ -99,6 +99,7 @@ impl Relay {
             ..Exchange::new(id, dialect, dialect, now, method)
         };
         let followed = RequestKey { from, key: self.tables[from].insert(hash, exchange) };
+        self.keep_arguments(followed, request.params.raw);
         let goes_on = self.with(now, followed, |step| step.open(None))?;
         self.report_part(followed);
         self.note_thread_request(now, followed);

@@ -107,6 +107,12 @@ impl Relay {
             let unsent = self.tables[side].iter().filter(|(_, ex)| ex.down == Down::Ours).count();
             assert_eq!(unsent, self.core.unsent_own[side], "invariant 8: the count of our own requests is off");
         }
+        if let Some(arguments) = self.core.arguments.as_deref() {
+            let of = |side: Side| self.tables[side].iter().map(move |(key, ex)| (RequestKey { from: side, key }, ex));
+            let live = Side::BOTH.into_iter().flat_map(of).filter(|(_, ex)| ex.is_live());
+            let known = live.filter(|(request, _)| arguments.has(*request)).count();
+            assert_eq!(known, arguments.len(), "invariant 6: arguments are kept of what is over");
+        }
         self.core.threads.iter().for_each(|threads| threads.check());
         let is_part = |ex: &Exchange| ex.thread().is_some_and(ThreadPart::is_work);
         for key in self.core.followed_work() {
@@ -142,7 +148,8 @@ impl Relay {
         });
         let bridge = self.bridge.as_ref().map_or(0, |bridge| bridge.held());
         let limits = self.core.limits.as_ref().map_or(0, |limits| limits.held())
-            + self.core.restart.as_ref().map_or(0, |restart| restart.held());
+            + self.core.restart.as_ref().map_or(0, |restart| restart.held())
+            + self.core.arguments.as_ref().map_or(0, |arguments| arguments.held());
         let threads = self.core.threads.as_ref().map_or(0, |threads| threads.held());
         let sessions = self.core.sessions.as_ref().map_or(0, |sessions| sessions.held());
         let tasks = Side::BOTH.into_iter().map(|side| self.core.tasks[side].held()).sum::<usize>();

@@ -97,6 +97,7 @@ impl Relay {
             ..Exchange::new(id, dialect, upstream_dialect, now, core.methods.intern(method))
         };
         let request_key = RequestKey { from, key: self.tables[from].insert(hash, exchange) };
+        self.keep_arguments(request_key, params.raw);
         if is_question {
             self.core.questions[from.other()].hold(now);
         }

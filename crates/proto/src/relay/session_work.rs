@@ -132,6 +132,7 @@ impl Relay {
         };
         let dialect = self.core.spoken(Side::Server);
         let key = self.insert_work(now, id, dialect, method, Some(session), ThreadPart::Foreground);
+        waiting.into_iter().for_each(|prompt| self.pass_arguments_on(prompt, of_client(key)));
         self.core.turns.insert(session, key);
         if let Some(known) = self.core.session(session) {
             known.foreground = Some(key);

@@ -52,6 +52,9 @@ impl Step<'_> {
         }
         self.retire(how);
         let Self { now, request, exchange, core, .. } = self;
+        if let Some(arguments) = core.arguments.as_deref_mut() {
+            arguments.forget(*request);
+        }
         if let Some(session) = exchange.session() {
             match request.from {
                 Side::Client => {

@@ -340,6 +340,7 @@ impl Relay {
         };
         let key = table.insert(table.hash(&exchange.id), exchange);
         self.core.tasks[from].insert(&task, key);
+        self.pass_arguments_on(request, RequestKey { from, key });
         self.step(now, RequestKey { from, key }, |step| step.count_opened());
     }
 

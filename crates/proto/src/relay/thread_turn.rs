@@ -180,7 +180,9 @@ impl Relay {
             parent,
             is_alone: false,
         };
+        let start = self.tables.client.by_requester(&id);
         let key = self.insert_work(now, id, dialect, method, None, part);
+        start.into_iter().for_each(|start| self.pass_arguments_on(of_client(start), of_client(key)));
         self.core.threads().begin_turn(thread, turn, key);
         self.cancel_with_parent(now, key);
         // A client may cancel the turn that it has only just asked for (CDX-07).

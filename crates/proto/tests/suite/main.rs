@@ -42,6 +42,7 @@ mod monitor_walks;
 mod random_walks;
 mod relay_acp;
 mod relay_acp_two;
+mod relay_arguments;
 mod relay_bad_input;
 mod relay_batch;
 mod relay_cancel;

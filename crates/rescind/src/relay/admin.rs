@@ -46,7 +46,7 @@ use rescind_proto::{
 };
 use tokio::{task::JoinHandle, time::timeout};
 
-use super::ends::StreamFacts;
+use super::ends::{EntryName, StreamFacts};
 use crate::process::{
     group::Group,
     turn_processes::{TurnProcess, TurnProcesses},
@@ -98,7 +98,7 @@ impl Admin {
     pub(super) fn open(
         (directories, history): (&[PathBuf], Option<PathBuf>),
         origin: std::time::Instant,
-        command: &[OsString],
+        (command, entry): (&[OsString], EntryName),
         server_pid: Option<u32>,
         told: StreamFacts,
         mark: Option<Mark>,
@@ -114,6 +114,8 @@ impl Admin {
             ancestors: ancestors().take(MAX_ANCESTORS).collect(),
             server_pid,
             command: command.iter().map(|word| record::text(&word.to_string_lossy())).collect(),
+            entry: EntryName::new(entry.name.as_deref().map(record::text), entry.client.as_deref().map(record::text)),
+            folder: std::env::current_dir().ok().map(|folder| record::text(&folder.to_string_lossy())),
             started: super::since_1970(origin).as_micros().try_into().unwrap_or(u64::MAX),
             origin,
             turn_processes: VecDeque::new(),
@@ -132,6 +134,11 @@ impl Admin {
         let (closing, closes) = tokio::sync::watch::channel(false);
         let server = tokio::spawn(http::serve(listener, Arc::clone(&mailbox), events, closes));
         Ok(Self(Some(Box::new(OpenAdmin { mailbox, state, history, drive: None, server, closing, socket }))))
+    }
+
+    /// Whether there is a socket.
+    pub(super) const fn is_open(&self) -> bool {
+        self.0.is_some()
     }
 
     /// Answers one query; `true` if there was one.
@@ -311,7 +318,7 @@ mod tests {
         Admin::open(
             (directories, None),
             std::time::Instant::now(),
-            &["server".into()],
+            (&["server".into()], EntryName::default()),
             Some(1),
             StreamFacts::default(),
             Mark::next(),

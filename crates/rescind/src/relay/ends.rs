@@ -7,6 +7,25 @@ use crate::message_stream::MessageStream;
 use crate::message_stream::{Census, SigningIn};
 pub use crate::stdio::Descriptor;
 
+/// What the configuration of its client calls the server of a [`Link`](super::Link).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EntryName {
+    /// The name of its entry.
+    pub name: Option<String>,
+    /// The client, such as `cursor`.
+    pub client: Option<String>,
+}
+
+impl EntryName {
+    /// Names of which an empty one counts as none.
+    #[must_use]
+    pub fn new(name: Option<String>, client: Option<String>) -> Self {
+        let given = |text: Option<String>| text.filter(|text| !text.is_empty());
+        Self { name: given(name), client: given(client) }
+    }
+}
+
 /// Where the client of a [`Link`](super::Link) is.
 #[non_exhaustive]
 pub enum LinkClient {

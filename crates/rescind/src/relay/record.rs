@@ -23,7 +23,7 @@ use rescind_proto::{
     time::Instant,
 };
 
-use super::{object::Object, recording_file::RecordingFile, sink::Sink};
+use super::{ends::EntryName, object::Object, recording_file::RecordingFile, sink::Sink};
 use crate::process::ended_by::EndedBy;
 
 /// The version of the schema.
@@ -39,6 +39,7 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct RecordingHeader<'a> {
     pub(super) command: &'a [OsString],
+    pub(super) entry: &'a EntryName,
     /// The dialect that each side was pinned to, or `auto`.
     pub(super) client: &'a str,
     pub(super) server: &'a str,
@@ -65,6 +66,8 @@ impl Recorder {
         line.number("monotonicNs", header.monotonic_nanos);
         line.number("pid", std::process::id().into());
         line.texts("command", header.command.iter().map(|word| word.to_string_lossy().into_owned()));
+        line.text_if("entry", header.entry.name.as_deref());
+        line.text_if("clientName", header.entry.client.as_deref());
         line.object("protocol", [("client", header.client), ("server", header.server)]);
         drop(line);
         Ok(Self { sink, path })

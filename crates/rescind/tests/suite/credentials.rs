@@ -7,7 +7,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use rescind::relay::{self, Arrival, Credentials, Link, LinkClient, LinkServer, MessageStream};
+use rescind::relay::{self, Arrival, Credentials, EntryName, Link, LinkClient, LinkServer, MessageStream};
 use rescind_proto::relay::RelayConfig;
 use serde_json::Value;
 
@@ -115,6 +115,7 @@ async fn relayed(people: &[&str], refusals: u32) -> Vec<(String, Credentials)> {
     let link = Link {
         client: LinkClient::Messages(Box::new(client)),
         server: LinkServer::Messages { stream: Box::new(server), name: Vec::new() },
+        entry: EntryName::default(),
         config: RelayConfig::default(),
         finish: None,
         recording: None,

@@ -6,8 +6,8 @@ use std::{
 };
 
 use rescind_feed::{
-    CancelOrder, CancelReply, Changes, Counters, Details, End, EndOrder, EndReply, Ended, Event, FrameView, Listing,
-    OrderOutcome, Problem, Request, Session, Snapshot, State,
+    Arguments, CancelOrder, CancelReply, Changes, Counters, Details, End, EndOrder, EndReply, Ended, Event, FrameView,
+    Listing, OrderOutcome, Problem, Request, Session, Snapshot, State,
 };
 use serde::Serialize;
 
@@ -39,6 +39,9 @@ type Obey = Box<dyn FnMut(&mut Request, Option<&str>) + Send>;
 pub(super) struct Script {
     pub(super) now: u64,
     pub(super) frames: HashMap<String, Vec<FrameView>>,
+    pub(super) arguments: HashMap<String, Arguments>,
+    /// Whether it is of an older release, which knows no arguments.
+    pub(super) is_older: bool,
     pub(super) counters: Counters,
     pub(super) obey: Obey,
     pub(super) frozen: bool,
@@ -57,6 +60,8 @@ impl Script {
         Self {
             now: 0,
             frames: HashMap::new(),
+            arguments: HashMap::new(),
+            is_older: false,
             counters: Counters::default(),
             obey: Box::new(|request, reason| {
                 request.state = State::Cancelling;
@@ -163,6 +168,9 @@ impl Script {
         match (asked.method.as_str(), asked.path()) {
             ("GET", "/v1/session") => said(&self.session),
             ("GET", "/v1/counters") => said(&self.counters),
+            ("GET", "/v1/requests") if self.is_older && asked.query("arguments").is_some() => {
+                problem(400, "unknown parameter: arguments")
+            }
             ("GET", "/v1/requests") => said(&self.list(asked)),
             ("POST", "/v1/cancel") => match serde_json::from_slice(&asked.body) {
                 Ok(order) => said(&self.cancel(order)),
@@ -213,13 +221,18 @@ impl Script {
         let mut found: Vec<&Request> = self.requests.iter().filter(wanted).collect();
         found.sort_by(|one, other| (one.since, &one.key).cmp(&(other.since, &other.key)));
         let more = found.len().saturating_sub(limit) as u64;
-        Listing { now: self.now, requests: found.into_iter().take(limit).cloned().collect(), more }
+        let requests: Vec<Request> = found.into_iter().take(limit).cloned().collect();
+        let is_asked = asked.query("arguments").is_some_and(|word| word == "yes");
+        let of = |request: &Request| Some((request.key.clone(), self.arguments.get(&request.key)?.clone()));
+        let arguments = requests.iter().filter(|_| is_asked).filter_map(of).collect();
+        Listing { now: self.now, requests, more, arguments }
     }
 
     fn details(&self, key: &str) -> Option<Details> {
         let request = self.request(key)?.clone();
         let frames = self.frames.get(key).cloned().unwrap_or_default();
-        Some(Details { request, frames, kept_since: Some(0) })
+        let arguments = self.arguments.get(key).cloned();
+        Some(Details { request, frames, kept_since: Some(0), arguments })
     }
 
     fn cancel(&mut self, order: CancelOrder) -> CancelReply {

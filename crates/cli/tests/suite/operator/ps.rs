@@ -12,7 +12,9 @@ use std::{
     thread,
 };
 
-use rescind_feed::{Cancel, Child as Subagent, ChildState, Outcome, Request, Settled, SettledHow, Side, State};
+use rescind_feed::{
+    Arguments, Cancel, Child as Subagent, ChildState, Outcome, Request, Settled, SettledHow, Side, State,
+};
 use rescind_testkit::{
     fake_shim::{asked, percent, request, session},
     puppet::Rig,
@@ -114,6 +116,40 @@ fn what_is_in_flight_is_a_table_over_all_sessions() {
     assert_eq!(words(lines[0])[..4], ["ID", "SERVER", "PROTOCOL", "FROM"]);
     assert_eq!(words(lines[4]), ["4712", "server", "mcp-2025-11-25", "0 µs", "idle"]);
     assert_eq!(lines[0].find("PROTOCOL"), lines[4].find("mcp-2025-11-25"), "{}", said.stdout);
+}
+
+#[test]
+fn arguments_are_below_their_requests_and_a_shim_that_keeps_none_is_named() {
+    let sockets = Sockets::new();
+    let (one, older) = (sockets.shim("1"), sockets.shim("2"));
+    one.put([1, 2, 3].map(|id| request(id, "tools/call", Some("a"), 0)));
+    older.put([request(1, "tools/call", Some("b"), 0)]);
+    older.be_older();
+    let text = r#"{"name":"a","arguments":{"path":"/etc","x":"\u001b[31m"}}"#;
+    one.put_arguments("c1", Arguments { text: text.into(), length: text.len() as u64, ..Arguments::default() });
+    let cut = Arguments { text: text[..9].into(), length: 70_000, cut: true, left_out: false };
+    one.put_arguments("c2", cut);
+    let said = sockets.say(&["ps", "--args"]);
+    assert_eq!(said.code, 0);
+    assert_eq!(said.stderr, "note: 2: its rescind is older than this one, and keeps no arguments\n");
+    let lines: Vec<_> =
+        said.stdout.lines().map(|line| if line.starts_with(' ') { line } else { words(line)[0] }).collect();
+    let expected = [
+        "ID",
+        "1/1",
+        r#"    {"path":"/etc","x":"\u001b[31m"}"#,
+        "1/2",
+        r#"    {"name":" … (the first 9 of 70000 bytes)"#,
+        "1/3",
+        "2/1",
+    ];
+    assert_eq!(lines, expected);
+    // Nothing is asked of a shim that nobody asks for.
+    let before = one.wait_for(|seen| Some(seen.paths.iter().filter(|path| path.contains("arguments")).count()));
+    assert!(!sockets.say(&["ps"]).stdout.contains("/etc"));
+    assert_eq!(one.wait_for(|seen| Some(seen.paths.iter().filter(|path| path.contains("arguments")).count())), before);
+    let said = sockets.say(&["ps", "--args", "--watch"]);
+    assert_eq!(said.code, 2);
 }
 
 #[test]

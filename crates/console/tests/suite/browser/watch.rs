@@ -1,8 +1,8 @@
 //! What is seen while work runs.
 
 use rescind_console::Recording;
-use rescind_feed::{End, FrameView, Settled, SettledHow, Side, State};
-use rescind_testkit::fake_shim::{FakeShim, percent, request, session};
+use rescind_feed::{Arguments, End, FrameView, Request, Session, Settled, SettledHow, Side, State};
+use rescind_testkit::fake_shim::{FakeShim, Seen, percent, request, session};
 
 use super::{
     driver::{Browser, key},
@@ -110,9 +110,7 @@ fn messages_are_shown_when_asked_for() {
         browser.until("!document.getElementById('pane').hidden");
         // Nothing was asked of the shim before somebody asked.
         let asked = |wanted: &'static str| {
-            move |seen: &rescind_testkit::fake_shim::Seen| {
-                Some(seen.paths.iter().filter(|path| path.contains(wanted)).count())
-            }
+            move |seen: &Seen| Some(seen.paths.iter().filter(|path| path.contains(wanted)).count())
         };
         assert_eq!(shim.wait_for(asked("/v1/requests/")), 0);
         assert_eq!(browser.run("return document.body.innerText.includes('hunter2')"), false);
@@ -127,6 +125,78 @@ fn messages_are_shown_when_asked_for() {
         browser.until("!document.body.innerText.includes('hunter2')");
         browser.click("#messages-show");
         browser.until("/not kept|None of its messages/.test(document.getElementById('messages-note').textContent)");
+    });
+}
+
+/// Whoever opens the page because a call hangs sees what was asked, although nobody looked when it came.
+#[test]
+fn arguments_are_shown_when_asked_for() {
+    on_stage(|stage, browser| {
+        let shim = stage.shim("4711", &["npx", "polite-server"]);
+        let ended = Request { state: State::Ended, ..request(4, "tools/call", Some("ended"), 0) };
+        shim.put([1, 2, 3].map(|id| request(id, "tools/call", Some("index"), 0)).into_iter().chain([ended]));
+        let text = r#"{"name":"index","arguments":{"path":"/etc","n":12345678901234567890,"token":"hunter2"}}"#;
+        let kept = |text: &str, length: usize| Arguments {
+            text: text.into(),
+            length: length as u64,
+            cut: text.len() < length,
+            ..Arguments::default()
+        };
+        shim.put_arguments("c1", kept(text, text.len()));
+        shim.put_arguments("c2", kept(&text[..40], 5_000_000));
+        shim.put_arguments("c3", Arguments { left_out: true, ..Arguments::default() });
+        row(browser, "4711", "c1", "index");
+        let open = |key: &str| browser.click(&format!("#rows tr[data-uid='4711/{key}'] .c-method"));
+        open("c1");
+        browser.until("!document.getElementById('pane').hidden && !document.getElementById('arguments').hidden");
+        let asked = |seen: &Seen| Some(seen.paths.iter().filter(|path| path.contains("/v1/requests/")).count());
+        assert_eq!(shim.wait_for(asked), 0, "nothing was asked of the shim before somebody asked");
+        assert_eq!(browser.run("return document.body.innerText.includes('hunter2')"), false);
+        browser.click("#arguments-show");
+        browser.until("document.getElementById('arguments-text').innerText.includes('\"n\": 12345678901234567890')");
+        browser.until("document.activeElement.matches('#arguments-text summary')");
+        browser.picture("details-arguments");
+        open("c2");
+        browser.until("!document.body.innerText.includes('hunter2')");
+        browser.click("#arguments-show");
+        browser
+            .until("document.getElementById('arguments-text').innerText.includes('the first 40 of 5,000,000 bytes')");
+        open("c3");
+        browser.click("#arguments-show");
+        browser.until(
+            "document.getElementById('arguments-note').textContent.startsWith('Not kept: its session had no room')",
+        );
+        open("c4");
+        browser.until("document.getElementById('arguments').hidden");
+    });
+}
+
+/// Two entries of one name are told apart, and each is shown as its client calls it.
+#[test]
+fn sessions_are_called_as_their_clients_call_them() {
+    on_stage(|stage, browser| {
+        let of = |number: &str, client: &str, folder: &str| Session {
+            entry: Some("github".into()),
+            client_name: Some(client.into()),
+            folder: Some(folder.into()),
+            ..session(number, &["npx", "some-server"])
+        };
+        let open = |session| FakeShim::open(&stage.sockets(), session);
+        let (one, two) = (open(of("4711", "cursor", "/work/a")), open(of("4712", "codex", "/work/b")));
+        one.put([request(1, "tools/call", Some("index"), 0)]);
+        two.put([request(1, "tools/call", Some("index"), 0)]);
+        row(browser, "4711", "c1", "github");
+        row(browser, "4712", "c1", "github");
+        for (number, client, folder) in [("4711", "cursor", "/work/a"), ("4712", "codex", "/work/b")] {
+            let lane = format!("document.querySelector('.lane[data-session=\"{number}\"]').innerText");
+            browser.until(&format!(
+                "{lane}.includes('github') && {lane}.includes('{client} →') && {lane}.includes('in {folder}')"
+            ));
+            browser.until(&format!("[...document.querySelectorAll('#chips-session .chip')].some((chip) => chip.textContent === 'github {client} {number}')"));
+        }
+        // The search finds a client, too.
+        browser.run("const search = document.getElementById('search'); search.value = 'codex'; search.dispatchEvent(new Event('input'))");
+        browser.until("!document.querySelector('#rows tr[data-uid=\"4711/c1\"]') && document.querySelector('#rows tr[data-uid=\"4712/c1\"]')");
     });
 }
 

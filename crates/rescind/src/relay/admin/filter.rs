@@ -32,6 +32,8 @@ pub(super) struct RequestFilter {
     /// The last request of the previous page: its arrival in microseconds, and its key.
     after: Option<(u64, EntryKey)>,
     limit: Option<usize>,
+    /// Whether the arguments of those in flight are listed, too.
+    arguments: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,6 +76,13 @@ impl RequestFilter {
                         _ => return Err(bad()),
                     }
                 }
+                "arguments" => {
+                    filter.arguments = match &*value {
+                        "yes" => true,
+                        "no" => false,
+                        _ => return Err(bad()),
+                    }
+                }
                 "after" => filter.after = Some(place(&value).ok_or_else(bad)?),
                 "limit" => filter.limit = Some(value.parse().map_err(|_| bad())?),
                 _ => return Err(format!("unknown parameter: {name}")),
@@ -85,6 +94,11 @@ impl RequestFilter {
     /// The most requests to list.
     pub(super) fn limit(&self) -> usize {
         self.limit.unwrap_or(MAX_LISTED).min(MAX_LISTED)
+    }
+
+    /// Whether the arguments of those in flight are listed, too.
+    pub(super) const fn wants_arguments(&self) -> bool {
+        self.arguments
     }
 
     pub(super) fn sides(&self) -> impl Iterator<Item = Side> {
@@ -209,6 +223,7 @@ mod tests {
             "limit=x",
             "limit=",
             "cancelled=",
+            "arguments=",
             "after=7",
             "after=c0.1",
             "after=7,x",

@@ -308,7 +308,7 @@ mod tests {
     use rescind_proto::relay::{Emit, RelayConfig};
 
     use super::*;
-    use crate::relay::ends::StreamFacts;
+    use crate::relay::ends::{EntryName, StreamFacts};
 
     struct Alarm(mpsc::Sender<()>);
 
@@ -334,6 +334,8 @@ mod tests {
                 ancestors: vec![1],
                 server_pid: Some(2),
                 command: vec!["server".into(), "--token=SECRET".into()],
+                entry: EntryName::default(),
+                folder: None,
                 started: 5,
                 origin: std::time::Instant::now(),
                 turn_processes: VecDeque::new(),

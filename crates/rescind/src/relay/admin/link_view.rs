@@ -58,8 +58,18 @@ impl LinkView<'_> {
         let children = self.relay.children().filter_map(|child| filter.rank_child(self.now, &child));
         let found: Vec<_> = requests.chain(children).collect();
         let more = found.len().saturating_sub(filter.limit()) as u64;
-        let requests = first(filter.limit(), found).filter_map(|(_, key)| self.record(key));
-        feed::Listing { now: micros(self.now), requests: requests.collect(), more }
+        let keys: Vec<_> = first(filter.limit(), found).map(|(_, key)| key).collect();
+        let arguments = keys.iter().filter(|_| filter.wants_arguments()).filter_map(|key| match key {
+            EntryKey::Request(key) => Some((key.to_string(), self.arguments(*key)?)),
+            EntryKey::Child(_) => None,
+        });
+        let arguments = arguments.collect();
+        let requests = keys.iter().filter_map(|key| self.record(*key)).collect();
+        feed::Listing { now: micros(self.now), requests, more, arguments }
+    }
+
+    fn arguments(&self, key: RequestKey) -> Option<feed::Arguments> {
+        self.relay.arguments(key).map(record::arguments)
     }
 
     /// The record of what has this key, if it is remembered.
@@ -75,7 +85,7 @@ impl LinkView<'_> {
             EntryKey::Request(key) => key,
             EntryKey::Child(_) => {
                 let request = self.record(key)?;
-                return Some(feed::Details { request, frames: Vec::new(), kept_since: None });
+                return Some(feed::Details { request, frames: Vec::new(), kept_since: None, arguments: None });
             }
         };
         let view = self.relay.view(key)?;
@@ -85,6 +95,7 @@ impl LinkView<'_> {
             request: record::request(&view),
             frames: log.map(|log| messages::about(log, self.relay.own_messages(), &view, dialect)).unwrap_or_default(),
             kept_since: log.and_then(|log| log.since()).map(micros),
+            arguments: self.arguments(key),
         })
     }
 

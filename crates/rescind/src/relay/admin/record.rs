@@ -8,7 +8,7 @@ use rescind_proto::{
     id::RequestId,
     link::LateCounts,
     receipt::{Answer, Outcome, Receipt},
-    relay::{ChildParent, ChildView, Ended, ProgressView, RequestState, RequestView, Settled, TaskView},
+    relay::{ArgumentsView, ChildParent, ChildView, Ended, ProgressView, RequestState, RequestView, Settled, TaskView},
     side::Side,
     task::{TaskEnd, TaskStatus},
     time::Instant,
@@ -172,6 +172,19 @@ pub(super) const fn side(side: Side) -> feed::Side {
     match side {
         Side::Client => feed::Side::Client,
         Side::Server => feed::Side::Server,
+    }
+}
+
+/// The record of what is kept of a request's params.
+pub(super) fn arguments(view: ArgumentsView<'_>) -> feed::Arguments {
+    match view {
+        ArgumentsView::Kept { text, length } => feed::Arguments {
+            text: String::from_utf8_lossy(text).into_owned(),
+            length: length as u64,
+            cut: text.len() < length,
+            left_out: false,
+        },
+        ArgumentsView::LeftOut => feed::Arguments { left_out: true, ..feed::Arguments::default() },
     }
 }
 

@@ -10,7 +10,10 @@ use rescind_proto::{
 };
 
 use super::{record, tally::by_limit};
-use crate::{message_stream::Connected, relay::ends::StreamFacts};
+use crate::{
+    message_stream::Connected,
+    relay::ends::{EntryName, StreamFacts},
+};
 
 /// The most processes of cancelled requests that are remembered.
 const MAX_TURN_PROCESSES: usize = 64;
@@ -21,6 +24,9 @@ pub(super) struct SessionFacts {
     pub(super) ancestors: Vec<u32>,
     pub(super) server_pid: Option<u32>,
     pub(super) command: Vec<String>,
+    pub(super) entry: EntryName,
+    /// The directory in which the shim was started.
+    pub(super) folder: Option<String>,
     /// When the session's clock began, in microseconds since 1970.
     pub(super) started: u64,
     /// When that was.
@@ -47,6 +53,9 @@ impl SessionFacts {
             ancestors: self.ancestors.clone(),
             server_pid: self.server_pid,
             command: self.command.clone(),
+            entry: self.entry.name.clone(),
+            client_name: self.entry.client.clone(),
+            folder: self.folder.clone(),
             started: self.started,
             client: implementations[Side::Client].clone(),
             server: implementations[Side::Server].clone(),
