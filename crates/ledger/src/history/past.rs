@@ -118,7 +118,8 @@ impl Gathered {
             }
         }
         let mut requests: Vec<Request> = requests.into_values().collect();
-        requests.sort_by_key(|request| (ended_at(request), request.key.clone()));
+        // Keys are numbers after a letter.
+        requests.sort_by_key(|request| (ended_at(request), request.since, request.key.len(), request.key.clone()));
         Some(PastSession { session: session?, requests, counted, now, end, is_live: self.is_live })
     }
 }
