@@ -17,7 +17,8 @@ use report::Report;
 /// Looks into the files of every client on this machine, and into the project files from the current directory up to the
 /// root of its repository. For each server that is wrapped it tells whether the program that its file names is there, can
 /// be run, is this version, and is in a place that will stay. It lists what has no file to change (extensions, plugins,
-/// managed servers), and which clients give up calls without a cancel, with what to set.
+/// managed servers), and which clients give up calls without a cancel, with what to set. The last three lines sum it up: what
+/// to do first, how much wants attention, and how many servers have the shim.
 ///
 /// Another version of rescind is asked for its version (`--version`, two seconds at most). A program that only a project
 /// file names is never run.
@@ -34,8 +35,13 @@ pub(crate) struct Arguments {
 pub(crate) fn main(arguments: &Arguments) -> Result<Completion, Failure> {
     let report = examine::report()?;
     let printed = if arguments.json { json(&report) } else { text::print(&report) };
-    printed.map_err(|error| Failure::new("stdout", error, "check where it leads to"))?;
-    Ok(report.completion())
+    match printed {
+        // Who closed it has read enough.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::new("stdout", error, "check where it leads to"))
+        }
+        Ok(()) | Err(_) => Ok(report.completion()),
+    }
 }
 
 fn json(report: &Report) -> io::Result<()> {

@@ -145,6 +145,11 @@ impl LinkArguments {
         }
     }
 
+    /// Whether any request of the client has a clock.
+    pub(crate) fn has_timeouts(&self) -> bool {
+        !self.timeout.is_empty() || !self.total_timeout.is_empty()
+    }
+
     /// The settings of the relay machine.
     pub(crate) fn config(&self, setting_names: SettingNames) -> RelayConfig {
         let response = LimitArg::rules(&self.timeout, Clock::Response);

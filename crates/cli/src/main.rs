@@ -45,6 +45,7 @@ mod session_name;
 mod sign_in;
 mod stderr;
 mod stop;
+mod told;
 mod turns;
 mod whoami;
 mod wrap;

@@ -17,9 +17,21 @@ pub(crate) fn require_terminal(command: &str, would: fmt::Arguments<'_>, hint: &
 
 /// Asks a question on stderr that is answered with yes or no on stdin. Anything but yes is no.
 pub(crate) fn ask(question: &str) -> Result<bool, Failure> {
+    let answer = read(&format!("{question} [y/N] "))?;
+    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+}
+
+/// Asks a question on stderr where an empty line is yes. Anything but yes, and the end of stdin, is no.
+pub(crate) fn ask_unless_no(question: &str) -> Result<bool, Failure> {
+    let answer = read(&format!("{question} [Y/n] "))?;
+    Ok(answer.ends_with('\n') && matches!(answer.trim().to_lowercase().as_str(), "" | "y" | "yes"))
+}
+
+/// Prints this on stderr, and returns the next line of stdin with its end.
+fn read(prompt: &str) -> Result<String, Failure> {
     let mut stderr = io::stderr();
-    let _ = write!(stderr, "{question} [y/N] ").and_then(|()| stderr.flush());
+    let _ = write!(stderr, "{prompt}").and_then(|()| stderr.flush());
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer).map_err(|error| Failure::new("stdin", error, "use --yes"))?;
-    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+    Ok(answer)
 }

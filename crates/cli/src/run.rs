@@ -8,7 +8,7 @@ use std::{ffi::OsString, io, path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::{
     Args, FromArgMatches as _,
-    error::{ContextKind, ContextValue},
+    error::{ContextKind, ContextValue, ErrorKind},
 };
 use rescind::relay::{self, Credentials, Descriptor, EntryName, Link, LinkClient, LinkEnd};
 use rescind_proto::{
@@ -156,6 +156,45 @@ pub(crate) fn own_words(words: &[String]) -> Option<usize> {
     let parsed = Arguments::augment_args(clap::Command::new("run")).try_get_matches_from(words).ok()?;
     let command = Arguments::from_arg_matches(&parsed).ok()?.command;
     words.len().checked_sub(command.len()).filter(|_| !command.is_empty())
+}
+
+/// Refuses flags for a server's shim as `rescind run` would refuse them, their values included. Later only the client would
+/// see that, and its server would not start.
+pub(crate) fn check_flags(flags: &[String]) -> Result<(), Failure> {
+    let given = flags.join(" ");
+    let refused = |error: &clap::Error| {
+        let text = error.to_string();
+        let paragraph = text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
+        let cause = paragraph.strip_prefix("error: ").unwrap_or("is not for a server").to_owned();
+        let hint = match error.get(ContextKind::SuggestedArg) {
+            Some(ContextValue::String(near)) => format!("did you mean {near}?"),
+            _ => "`rescind run --help` lists its flags".to_owned(),
+        };
+        Failure::new(&given, cause, hint)
+    };
+    let read = |command: &[&str]| {
+        let words = ["run"].into_iter().chain(flags.iter().map(String::as_str)).chain(command.iter().copied());
+        let parsed = Arguments::augment_args(clap::Command::new("run")).try_get_matches_from(words)?;
+        Arguments::from_arg_matches(&parsed)
+    };
+    // Without a command first: the last flag could take its word for a value.
+    match read(&[]) {
+        Err(error) if error.kind() == ErrorKind::MissingRequiredArgument => {}
+        Err(error) => return Err(refused(&error)),
+        Ok(_) => {
+            let hint = "after `--` come flags of `rescind run` only; the servers are those of the files";
+            return Err(Failure::new(given, "names a server of its own", hint));
+        }
+    }
+    check(&read(&["server"]).map_err(|error| refused(&error))?)
+}
+
+/// Whether these flags of a shim set a timeout.
+pub(crate) fn has_timeouts(flags: &[String]) -> bool {
+    let words = ["run"].into_iter().chain(flags.iter().map(String::as_str)).chain(["server"]);
+    let parsed = Arguments::augment_args(clap::Command::new("run")).try_get_matches_from(words);
+    let read = parsed.and_then(|parsed| Arguments::from_arg_matches(&parsed));
+    read.is_ok_and(|arguments| arguments.link.has_timeouts())
 }
 
 /// The regular file that a shim with these words records to, the first word being `run`. Devices and pipes can take more

@@ -6,6 +6,7 @@ use crate::{
     edit::{self, Edit},
     entry::{Entry, Kind, Launch},
     journal::Note,
+    oddity::{Form, Oddity},
     remote::{self, Style, UrlNote},
     syntax::{Syntax, SyntaxError},
     tree::Node,
@@ -30,6 +31,8 @@ pub struct Config {
     has_mark: bool,
     text: String,
     entries: Vec<Entry>,
+    /// The names of its outermost members.
+    names: Vec<String>,
 }
 
 /// Why a file cannot be read.
@@ -96,13 +99,37 @@ impl Config {
             collect(&root, at, &mut Vec::new(), *kind, &mut entries);
         }
         refuse_namesakes(&mut entries);
-        Ok(Self { syntax, has_mark, text: text.to_owned(), entries })
+        let members = root.as_object().into_iter().flat_map(|root| &root.members);
+        let names = members.map(|member| member.key.clone()).collect();
+        Ok(Self { syntax, has_mark, text: text.to_owned(), entries, names })
     }
 
     /// The servers, in the order of the text.
     #[must_use]
     pub fn entries(&self) -> &[Entry] {
         &self.entries
+    }
+
+    /// Whether the file has an outermost member of this name.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.names.iter().any(|known| known == name)
+    }
+
+    /// Whether the file has nothing in it but white space.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.text.trim().is_empty()
+    }
+
+    /// What the file has and strict JSON has not, where it is JSON: the first of each kind.
+    #[must_use]
+    pub fn oddities(&self) -> Vec<Oddity> {
+        let mut oddities = self.syntax.oddities(&self.text);
+        if self.has_mark && self.syntax == Syntax::Json {
+            let place = oddities.iter().take_while(|one| one.form == Form::Empty).count();
+            oddities.insert(place, Oddity { form: Form::ByteOrderMark, line: 1 });
+        }
+        oddities
     }
 
     /// The file with the commands of these servers changed. What is not a command is left as it is.

@@ -127,6 +127,11 @@ impl Entry {
         Self { path, kind, launch: Launch::read(object), is_disabled, is_debugged, object: object.clone() }
     }
 
+    /// Whether it has a member of this name.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.object.get(name).is_some()
+    }
+
     /// Its name in the file.
     #[must_use]
     pub fn name(&self) -> &str {

@@ -7,6 +7,7 @@
 //! cannot tell, and no secrets. A file changes places with its new version (`RENAME_EXCHANGE`): what comes out must be what
 //! was read, or it goes back in, since a comparison followed by a rename would lose what a client writes in between.
 
+pub mod advice;
 #[cfg(unix)]
 mod attributes;
 pub mod client;
@@ -16,9 +17,12 @@ pub mod entry;
 pub mod file;
 pub mod journal;
 pub mod managed;
+pub mod name;
+pub mod oddity;
 pub mod outside;
 pub mod patience;
 pub mod remote;
+pub mod strict;
 pub mod syntax;
 mod tree;
 pub mod verdict;

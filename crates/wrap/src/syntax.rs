@@ -3,7 +3,7 @@
 mod json;
 mod toml;
 
-use crate::tree::Node;
+use crate::{oddity::Oddity, tree::Node};
 
 /// What a configuration file is written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +38,14 @@ impl Syntax {
         match self {
             Self::Json => json::read(text),
             Self::Toml => toml::read(text),
+        }
+    }
+
+    /// What a text that can be read has and strict JSON has not, where it is JSON.
+    pub(crate) fn oddities(self, text: &str) -> Vec<Oddity> {
+        match self {
+            Self::Json => json::oddities(text),
+            Self::Toml => Vec::new(),
         }
     }
 

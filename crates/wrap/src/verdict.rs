@@ -28,6 +28,8 @@ pub enum Verdict {
     Elsewhere,
     /// Its command is a whole shell line, which would not work as an argument.
     ShellLine,
+    /// Its command begins with `-`: it is a flag in the wrong place, or would be read as one of the shim.
+    Flag,
     /// VS Code debugs it, and then starts only a command that is `node` or `python` itself.
     Debugged,
     /// A list of allowed or denied servers names its exact command, so a changed command would change what is allowed.
@@ -52,6 +54,7 @@ impl Verdict {
             Before::ShimByHand => Self::WrappedByHand,
             Before::Rescind => Self::Rescind,
             Before::Nothing if managed.contains(&command.words) => Self::Managed,
+            Before::Nothing if command.words.first().is_some_and(|program| program.starts_with('-')) => Self::Flag,
             Before::Nothing if entry.is_debugged => Self::Debugged,
             Before::Nothing if is_shell_line(&command.words) => Self::ShellLine,
             Before::Nothing => Self::Bare,
@@ -70,6 +73,7 @@ impl fmt::Display for Verdict {
             Self::Remote => "is at a URL",
             Self::Elsewhere => "has neither a command nor a URL in this file",
             Self::ShellLine => "has a whole shell line as its command; split it into `command` and `args`",
+            Self::Flag => "has a command that begins with `-`, as a flag does; the program goes into `command`",
             Self::Debugged => {
                 "has `dev.debug`, with which VS Code starts no command but `node` and `python`; take `debug` out to wrap it"
             }

@@ -38,11 +38,43 @@ pub fn before(words: &[String], own: OwnWords) -> Before {
     if by_hand || in_shell { Before::ShimByHand } else { Before::Nothing }
 }
 
-/// The words that a shim puts before this program: `--` comes last where the program's name would be read as a flag.
+/// The places of the words of a command that are flags of the shim before it; `None` if `wrap` has put no shim there. What
+/// stands for the URL of a server and for its headers is not a flag.
 #[must_use]
-pub fn to_prepend(shim: &[String], program: &str) -> Vec<String> {
-    let separator = program.starts_with('-').then(|| "--".to_owned());
-    shim.iter().cloned().chain(separator).collect()
+pub fn flags(words: &[String], own: OwnWords) -> Option<Range<usize>> {
+    let mut end = match before(words, own) {
+        Before::Shim(count) if words[count - 1] == "--" => count - 1,
+        Before::Shim(count) => count,
+        Before::Url => words.len() - 2,
+        Before::Nothing | Before::ShimByHand | Before::Rescind => return None,
+    };
+    while end >= 4 && words[end - 2] == "--header-env" {
+        end -= 2;
+    }
+    Some(2..end)
+}
+
+/// Flags that belong to an entry, and stay when its flags are replaced: what `wrap` says of it, and how its URL is reached.
+const KEPT: [&str; 6] = ["--name", "--client-name", "--header", "--header-env", "--profile", "--sign-in"];
+
+/// Divides flags into those that belong to their entry and all others. One that is among the `wanted` does not belong to it.
+#[must_use]
+pub fn divided(flags: &[String], wanted: &[String]) -> (Vec<String>, Vec<String>) {
+    let name = |word: &str| word.split('=').next().unwrap_or_default().to_owned();
+    let is_kept = |word: &str| {
+        let name = name(word);
+        KEPT.contains(&&*name) && !wanted.iter().any(|one| one.split('=').next() == Some(&name))
+    };
+    let (mut kept, mut others) = (Vec::new(), Vec::new());
+    let mut rest = flags.iter();
+    while let Some(word) = rest.next() {
+        let part = if is_kept(word) { &mut kept } else { &mut others };
+        part.push(word.clone());
+        if KEPT.contains(&&**word) {
+            part.extend(rest.next().cloned());
+        }
+    }
+    (kept, others)
 }
 
 /// What the words begin with that name an entry and its client, in their order.
@@ -71,6 +103,15 @@ pub fn names(entry: &str, client: Option<&str>) -> Vec<String> {
 pub fn named(words: &[String]) -> Range<usize> {
     let is = |place: usize, flag: &str| words.get(place).is_some_and(|word| word.starts_with(flag));
     2..NAMES.iter().fold(2, |place, flag| place + usize::from(is(place, flag)))
+}
+
+/// The flags of a shim without the names with which they begin.
+#[must_use]
+pub fn unnamed(flags: &[String]) -> &[String] {
+    NAMES.iter().fold(flags, |flags, name| match flags {
+        [first, rest @ ..] if first.starts_with(name) => rest,
+        _ => flags,
+    })
 }
 
 /// Whether these words, from `run` on, are flags of a shim and then `--url URL`.
@@ -167,5 +208,42 @@ mod tests {
         assert_eq!(count("/opt/bin/rescind run npx -y server"), 1);
         assert_eq!(count("/opt/bin/rescind run /old/rescind run --unlisted npx"), 2);
         assert_eq!(count("rescind run npx -y rescind run npx"), 2);
+    }
+
+    #[test]
+    fn the_flags_of_a_shim_are_between_its_program_and_what_it_starts() {
+        let of = |line: &str| {
+            let words: Vec<String> = line.split(' ').map(ToOwned::to_owned).collect();
+            flags(&words, own).map(|places| words[places].join(" "))
+        };
+        assert_eq!(of("/bin/rescind run npx").as_deref(), Some(""));
+        assert_eq!(of("/bin/rescind run --unlisted npx --unlisted").as_deref(), Some("--unlisted"));
+        assert_eq!(of("/bin/rescind run --unlisted --url https://a/mcp").as_deref(), Some("--unlisted"));
+        for line in ["npx", "npx -y rescind run --unlisted npx", "rescind mcp"] {
+            assert_eq!(of(line), None, "{line}");
+        }
+        // Words that name a command's own end, and headers of a URL.
+        let any: OwnWords = |words| words.iter().position(|word| word == "server");
+        let words = |line: &str| line.split(' ').map(ToOwned::to_owned).collect::<Vec<_>>();
+        assert_eq!(flags(&words("rescind run --unlisted -- server"), any), Some(2..3));
+        assert_eq!(flags(&words("rescind run -- server"), any), Some(2..2));
+        let url = "rescind run --unlisted --header-env A=B --header-env C=D --url https://a/mcp";
+        assert_eq!(flags(&words(url), any), Some(2..3));
+        assert_eq!(flags(&words("rescind run --header-env A=B --url https://a/mcp"), any), Some(2..2));
+    }
+
+    #[test]
+    fn flags_that_belong_to_their_entry_are_kept_unless_they_are_given_anew() {
+        let of = |flags: &str, wanted: &str| {
+            let words =
+                |line: &str| line.split(' ').filter(|word| !word.is_empty()).map(ToOwned::to_owned).collect::<Vec<_>>();
+            let (kept, others) = divided(&words(flags), &words(wanted));
+            [kept.join(" "), others.join(" ")]
+        };
+        assert_eq!(of("--timeout 5m --name a --restart", "--timeout 4m"), ["--name a", "--timeout 5m --restart"]);
+        assert_eq!(of("--name=a --client-name b --timeout 5m", ""), ["--name=a --client-name b", "--timeout 5m"]);
+        assert_eq!(of("--name a --timeout 5m", "--name b"), ["", "--name a --timeout 5m"]);
+        assert_eq!(of("--name a", "--name=b"), ["", "--name a"]);
+        assert_eq!(of("", ""), ["", ""]);
     }
 }

@@ -6,12 +6,14 @@
 use std::{env, fs, path::Path};
 
 use rescind_wrap::{
+    advice,
     client::{self, Shape},
     config::{Change, Changed, Config},
     entry::Launch,
     journal::Note,
     patience,
     remote::{self, Refusal},
+    strict,
     verdict::Verdict,
     words,
 };
@@ -180,6 +182,33 @@ fn each_server_comes_and_goes_by_itself() {
             bytes = unwrapped(&case.read(&bytes), &[*place], std::slice::from_ref(note));
         }
         assert!(bytes == case.bytes, "{}", case.name);
+    }
+}
+
+/// A file whose shims have got other flags has what it would have if they had come with those, and comes back as any other.
+#[test]
+fn flags_of_a_shim_come_and_go() {
+    let sets = [&["--unlisted"][..], &[], &["--on-stuck", "kill", "--timeout", "5m"], &["--timeout", "a\"b"]];
+    for case in cases(false) {
+        let before = case.read(&case.bytes);
+        let places = bare(&before);
+        let Changed { mut bytes, notes, .. } = wrapped(&before, &places);
+        for flags in sets.map(|flags| flags.iter().map(|&flag| flag.to_owned()).collect::<Vec<_>>()) {
+            let config = case.read(&bytes);
+            let flags_of =
+                |place: &usize| words::flags(&words_of(&config.entries()[*place].launch).unwrap(), own).unwrap();
+            let change = |place| (place, Change::Flags { places: flags_of(&place), words: &flags });
+            let changed = config.changed(&places.iter().map(|place| change(*place)).collect::<Vec<_>>());
+            assert_eq!(changed.left, Vec::<usize>::new(), "{}", case.name);
+            bytes = changed.bytes;
+            let shim = [&shim()[..2], &flags].concat();
+            let expected =
+                before.changed(&places.iter().map(|place| (*place, Change::Prepend(&shim))).collect::<Vec<_>>());
+            let (now, expected) = (case.read(&bytes), case.read(&expected.bytes));
+            assert_eq!(words(&now), words(&expected), "{}", case.name);
+            let after = unwrapped(&now, &places, &notes);
+            assert!(after == case.bytes, "{}: {}", case.name, String::from_utf8_lossy(&after));
+        }
     }
 }
 
@@ -361,6 +390,21 @@ fn the_page_of_clients_says_what_is_known_of_their_patience() {
             known.set
         )));
         assert!(known.sources.iter().all(|source| row.contains(&format!("({source})"))), "{row}");
+    }
+}
+
+#[test]
+fn the_page_of_clients_has_each_timeout_that_is_proposed_and_each_form_that_is_refused() {
+    let page = fs::read_to_string(folder("../../../docs/clients.md")).unwrap();
+    let has = |client: &str, words: &str| {
+        let start = format!("| {} | ", client::client(client).unwrap().name);
+        page.lines().any(|line| line.strip_prefix(&start).is_some_and(|rest| rest.contains(words)))
+    };
+    for one in advice::ADVICE {
+        assert!(has(one.client, &format!("{} | ", one.timeout)), "{one:?}");
+    }
+    for one in strict::STRICT {
+        assert!(has(one.client, one.source), "{one:?}");
     }
 }
 

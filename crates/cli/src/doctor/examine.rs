@@ -54,6 +54,7 @@ pub(super) fn report() -> Result<Report, Failure> {
 
 fn file(target: Target, managed: &Managed, programs: &mut Programs) -> FileReport {
     let read = files::read(&target);
+    let refused = read.as_ref().map_or_else(|_| Vec::new(), |(_, config)| files::refused(&target, config));
     let Target { client, path, is_shared, .. } = target;
     let (problem, leftover, servers) = match read {
         Ok((snapshot, config)) => {
@@ -63,7 +64,7 @@ fn file(target: Target, managed: &Managed, programs: &mut Programs) -> FileRepor
         Err(failure) => (Some(failure.cause), None, Vec::new()),
     };
     let (client, client_name) = client.map(|client| (client.id, client.name)).unzip();
-    FileReport { client, client_name, path, shared: is_shared, problem, leftover, servers }
+    FileReport { client, client_name, path, shared: is_shared, problem, refused, leftover, servers }
 }
 
 fn server(entry: &Entry, managed: &Managed, is_shared: bool, programs: &mut Programs) -> ServerReport {
@@ -80,6 +81,7 @@ fn server(entry: &Entry, managed: &Managed, is_shared: bool, programs: &mut Prog
         | Verdict::Remote
         | Verdict::Elsewhere
         | Verdict::ShellLine
+        | Verdict::Flag
         | Verdict::Debugged
         | Verdict::Managed
         | Verdict::Unclear(_) => ServerState::NotWrapped,

@@ -43,6 +43,8 @@ pub(super) struct FileReport {
     pub(super) shared: bool,
     /// Why it cannot be read, if it cannot.
     pub(super) problem: Option<String>,
+    /// What its client is known to refuse of it, and then starts none of its servers.
+    pub(super) refused: Vec<String>,
     /// A new version of the file that an interrupted `rescind wrap` left beside it.
     pub(super) leftover: Option<PathBuf>,
     pub(super) servers: Vec<ServerReport>,
@@ -130,6 +132,7 @@ impl Report {
         let of_file = |file: &FileReport| {
             file.servers.iter().filter(|server| server.attention.is_some()).count()
                 + usize::from(file.leftover.is_some())
+                + file.refused.len()
         };
         let attention = files.iter().map(of_file).sum::<usize>()
             + usize::from(program.temporary.is_some())

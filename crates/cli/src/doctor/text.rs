@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use rescind_wrap::{
     outside::{Outside, OutsideKind},
     patience::Patience,
+    verdict::Verdict,
 };
 
 use super::report::{FileReport, PatienceReport, ProgramState, Report, ServerReport, ServerState};
@@ -23,7 +24,7 @@ pub(super) fn print(report: &Report) -> io::Result<()> {
 }
 
 fn lines(report: &Report) -> Vec<(String, Tone)> {
-    let Report { program, files, outside, patience, journal, attention, unreadable, .. } = report;
+    let Report { program, files, outside, patience, journal, .. } = report;
     let mut lines = vec![(format!("rescind {}  {}", program.version, clean(&program.path)), Tone::Plain)];
     if let Some(temporary) = program.temporary {
         lines.push((format!("  it is in {temporary}, and will not stay: install it before you wrap"), Tone::Alarm));
@@ -51,13 +52,64 @@ fn lines(report: &Report) -> Vec<(String, Tone)> {
     if let Some(problem) = &journal.problem {
         lines.push((format!("{name} cannot be read: {problem}"), Tone::Alarm));
     }
-    let verdict = match (attention, unreadable) {
+    lines.extend(summary(report));
+    lines
+}
+
+/// What to do first, how much wants attention, and how many servers have the shim.
+fn summary(report: &Report) -> [(String, Tone); 3] {
+    let (verdict, tone) = match (report.attention, report.unreadable) {
         (0, 0) => ("all is well".into(), Tone::Plain),
         (attention, 0) => (format!("wants attention: {attention}"), Tone::Notice),
         (attention, unreadable) => (format!("wants attention: {attention}, cannot be read: {unreadable}"), Tone::Alarm),
     };
-    lines.push((format!("\n{}", verdict.0), verdict.1));
-    lines
+    let servers = report.files.iter().flat_map(|file| &file.servers);
+    let wrapped = servers.clone().filter(|server| server.state != ServerState::NotWrapped).count();
+    let (all, files) = (servers.count(), report.files.len());
+    let remedy = remedy(report).unwrap_or_else(|| "there is nothing to do".into());
+    let files = if files == 1 { "1 file".to_owned() } else { format!("{files} files") };
+    let counts = format!("{wrapped} of {all} servers in {files} have the shim");
+    [(format!("\n{remedy}"), tone), (verdict, tone), (counts, Tone::Plain)]
+}
+
+/// What to do first: what cannot be read, then what wants attention, then servers without the shim.
+fn remedy(report: &Report) -> Option<String> {
+    let Report { program, files, outside, journal, .. } = report;
+    let unreadable = files.iter().filter_map(|file| Some((&file.path, file.problem.as_ref()?)));
+    let elsewhere = outside.iter().filter_map(|one| Some((&one.path, one.problem.as_ref()?)));
+    if let Some((path, problem)) = unreadable.chain(elsewhere).next() {
+        return Some(format!("first: mend {}: {}", shown(path), clean(problem)));
+    }
+    if let Some(temporary) = program.temporary {
+        return Some(format!("first: install rescind, for this one is in {temporary} and will not stay"));
+    }
+    let servers = files.iter().flat_map(|file| file.servers.iter().map(move |server| (file, server)));
+    let wanting = servers.clone().find_map(|(file, server)| Some((file, server, server.attention.as_ref()?)));
+    if let Some((file, server, attention)) = wanting {
+        return Some(format!("first: {} in {}: {attention}", clean(&server.name), shown(&file.path)));
+    }
+    if let Some((file, refused)) = files.iter().find_map(|file| Some((file, file.refused.first()?))) {
+        return Some(format!("first: mend {}: it {refused}", shown(&file.path)));
+    }
+    if let Some(leftover) = files.iter().find_map(|file| file.leftover.as_ref()) {
+        return Some(format!("first: remove {}", shown(leftover)));
+    }
+    if let Some(problem) = &journal.problem {
+        return Some(format!("first: mend {}: {problem}", shown(&journal.path)));
+    }
+    if journal.in_use {
+        return Some("first: wait until the `rescind wrap` or `unwrap` that runs has ended".into());
+    }
+    if !journal.gone.is_empty() {
+        return Some("first: `rescind unwrap --all`, which forgets files that are gone".into());
+    }
+    let bare = Verdict::Bare.to_string();
+    let count = servers.filter(|(file, server)| !file.shared && server.why == bare).count();
+    match count {
+        0 => None,
+        1 => Some("next: `rescind wrap` puts the shim before 1 server that has none".into()),
+        _ => Some(format!("next: `rescind wrap` puts the shim before {count} servers that have none")),
+    }
 }
 
 fn of_file(file: &FileReport) -> Vec<(String, Tone)> {
@@ -73,6 +125,7 @@ fn of_file(file: &FileReport) -> Vec<(String, Tone)> {
     if let Some(problem) = &file.problem {
         lines.push((format!("  cannot be read: {}", clean(problem)), Tone::Alarm));
     }
+    lines.extend(file.refused.iter().map(|refused| (format!("  this file {}", clean(refused)), Tone::Notice)));
     if let Some(leftover) = &file.leftover {
         let left = format!("  {} was left by a `rescind wrap` that was ended; remove it", shown(leftover));
         lines.push((left, Tone::Notice));

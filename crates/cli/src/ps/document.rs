@@ -100,7 +100,8 @@ pub(super) fn history(sessions: &[PastSession]) -> String {
     let history = sessions.iter().filter(|past| !past.requests.is_empty()).map(|past| {
         let PastSession { session, requests, counted, now, end, is_live } = past;
         let name = &*session.name;
-        let labelled = |request| Labelled { label: format!("{name}/{}", Request::label(request)), request, arguments: None };
+        let labelled =
+            |request| Labelled { label: format!("{name}/{}", Request::label(request)), request, arguments: None };
         let requests = requests.iter().map(labelled).collect();
         PastEntry { name, session, now: *now, running: *is_live, end: *end, requests, counted: *counted }
     });

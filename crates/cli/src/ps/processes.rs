@@ -4,7 +4,10 @@ use std::{collections::BTreeMap, time::Duration};
 
 use rescind_feed::{Request, duration};
 use rescind_ledger::{
-    container::contained::{Contained, ContainerScan, Scope, Standing, What},
+    container::{
+        contained::{Contained, ContainerScan, Scope, Standing, What},
+        engine::EngineError,
+    },
     document::Document,
     family::{ClientState, Family, Kept, Member},
     record::Client,
@@ -18,6 +21,7 @@ use crate::{
     failure::Failure,
     fleet::{self, report},
     screen::{Screen, Tone, clean, inert},
+    told,
     turns::{self, SessionTurns, Sureness},
 };
 
@@ -80,10 +84,12 @@ pub(crate) const NOTHING_LEFT: &str = "no process of an ended session is left";
 
 /// What sessions have in containers. Warns about engines that do not answer.
 pub(crate) fn in_containers(scope: Scope<'_>) -> Vec<Contained> {
-    let ContainerScan { all, silent, .. } = Directories::of_this_user().in_containers(scope);
-    for error in silent {
-        report(&format!("warning: {}; its containers are not listed", clean(&error.to_string())));
-    }
+    let ContainerScan { all, silent, idle, .. } = Directories::of_this_user().in_containers(scope);
+    let warning =
+        |error: &EngineError| format!("warning: {}; its containers are not listed", clean(&error.to_string()));
+    silent.iter().for_each(|error| report(&warning(error)));
+    // A Docker that is installed and not started is no news twice.
+    idle.iter().map(warning).filter(|warning| told::is_news(warning)).for_each(|warning| report(&warning));
     all
 }
 

@@ -4,9 +4,14 @@
 //! no other server may have changed, and what was at a URL must come back to the same bytes. So a file in an unforeseen form
 //! is refused, not broken.
 
-use std::path::Path;
+use std::{
+    fs,
+    ops::Range,
+    path::{Path, PathBuf},
+};
 
 use rescind_wrap::{
+    advice::Advice,
     config::{Change, Changed, Config},
     entry::Launch,
     file::{FileError, Turn},
@@ -17,6 +22,7 @@ use rescind_wrap::{
 };
 
 use super::{
+    advice::Advising,
     files::{self, Found, Managed, Target},
     program,
     server::Server,
@@ -25,7 +31,7 @@ use super::{
 use crate::{
     failure::Failure,
     fleet::report,
-    run::{own_words, recording},
+    run::{has_timeouts, own_words, recording},
     screen::clean,
 };
 
@@ -39,9 +45,27 @@ pub(super) enum Direction {
         /// The absolute path of this program.
         program: String,
         run_flags: Vec<String>,
+        /// Whether servers that have a shim get these flags, too, in place of their own.
+        sets_flags: bool,
+        advising: Advising,
+        /// The timeouts that were proposed and taken.
+        advised: Vec<&'static Advice>,
         urls: Urls,
     },
     Unwrap,
+}
+
+/// What is to be done with one server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    /// A shim comes before it, or in the place of its URL.
+    Wrap,
+    /// Its shim goes.
+    Unwrap,
+    /// Its shim gets these flags in place of those that stand there.
+    Flags { places: Range<usize>, flags: Vec<String> },
+    /// Its shim is told the names of its entry and its client, which come in these places.
+    Name(Range<usize>),
 }
 
 /// What becomes of servers at a URL.
@@ -54,18 +78,58 @@ pub(super) enum Urls {
 }
 
 impl Direction {
-    /// Whether there is something to do with such a server.
-    pub(super) fn is_for(&self, server: &Server) -> bool {
+    /// What is to be done with such a server, if anything is.
+    pub(super) fn action(&self, server: &Server) -> Option<Action> {
         match (self, server.verdict) {
-            (Self::Wrap { .. }, Verdict::Wrapped(_) | Verdict::WrappedUrl) => server.is_misnamed,
-            (Self::Wrap { .. }, Verdict::Bare) | (Self::Unwrap, Verdict::Wrapped(_) | Verdict::WrappedUrl) => true,
+            (Self::Wrap { .. }, Verdict::Bare) => Some(Action::Wrap),
+            (Self::Unwrap, Verdict::Wrapped(_) | Verdict::WrappedUrl) => Some(Action::Unwrap),
+            (Self::Wrap { .. }, Verdict::Wrapped(_) | Verdict::WrappedUrl) => {
+                self.other_flags(server).or_else(|| server.misnamed().map(Action::Name))
+            }
             (Self::Wrap { urls, .. }, Verdict::Remote) => match (urls, &server.refusal) {
-                (Urls::Leave, _) => false,
-                (Urls::Wrap | Urls::Force, None) | (Urls::Force, Some(Refusal::SignIn)) => true,
-                (Urls::Wrap | Urls::Force, Some(_)) => false,
+                (Urls::Leave, _) => None,
+                (Urls::Wrap | Urls::Force, None) | (Urls::Force, Some(Refusal::SignIn)) => Some(Action::Wrap),
+                (Urls::Wrap | Urls::Force, Some(_)) => None,
             },
-            _ => false,
+            _ => None,
         }
+    }
+
+    /// The flags for the shim of this server: those that were given, and the timeout that was proposed and taken.
+    fn flags(&self, server: &Server) -> Vec<String> {
+        let Self::Wrap { run_flags, advised, .. } = self else { return Vec::new() };
+        let advice = server.advice.filter(|advice| advised.contains(advice));
+        let timeout = advice.map(|advice| ["--timeout".to_owned(), advice.timeout.to_owned()]);
+        run_flags.iter().cloned().chain(timeout.into_iter().flatten()).collect()
+    }
+
+    /// What gives the shim of this server the flags that it is to have. Those that belong to its entry stay.
+    fn other_flags(&self, server: &Server) -> Option<Action> {
+        let Self::Wrap { sets_flags, run_flags, advising, .. } = self else { return None };
+        let (places, now) = server.flags()?;
+        // A question is about servers that are to be wrapped.
+        let wanted = if *advising == Advising::Take { self.flags(server) } else { run_flags.clone() };
+        let flags = if *sets_flags {
+            let (kept, others) = words::divided(now, &wanted);
+            if others == wanted {
+                return None;
+            }
+            [kept, wanted].concat()
+        } else if !wanted.is_empty() && !has_timeouts(now) {
+            [now, &*wanted].concat()
+        } else {
+            return None;
+        };
+        let flags = [server.names.clone(), words::unnamed(&flags).to_vec()].concat();
+        Some(Action::Flags { places, flags })
+    }
+
+    /// Asks about the timeouts that are proposed for these servers, which are to be wrapped.
+    pub(super) fn settle(&mut self, servers: &[&Server]) -> Result<(), Failure> {
+        if let Self::Wrap { advising, advised, .. } = self {
+            *advised = advising.settle(servers)?;
+        }
+        Ok(())
     }
 
     /// Whether a person wants to know of such a server.
@@ -92,17 +156,20 @@ impl Direction {
         let Self::Wrap { run_flags, .. } = self else { return Ok(()) };
         let words = |of: &[String]| [&["run".to_owned()], of, &["server".to_owned()]].concat();
         let Some(file) = recording(&words(run_flags)) else { return Ok(()) };
+        let is_meant = |place: usize, server: &Server| {
+            meant.iter().any(|(of, paths)| *of == place && paths.contains(&server.entry.path))
+        };
         let has_it = |server: &&Server| {
             let Launch::Command(command) = &server.entry.launch else { return false };
             matches!(server.verdict, Verdict::Wrapped(_) | Verdict::WrappedUrl)
                 && recording(command.words.get(1..).unwrap_or_default()).as_ref() == Some(&file)
         };
-        let others = found.iter().flat_map(|one| &one.servers).filter(has_it).count();
-        let is_new = |place: usize, path: &Vec<String>| {
-            !found[place].servers.iter().any(|server| server.is_misnamed && server.entry.path == *path)
-        };
-        let new = meant.iter().flat_map(|(place, paths)| paths.iter().filter(move |path| is_new(*place, path)));
-        let count = others + new.count();
+        let others = found
+            .iter()
+            .enumerate()
+            .flat_map(|(place, one)| one.servers.iter().filter(move |server| !is_meant(place, server)));
+        let others = others.filter(has_it).count();
+        let count = others + meant.iter().map(|(_, servers)| servers.len()).sum::<usize>();
         if count < 2 {
             return Ok(());
         }
@@ -142,12 +209,12 @@ impl Direction {
         }
     }
 
-    /// The words that come before a server's own, where it has these names.
-    fn words(&self, target: &Target, names: &[String]) -> Vec<String> {
+    /// The words that come before a server's own.
+    fn words(&self, target: &Target, server: &Server) -> Vec<String> {
         match self {
-            Self::Wrap { program, run_flags, .. } => {
+            Self::Wrap { program, .. } => {
                 let program = if target.is_shared { "rescind" } else { program };
-                [&[program.to_owned(), "run".to_owned()], names, run_flags].concat()
+                [&[program.to_owned(), "run".to_owned()], &*server.names, &self.flags(server)].concat()
             }
             Self::Unwrap => Vec::new(),
         }
@@ -157,10 +224,12 @@ impl Direction {
 /// What was changed in a file.
 #[derive(Debug, Default)]
 pub(super) struct Done {
-    /// How many servers got a shim, or lost it.
+    /// Servers that have a shim now, or none any more.
     pub(super) servers: usize,
-    /// How many shims got a name.
-    pub(super) renamed: usize,
+    /// Servers whose shim has other flags now.
+    pub(super) flags: usize,
+    /// Servers whose shim was told its names.
+    pub(super) named: usize,
     /// What was left alone, and why.
     pub(super) left: Vec<Failure>,
 }
@@ -183,6 +252,7 @@ pub(super) fn change(
     let refused = |error: &dyn std::fmt::Display| Failure::new(shown(&target.path), error, closing());
     let style = remote::style(target.client.map(|client| client.id));
     let file = files::read(target)?.0.path().to_owned();
+    let names = names(target, &file);
     let turn = Turn::wait(&file).map_err(|error| refused(&error))?;
     for _ in 0..ATTEMPTS {
         let (snapshot, config) = files::read(target)?;
@@ -192,20 +262,23 @@ pub(super) fn change(
         let servers = files::servers(&config, target, managed);
         let mut left = Vec::new();
         let mut changes: Vec<(usize, Change<'_>)> = Vec::new();
-        let to_prepend = |one: &Server| to_prepend(&direction.words(target, &one.names), one);
-        let to_prepend: Vec<Vec<String>> = servers.iter().map(to_prepend).collect();
+        let shims: Vec<Vec<String>> = servers.iter().map(|one| direction.words(target, one)).collect();
+        let actions: Vec<Option<Action>> = servers.iter().map(|one| direction.action(one)).collect();
         for (place, one) in servers.iter().enumerate() {
-            if !paths.contains(&one.entry.path) || !direction.is_for(one) {
+            let Some(action) = actions[place].as_ref().filter(|_| paths.contains(&one.entry.path)) else { continue };
+            let other_words = match action {
+                Action::Flags { places, flags } => Some((places.clone(), flags)),
+                Action::Name(places) => Some((places.clone(), &one.names)),
+                Action::Wrap | Action::Unwrap => None,
+            };
+            if let Some((places, words)) = other_words {
+                changes.push((place, Change::Flags { places, words }));
                 continue;
             }
             let note = journal.note_of(&file, &one.entry.path);
             changes.push((
                 place,
                 match (one.verdict, note) {
-                    (Verdict::Wrapped(_) | Verdict::WrappedUrl, _) if matches!(direction, Direction::Wrap { .. }) => {
-                        let Launch::Command(command) = &one.entry.launch else { continue };
-                        Change::Flags { places: words::named(&command.words), words: &one.names }
-                    }
                     (Verdict::Wrapped(words), Some(Note::Arguments(text))) => {
                         Change::TakeOff { words, added: Some(text) }
                     }
@@ -215,15 +288,15 @@ pub(super) fn change(
                         left.push(unknown(target, one));
                         continue;
                     }
-                    (Verdict::Remote, _) => Change::ToCommand(&to_prepend[place], style),
-                    _ => Change::Prepend(&to_prepend[place]),
+                    (Verdict::Remote, _) => Change::ToCommand(&shims[place], style),
+                    _ => Change::Prepend(&shims[place]),
                 },
             ));
         }
         let Changed { notes, left: too_changed, .. } = config.changed(&changes);
-        left.extend(too_changed.iter().map(|place| match servers[*place].is_misnamed {
-            true if matches!(direction, Direction::Wrap { .. }) => has_comment(target, &servers[*place]),
-            _ => changed_since(target, &servers[*place]),
+        left.extend(too_changed.iter().map(|place| match &actions[*place] {
+            Some(Action::Flags { .. } | Action::Name(_)) => has_comment(target, &servers[*place]),
+            Some(Action::Wrap | Action::Unwrap) | None => changed_since(target, &servers[*place]),
         }));
         let (changes, notes): (Vec<_>, Vec<_>) =
             changes.into_iter().zip(notes).filter(|((place, _), _)| !too_changed.contains(place)).unzip();
@@ -232,23 +305,28 @@ pub(super) fn change(
         }
         let bytes = config.changed(&changes).bytes;
         check(target, &config, &bytes, &changes)?;
-        let servers: Vec<Vec<String>> = changes.iter().map(|(place, _)| servers[*place].entry.path.clone()).collect();
-        let is_named = |(_, change): &(usize, Change<'_>)| matches!(change, Change::Flags { .. });
-        let renamed = changes.iter().filter(|one| is_named(one)).count();
-        let done = Done { servers: changes.len() - renamed, renamed, left };
-        // What is known of a server that has a shim already is as true of it under another name.
-        let news = servers.iter().cloned().zip(notes).zip(&changes).filter(|(_, change)| !is_named(change));
-        let news: Vec<_> = news.map(|(news, _)| news).collect();
+        let is_flags = |change: &Change<'_>| matches!(change, Change::Flags { .. });
+        let is_named = |(place, _): &&(usize, Change<'_>)| matches!(actions[*place], Some(Action::Name(_)));
+        let named = changes.iter().filter(is_named).count();
+        let of_flags = changes.iter().filter(|(_, one)| is_flags(one)).count() - named;
+        let moved = changes.iter().zip(notes).filter(|((_, one), _)| !is_flags(one));
+        let (servers, notes): (Vec<Vec<String>>, Vec<Option<Note>>) =
+            moved.map(|((place, _), note)| (servers[*place].entry.path.clone(), note)).unzip();
         if let Direction::Wrap { .. } = direction {
-            journal.note(&file, news).map_err(|error| refused(&error))?;
+            for name in &names {
+                let notes = servers.iter().cloned().zip(notes.iter().cloned());
+                journal.note(name, notes).map_err(|error| refused(&error))?;
+            }
         }
         match snapshot.replace(&turn, &bytes) {
             Ok(true) => {
                 if let Direction::Unwrap = direction {
                     // What is left in it is looked at again before it is believed.
-                    let _ = journal.forget(&file, servers.iter().map(Vec::as_slice));
+                    for name in &names {
+                        let _ = journal.forget(name, servers.iter().map(Vec::as_slice));
+                    }
                 }
-                return Ok(done);
+                return Ok(Done { servers: servers.len(), flags: of_flags, named, left });
             }
             Ok(false) => {}
             Err(error) => return Err(refused(&error)),
@@ -257,12 +335,10 @@ pub(super) fn change(
     Err(refused(&FileError::Busy))
 }
 
-/// What a shim before this server begins with.
-fn to_prepend(shim: &[String], server: &Server) -> Vec<String> {
-    match &server.entry.launch {
-        Launch::Command(command) => words::to_prepend(shim, command.words.first().map_or("", String::as_str)),
-        Launch::Url(_) | Launch::Elsewhere | Launch::Unclear(_) => shim.to_vec(),
-    }
+/// The names by which the journal knows a file: its own, and that of a link to it, which its client may replace by a file.
+fn names(target: &Target, file: &Path) -> Vec<PathBuf> {
+    let is_link = fs::symlink_metadata(&target.path).is_ok_and(|about| about.is_symlink());
+    [Some(file), is_link.then_some(&*target.path)].into_iter().flatten().map(Path::to_owned).collect()
 }
 
 /// A server that reaches a URL, of which the journal knows nothing.
@@ -318,23 +394,27 @@ fn check(target: &Target, before: &Config, bytes: &[u8], changes: &[(usize, Chan
     if between.changed(&back.collect::<Vec<_>>()).bytes != before.changed(&[]).bytes {
         return Err(wrong("`rescind unwrap` could not give it back"));
     }
-    let is_named = |change: &Change<'_>| matches!(change, Change::Flags { .. });
-    let named: Vec<_> = changes.iter().filter(|(_, change)| is_named(change)).cloned().collect();
-    let there = Config::read(&before.changed(&named).bytes, target.shape.syntax, target.shape.servers)
+    // Other flags are nothing to what `rescind unwrap` gives back. What it gives a URL back from is only that URL.
+    let of_command = |(place, change): &&(usize, Change<'_>)| {
+        let verdict = Verdict::of(&before.entries()[*place], own_words, &[]);
+        matches!((change, verdict), (Change::Flags { .. }, Verdict::Wrapped(_)))
+    };
+    let of_flags: Vec<_> = changes.iter().filter(of_command).cloned().collect();
+    let flagged = Config::read(&before.changed(&of_flags).bytes, target.shape.syntax, target.shape.servers)
         .map_err(|error| wrong(&error.to_string()))?;
-    if nameless(before, &named) != nameless(&there, &named) {
-        return Err(wrong("more than names would change"));
+    if without_shims(before, &of_flags) != without_shims(&flagged, &of_flags) {
+        return Err(wrong("`rescind unwrap` could not give it back"));
     }
     Ok(())
 }
 
-/// The file without the names in the shims that these changes are of.
-fn nameless(config: &Config, changes: &[(usize, Change<'_>)]) -> Vec<u8> {
-    let without = |(place, _): &(usize, Change<'_>)| {
-        let Launch::Command(command) = &config.entries().get(*place)?.launch else { return None };
-        Some((*place, Change::Flags { places: words::named(&command.words), words: &[] }))
+/// The file without the shims of the commands that these changes are of.
+fn without_shims(config: &Config, changes: &[(usize, Change<'_>)]) -> Vec<u8> {
+    let shim = |(place, _): &(usize, Change<'_>)| {
+        let Verdict::Wrapped(words) = Verdict::of(&config.entries()[*place], own_words, &[]) else { return None };
+        Some((*place, Change::TakeOff { words, added: None }))
     };
-    config.changed(&changes.iter().filter_map(without).collect::<Vec<_>>()).bytes
+    config.changed(&changes.iter().filter_map(shim).collect::<Vec<_>>()).bytes
 }
 
 fn is_as_planned(old: &Launch, new: &Launch, change: Option<&Change<'_>>) -> bool {

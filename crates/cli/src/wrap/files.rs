@@ -6,12 +6,15 @@ use std::{
 };
 
 use rescind_wrap::{
+    advice,
     client::{CLIENTS, Client, Folders, Shape, shape_of, shape_of_content},
     config::Config,
     entry::{Entry, Launch},
     file::{self, FileError, Snapshot},
     managed,
+    oddity::{Form, Oddity},
     remote::{self, Refusal},
+    strict,
     verdict::Verdict,
     words,
 };
@@ -39,14 +42,35 @@ pub(crate) struct Target {
 pub(crate) struct Found {
     pub(crate) target: Target,
     pub(super) servers: Vec<Server>,
+    /// Why the file may not be replaced, if it may not.
+    pub(super) blocked: Option<FileError>,
+    /// What is odd about it, in words.
+    pub(super) remarks: Vec<String>,
 }
 
 impl Found {
     pub(crate) fn read(target: Target, managed: &Managed) -> Result<Self, Failure> {
-        let (_, config) = read(&target)?;
+        let (snapshot, config) = read(&target)?;
         let servers = servers(&config, &target, managed);
-        Ok(Self { target, servers })
+        let mut remarks = refused(&target, &config);
+        if remarks.is_empty() && config.is_empty() {
+            remarks.push("has nothing in it".to_owned());
+        }
+        Ok(Self { target, servers, blocked: snapshot.check_writable().err(), remarks })
     }
+}
+
+/// What the client of a file is known to refuse of it, in words.
+pub(crate) fn refused(target: &Target, config: &Config) -> Vec<String> {
+    let Some(client) = target.client else { return Vec::new() };
+    let words = |Oddity { form, line }: Oddity| match form {
+        Form::Empty => format!("has {}, which {} refuses", form.as_str(), client.name),
+        Form::ByteOrderMark | Form::Comment | Form::TrailingComma | _ => {
+            let what = form.as_str();
+            format!("has {what} in line {line}, which {} refuses: it starts none of these servers", client.name)
+        }
+    };
+    strict::refused(client.id, config).into_iter().map(words).collect()
 }
 
 /// Reads a file as it is now.
@@ -73,7 +97,8 @@ pub(super) fn servers(config: &Config, target: &Target, managed: &Managed) -> Ve
             }
             _ => false,
         };
-        Server { verdict, entry: entry.clone(), refusal, names, is_misnamed }
+        let advice = client.and_then(advice::of).filter(|advice| advice.fits(entry, config));
+        Server { verdict, entry: entry.clone(), refusal, names, is_misnamed, advice }
     };
     config.entries().iter().map(of).collect()
 }

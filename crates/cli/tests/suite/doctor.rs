@@ -214,3 +214,68 @@ fn a_program_behind_a_link_is_this_one() {
     home.put(Path::new(".cursor/mcp.json"), servers.to_string().as_bytes());
     assert_eq!(server(&report(&home, "").0, "a")["program"]["state"], "this");
 }
+
+/// As in `rescind doctor | true`.
+#[test]
+fn a_reader_that_has_gone_is_no_failure() {
+    let home = Home::new();
+    home.put(Path::new(".cursor/mcp.json"), br#"{"mcpServers": {"a": {"command": "npx"}}}"#);
+    for words in [&["doctor"][..], &["doctor", "--json"]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let done = home.command(words).stdout(writer).output().unwrap();
+        assert_eq!(String::from_utf8(done.stderr).unwrap(), "", "{words:?}");
+        assert_eq!(done.status.code(), home.run(words).status.code(), "{words:?}");
+    }
+}
+
+#[test]
+fn the_last_three_lines_sum_up_with_what_to_do_first() {
+    let bare = r#"{"mcpServers": {"a": {"command": "npx"}, "b": {"command": "npx"}, "c": {"url": "https://a/mcp"}}}"#;
+    let gone = r#"{"mcpServers": {"a": {"command": "/nowhere/rescind", "args": ["run", "npx"]}}}"#;
+    let broken = "{ \"mcpServers\": \n{ \"a\" } }";
+    // A place that will stay, as far as can be told.
+    let home = Home(tempfile::TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap());
+    let program = home.put(Path::new("bin/rescind"), b"");
+    fs::remove_file(&program).unwrap();
+    fs::hard_link(RESCIND, &program).unwrap();
+    let wrapped = json!({"mcpServers": {"a": {"command": program, "args": ["run", "npx"]}}}).to_string();
+    let cases: [(&str, &str, [&str; 3]); 6] = [
+        (".unused", "", ["there is nothing to do", "all is well", "0 of 0 servers in 0 files have the shim"]),
+        (
+            ".kiro/settings/mcp.json",
+            &wrapped,
+            ["there is nothing to do", "all is well", "1 of 1 servers in 1 file have the shim"],
+        ),
+        (
+            ".cursor/mcp.json",
+            bare,
+            [
+                "next: `rescind wrap` puts the shim before 2 servers that have none",
+                "all is well",
+                "1 of 4 servers in 2 files have the shim",
+            ],
+        ),
+        (
+            ".codeium/windsurf/mcp_config.json",
+            "\u{feff}{}",
+            ["first: mend ", "wants attention: 1", "1 of 4 servers in 3 files have the shim"],
+        ),
+        (".factory/mcp.json", gone, ["first: a in ", "wants attention: 2", "2 of 5 servers in 4 files have the shim"]),
+        (
+            ".lmstudio/mcp.json",
+            broken,
+            ["first: mend ", "wants attention: 2, cannot be read: 1", "2 of 5 servers in 5 files have the shim"],
+        ),
+    ];
+    for (file, text, expected) in cases {
+        home.put(Path::new(file), text.as_bytes());
+        let mut command = std::process::Command::new(&program);
+        command.arg("doctor").env_clear().env("HOME", home.path()).current_dir(home.path());
+        let said = String::from_utf8(command.output().unwrap().stdout).unwrap();
+        let lines: Vec<&str> = said.lines().collect();
+        let [.., empty, remedy, verdict, counts] = &lines[..] else { panic!("{said}") };
+        assert_eq!((*empty, *verdict, *counts), ("", expected[1], expected[2]), "{said}");
+        assert!(remedy.starts_with(expected[0]), "{said}");
+    }
+}

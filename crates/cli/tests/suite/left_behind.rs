@@ -459,3 +459,26 @@ impl Chance {
         usize::try_from(self.0 % 1_000_003).unwrap() % limit
     }
 }
+
+/// It is installed on many machines and starts on few: no session has used it.
+#[test]
+fn an_engine_that_does_not_run_and_was_never_used_is_warned_of_once() {
+    let home = crate::wrap::Home::new();
+    let docker = home.put(Path::new("bin/docker"), b"#!/bin/sh\necho 'Is the docker daemon running?' >&2\nexit 1\n");
+    std::fs::set_permissions(&docker, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let said = |words: &[&str]| {
+        let mut command = home.command(words);
+        command.env("PATH", docker.parent().unwrap());
+        command.env("RESCIND_RUNTIME_DIR", home.path().join("run"));
+        String::from_utf8(command.output().unwrap().stderr).unwrap()
+    };
+    let first = said(&["ps", "--orphans"]);
+    assert!(first.contains("docker ps: Is the docker daemon running?; its containers are not listed"), "{first}");
+    for words in [&["ps", "--orphans"][..], &["reap", "--dry-run"], &["ps", "--orphans", "--json"]] {
+        let said = said(words);
+        assert!(!said.contains("docker"), "{words:?}: {said}");
+    }
+    // Another reason is news.
+    std::fs::write(&docker, "#!/bin/sh\necho 'permission denied' >&2\nexit 1\n").unwrap();
+    assert!(said(&["ps", "--orphans"]).contains("docker ps: permission denied"));
+}

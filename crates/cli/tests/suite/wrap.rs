@@ -1,7 +1,10 @@
 //! `rescind wrap` and `unwrap` in a home of their own, with the files of every client in it.
 
+mod advice;
+mod flags;
 mod forms;
 mod names;
+mod odd;
 
 use std::{
     collections::BTreeMap,
@@ -22,7 +25,7 @@ use tempfile::TempDir;
 const RESCIND: &str = env!("CARGO_BIN_EXE_rescind");
 
 /// A user's home.
-pub(crate) struct Home(TempDir);
+pub(crate) struct Home(pub(crate) TempDir);
 
 impl Home {
     pub(crate) fn new() -> Self {

@@ -31,6 +31,8 @@ pub struct ContainerScan {
     pub engines: Vec<Engine>,
     /// Those that did not say what they have, and why.
     pub silent: Vec<EngineError>,
+    /// Refusals of engines that are installed and that no session with a record has used: usually they do not run.
+    pub idle: Vec<EngineError>,
     /// Marks of ended sessions that have left nothing in any container.
     pub clean: Vec<Mark>,
 }
@@ -95,7 +97,9 @@ impl ContainerScan {
                 engines.push(command.engine.clone());
             }
         }
-        let (containers, silent) = listing::list(&engines, None);
+        let (containers, errors) = listing::list(&engines, None);
+        let used: Vec<&Engine> = commands.iter().map(|(_, command)| &command.engine).collect();
+        let (idle, silent): (Vec<_>, Vec<_>) = errors.into_iter().partition(|error| error.is_refusal_beside(&used));
         let own = containers.into_iter().filter_map(|container| {
             let mark: Mark = container.mark.parse().ok().filter(|mark: &Mark| mark.place == place)?;
             Contained::of(records, mark, container)
@@ -106,10 +110,13 @@ impl ContainerScan {
             all.retain(|one| one.standing == Standing::Left);
         }
         let is_clean = |mark: &Mark| {
-            silent.is_empty() && Standing::of(*mark) == Standing::Left && all.iter().all(|one| one.mark != *mark)
+            silent.is_empty()
+                && idle.is_empty()
+                && Standing::of(*mark) == Standing::Left
+                && all.iter().all(|one| one.mark != *mark)
         };
         let clean = commands.iter().map(|(record, _)| record.mark).filter(is_clean).collect();
-        Self { all, engines, silent, clean }
+        Self { all, engines, silent, idle, clean }
     }
 }
 

@@ -57,6 +57,24 @@ pub enum EngineError {
     },
 }
 
+impl EngineError {
+    /// The program, as it was called.
+    fn program(&self) -> &str {
+        match self {
+            Self::Start { program, .. } => program,
+            Self::Silent { command, .. } | Self::Failed { command, .. } => {
+                command.rsplit_once(' ').map_or(command, |(program, _)| program)
+            }
+        }
+    }
+
+    /// Whether a program that none of these engines has refused, as one does that cannot reach its engine.
+    pub(super) fn is_refusal_beside(&self, used: &[&Engine]) -> bool {
+        matches!(self, Self::Failed { .. })
+            && used.iter().all(|engine| engine.program.to_string_lossy() != self.program())
+    }
+}
+
 impl Engine {
     /// `docker` and `podman`, as they are found in PATH.
     #[must_use]

@@ -3,7 +3,10 @@
 use jsonc_parser::{CollectOptions, ParseOptions, ast, common::Ranged, parse_to_ast};
 
 use super::SyntaxError;
-use crate::tree::{Member, Node, Object, Value};
+use crate::{
+    oddity::{Form, Oddity},
+    tree::{Member, Node, Object, Value},
+};
 
 /// What clients read. What no client reads is an error here, too: it would be kept from nobody by a change of ours.
 const OPTIONS: ParseOptions = ParseOptions {
@@ -24,6 +27,18 @@ pub(super) fn read(text: &str) -> Result<Node, SyntaxError> {
     let parsed = parsed.map_err(|error| SyntaxError::at(text, error.range().start, error.kind().to_string()))?;
     let empty = || Node { range: 0..0, value: Value::Object(Object::default()) };
     Ok(parsed.value.map_or_else(empty, node))
+}
+
+/// What the text has and strict JSON has not: the first of each kind.
+pub(super) fn oddities(text: &str) -> Vec<Oddity> {
+    let first = |form, options| {
+        let refused = parse_to_ast(text, &CollectOptions::default(), &options).err()?;
+        Some(Oddity { form, line: SyntaxError::at(text, refused.range().start, "").line })
+    };
+    let empty = text.trim().is_empty().then_some(Oddity { form: Form::Empty, line: 1 });
+    let comment = first(Form::Comment, ParseOptions { allow_comments: false, ..OPTIONS });
+    let comma = first(Form::TrailingComma, ParseOptions { allow_trailing_commas: false, ..OPTIONS });
+    [empty, comment, comma].into_iter().flatten().collect()
 }
 
 fn node(value: ast::Value<'_>) -> Node {

@@ -9,8 +9,8 @@ use crate::shim::terminal::Terminal;
 /// What a shell says after a command.
 const OVER: &str = "--over--";
 
-/// The end of a question.
-const QUESTION: &str = "[y/N] ";
+/// The ends of questions.
+const QUESTIONS: [&str; 2] = ["[y/N] ", "[Y/n] "];
 
 pub(super) struct Person {
     pub(super) environment: BTreeMap<&'static str, String>,
@@ -20,18 +20,19 @@ pub(super) struct Person {
 impl Person {
     /// Types the commands and the answers of a session; what stands on the terminal in the end.
     pub(super) fn plays(&self, session: &str) -> String {
-        let mut commands: Vec<(&str, Vec<&str>)> = Vec::new();
+        let mut commands: Vec<(&str, Vec<(&str, &str)>)> = Vec::new();
         for line in session.lines() {
-            match (line.strip_prefix("$ "), line.rsplit_once(QUESTION)) {
+            let asked = QUESTIONS.iter().find_map(|question| Some((*question, line.rsplit_once(question)?.1)));
+            match (line.strip_prefix("$ "), asked) {
                 (Some(command), _) => commands.push((command, Vec::new())),
-                (None, Some((_, answer))) => commands.last_mut().expect("a command").1.push(answer),
+                (None, Some(asked)) => commands.last_mut().expect("a command").1.push(asked),
                 (None, None) => {}
             }
         }
         commands.iter().map(|(command, answers)| format!("$ {command}\n{}", self.enters(command, answers))).collect()
     }
 
-    fn enters(&self, line: &str, answers: &[&str]) -> String {
+    fn enters(&self, line: &str, answers: &[(&str, &str)]) -> String {
         let terminal = Terminal::open();
         let program = terminal.end();
         let mut modes = tcgetattr(&program).unwrap();
@@ -44,8 +45,8 @@ impl Person {
         shell.current_dir(&self.folder).stdin(terminal.end()).stdout(terminal.end()).stderr(terminal.end());
         let mut shell = shell.spawn().unwrap();
         let mut shown = String::new();
-        for answer in answers {
-            shown += &terminal.shows_until(QUESTION);
+        for (question, answer) in answers {
+            shown += &terminal.shows_until(question);
             terminal.type_in(&format!("{answer}\n"));
         }
         shown += &terminal.shows_until(OVER);

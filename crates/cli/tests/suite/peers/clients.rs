@@ -7,6 +7,7 @@ use std::{
     process::Command,
 };
 
+use rescind_wrap::{oddity::Form, strict::STRICT};
 use serde_json::{Value, json};
 
 use super::parts::{CLIENTS, PROGRAMS, clients, not_installed, peers, programs, text};
@@ -283,6 +284,62 @@ fn takes_what_was_written(client: &Client) {
     let (is_taken, said) = taken(client.broken.as_bytes());
     assert!(!is_taken, "{}: {said}", client.id);
     say(&format!("\n{} takes {} files of the corpus\n", client.id, files.len()));
+}
+
+/// Whether a client takes a server from a file in each form: as the table of what is refused has it.
+fn refuses_what_is_said_of_it(client: &Client) {
+    if !client.is_installed() {
+        return;
+    }
+    let plain = match client.id {
+        "opencode" => "{\n\"mcp\": {\"marking\": {\"type\": \"local\", \"command\": [\"/bin/true\"]}}\n}\n",
+        _ => "{\n\"mcpServers\": {\"marking\": {\"command\": \"/bin/true\", \"args\": []}}\n}\n",
+    };
+    let forms = [
+        (None, plain.to_owned()),
+        (Some(Form::ByteOrderMark), format!("\u{feff}{plain}")),
+        (Some(Form::Comment), plain.replacen('\n', "\n// mine\n", 1)),
+        (Some(Form::TrailingComma), plain.replace("}}\n}", "}},\n}")),
+    ];
+    let said_to_be_refused = STRICT.iter().find(|one| one.client == client.id).map_or(&[][..], |one| one.refuses);
+    for (form, text) in forms {
+        let bench = Bench::new(&[]);
+        client.put(&bench, text.as_bytes());
+        let ended = client.run(&bench, if client.prints { client.reads } else { client.list });
+        let is_refused = ![&*ended.stdout, &ended.stderr].concat().contains("marking");
+        let expected = form.is_some_and(|form| said_to_be_refused.contains(&form));
+        assert_eq!(is_refused, expected, "{} {form:?}: {}\n{}\n{}", client.id, ended.exit, ended.stdout, ended.stderr);
+    }
+}
+
+#[test]
+fn claude_code_refuses_the_forms_that_are_said_to_be_refused_and_no_others() {
+    refuses_what_is_said_of_it(&CLAUDE_CODE);
+}
+
+#[test]
+fn gemini_refuses_the_forms_that_are_said_to_be_refused_and_no_others() {
+    refuses_what_is_said_of_it(&GEMINI);
+}
+
+#[test]
+fn opencode_refuses_the_forms_that_are_said_to_be_refused_and_no_others() {
+    refuses_what_is_said_of_it(&OPENCODE);
+}
+
+#[test]
+fn droid_refuses_the_forms_that_are_said_to_be_refused_and_no_others() {
+    refuses_what_is_said_of_it(&DROID);
+}
+
+#[test]
+fn copilot_refuses_the_forms_that_are_said_to_be_refused_and_no_others() {
+    refuses_what_is_said_of_it(&COPILOT);
+}
+
+#[test]
+fn mcporter_refuses_the_forms_that_are_said_to_be_refused_and_no_others() {
+    refuses_what_is_said_of_it(&MCPORTER);
 }
 
 #[test]

@@ -63,7 +63,7 @@ fn every_form_of_an_entry_is_the_same_after_wrap_and_unwrap() {
     let said = home.says(&["wrap", "--all", "--yes"]);
     assert!(said.contains("nothing to wrap"), "{said}");
     let wrapped = fs::read_to_string(&path).unwrap();
-    assert!(wrapped.matches(RESCIND).count() > FORMS.len(), "{wrapped}");
+    assert!(wrapped.matches(RESCIND).count() > FORMS.len() / 2, "{wrapped}");
     home.says(&["unwrap", "--all", "--yes"]);
     assert_eq!(fs::read_to_string(&path).unwrap(), text);
 }
@@ -98,11 +98,35 @@ fn an_empty_list_that_came_later_stays_whatever_was_there_before() {
     assert_eq!(fs::read_to_string(path).unwrap(), text);
 }
 
+#[test]
+fn a_command_that_begins_with_a_hyphen_is_left_alone() {
+    let home = Home::new();
+    let text = r#"{"mcpServers": {
+  "a": {"command": "-y", "args": ["npx", "server"]}, "b": {"command": ["--", "b"]}, "c": {"command": "c"}
+}}"#;
+    let path = home.put(Path::new(CURSOR), text.as_bytes());
+    let said = home.says(&["wrap", "--all", "--yes"]);
+    assert!(said.contains("begins with `-`") && said.contains("wrapped 1 server in 1 file"), "{said}");
+    let now: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    assert_eq!(
+        (&now["mcpServers"]["a"]["command"], &now["mcpServers"]["b"]["command"]),
+        (&json!("-y"), &json!(["--", "b"]))
+    );
+    home.says(&["unwrap", "--all", "--yes"]);
+    assert_eq!(fs::read_to_string(&path).unwrap(), text);
+    // A shim that a person, or an older version, has put before one goes again.
+    let before = json!({"mcpServers": {"a": {"command": "-x", "args": ["a"]}}});
+    let by_hand = json!({"mcpServers": {"a": {"command": RESCIND, "args": ["run", "--", "-x", "a"]}}});
+    fs::write(&path, by_hand.to_string()).unwrap();
+    home.says(&["unwrap", "--all", "--yes"]);
+    assert_eq!(serde_json::from_slice::<Value>(&fs::read(&path).unwrap()).unwrap(), before);
+}
+
 /// What the client starts after `wrap` is the program that it started before, with the same arguments.
 #[test]
-fn a_wrapped_command_that_begins_with_a_hyphen_starts_its_own_program() {
+fn a_wrapped_command_starts_its_own_program_with_its_own_arguments() {
     let home = Home::new();
-    for name in ["-x", "--", "--timeout", "--help", "größe ß"] {
+    for name in ["größe ß", "run", "a=b"] {
         let program = home.put(&Path::new("bin").join(name), b"#!/bin/sh\nprintf '%s\\n' \"$@\" > \"$MARK\"\n");
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
         let entry = json!({"mcpServers": {"a": {"command": name, "args": ["--", "-y", "a b"]}}});
