@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeSet,
+    fs,
     io::{self, IsTerminal, Write},
     path::{Path, PathBuf},
 };
@@ -17,9 +18,13 @@ use crate::{
     fleet::{self, report},
     folders,
     interrupts::Interrupts,
+    link::RECORDING_HINT,
     number,
     screen::clean,
 };
+
+/// The most recordings of one folder: the page lists no more sessions that have ended.
+const MAX_OF_FOLDER: usize = 50;
 
 /// Show all requests in flight on one page, with a button to cancel each.
 ///
@@ -28,8 +33,8 @@ use crate::{
 /// are given. The command listens on 127.0.0.1 only, and serves nobody who has neither the link nor the key.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Recordings (`rescind run --record`) to show instead of running sessions
-    #[arg(value_name = "FILE")]
+    /// Recordings (`rescind run --record`) to show instead of running sessions; of a folder, the newest 50
+    #[arg(value_name = "FILE|FOLDER")]
     recordings: Vec<PathBuf>,
 
     /// The port to listen on; by default any free port
@@ -86,33 +91,75 @@ async fn serve(arguments: Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Opens each file as a session with the file's name, and adds a number to a name that is taken.
-fn open_all(files: &[PathBuf]) -> Result<Vec<Recording>, Failure> {
+/// Opens each file as a session with the file's name, and adds a number to a name that is taken. Of a folder, the newest
+/// recordings are opened, and what is none is left out.
+fn open_all(paths: &[PathBuf]) -> Result<Vec<Recording>, Failure> {
     let mut taken = BTreeSet::new();
     let mut opened = Vec::new();
-    for file in files {
-        let stem = plain(file);
-        let names = std::iter::once(stem.clone()).chain((2..).map(|n| format!("{stem}-{n}")));
-        let Some(name) = names.into_iter().find(|name| taken.insert(name.clone())) else { continue };
-        let recording = Recording::open(file, &name).map_err(|error| {
-            let hint = match &error {
-                RecordingError::Version(_) => "open it with the rescind that wrote it, or a newer one",
-                RecordingError::Io(_) | RecordingError::NotARecording | _ => {
-                    "name a file that `rescind run --record` has written"
+    for path in paths {
+        let is_folder = path.is_dir();
+        let files = if is_folder { in_folder(path)? } else { vec![path.clone()] };
+        for file in files {
+            let stem = plain(&file);
+            let mut names = std::iter::once(stem.clone()).chain((2..).map(|n| format!("{stem}-{n}")));
+            let Some(name) = names.find(|name| taken.insert(name.clone())) else { continue };
+            match open_recording(&file, &name) {
+                Ok(recording) => {
+                    report_remarks(&file, &recording);
+                    opened.push(recording);
                 }
-            };
-            Failure::new(file.display(), &error, hint)
-        })?;
-        for remark in recording.remarks() {
-            report(&format!("note: {}: {}", clean(&file.display().to_string()), clean(remark)));
+                Err(failure) if is_folder => {
+                    report(&format!("note: {}: {}; left out", clean(&failure.input), failure.cause));
+                }
+                Err(failure) => return Err(failure),
+            }
         }
-        opened.push(recording);
     }
     Ok(opened)
 }
 
+/// The recordings in a folder, by name and so by time; the newest, where there are more than the page shows.
+fn in_folder(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let unreadable = |error: io::Error| Failure::new(folder.display(), error, "name a folder that you may read");
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        if path.extension().is_some_and(|ending| ending == "jsonl") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    if files.is_empty() {
+        let hint = "name a folder that `rescind run --record` has written to";
+        return Err(Failure::new(folder.display(), "has no recordings (*.jsonl)", hint));
+    }
+    let older = files.len().saturating_sub(MAX_OF_FOLDER);
+    if older > 0 {
+        report(&format!("note: {}: only the newest {MAX_OF_FOLDER} recordings are opened", folder.display()));
+    }
+    Ok(files.split_off(older))
+}
+
+/// Opens a recording as a session of this name.
+pub(crate) fn open_recording(file: &Path, name: &str) -> Result<Recording, Failure> {
+    Recording::open(file, name).map_err(|error| {
+        let hint = match &error {
+            RecordingError::Version(_) => "open it with the rescind that wrote it, or a newer one",
+            RecordingError::Io(_) | RecordingError::NotARecording | _ => RECORDING_HINT,
+        };
+        Failure::new(file.display(), &error, hint)
+    })
+}
+
+/// Says what is to be known of a recording.
+pub(crate) fn report_remarks(file: &Path, recording: &Recording) {
+    for remark in recording.remarks() {
+        report(&format!("note: {}: {}", clean(&file.display().to_string()), clean(remark)));
+    }
+}
+
 /// Turns a file's name into a session's name: letters, digits, `-`, `_` and `.`.
-fn plain(file: &Path) -> String {
+pub(crate) fn plain(file: &Path) -> String {
     let name = file.file_stem().unwrap_or_default().to_string_lossy();
     let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '_' };
     match name.chars().take(48).map(plain).collect::<String>() {

@@ -5,6 +5,7 @@ mod limit_flags;
 mod limits;
 mod log_file;
 mod path;
+mod recording;
 mod remote;
 mod sockets;
 
@@ -15,7 +16,7 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
-use rescind::relay::{EntryName, Link, LinkClient, LinkServer, LogLevel, OnStop, OnStuck, RecordError, RecordingFile};
+use rescind::relay::{EntryName, Link, LinkClient, LinkServer, LogLevel, OnStop, OnStuck, RecordingFile};
 use rescind_proto::{
     bridge::BridgeConfig,
     link::Clock,
@@ -32,6 +33,7 @@ use grace::GraceArg;
 pub(crate) use limit_flags::LimitArguments;
 pub(crate) use limits::FinishArg;
 use limits::LimitArg;
+pub(crate) use recording::{RECORDING_HINT, RecordTarget, open_in as open_recording_in, open_new};
 pub(crate) use remote::{HeaderArguments, ProfileArguments, Remote};
 
 /// What a link is to do about time, stuck requests, and size, and who is told of it.
@@ -202,20 +204,6 @@ pub(crate) fn command(command: Vec<OsString>) -> Result<LinkServer, Failure> {
         Failure::new("rescind", format_args!("cannot find its own program: {error}"), hint)
     })?;
     Ok(LinkServer::Command { command, launcher })
-}
-
-/// Opens a file for a recording.
-pub(crate) fn open_recording(path: PathBuf) -> Result<RecordingFile, Failure> {
-    RecordingFile::open(&path).map_err(|error| {
-        let hint = match &error {
-            RecordError::Link => "give the path of the file itself".into(),
-            RecordError::NotARecording => "name a new file, or remove this one".into(),
-            RecordError::InUse => "give each server a recording of its own".into(),
-            RecordError::Open(error) => path::remedy(&path, error),
-            _ => String::from("name a new file"),
-        };
-        Failure::new(path.display(), error, hint)
-    })
 }
 
 /// A number that a peer cannot guess, from the seed of the standard library's hash tables.

@@ -19,6 +19,7 @@ mod duration;
 mod end;
 #[cfg(unix)]
 mod exec;
+mod export;
 mod failure;
 mod fleet;
 mod folders;
@@ -37,6 +38,7 @@ mod number;
 mod ps;
 mod question;
 mod reap;
+mod redact;
 mod run;
 mod screen;
 mod selector;
@@ -92,6 +94,8 @@ enum Command {
     End(end::Arguments),
     Reap(reap::Arguments),
     Console(console::Arguments),
+    Redact(redact::Arguments),
+    Export(export::Arguments),
     Mcp(mcp::Arguments),
     Login(login::Arguments),
     Logout(logout::Arguments),
@@ -136,6 +140,8 @@ fn main() -> ExitCode {
         Command::End(arguments) => end::main(&arguments),
         Command::Reap(arguments) => reap::main(&arguments),
         Command::Console(arguments) => console::main(arguments),
+        Command::Redact(arguments) => redact::main(&arguments),
+        Command::Export(arguments) => export::main(&arguments),
         Command::Mcp(arguments) => mcp::main(arguments),
         Command::Login(arguments) => login::main(arguments),
         Command::Logout(arguments) => logout::main(&arguments),

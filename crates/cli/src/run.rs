@@ -19,7 +19,7 @@ use rescind_proto::{
 use crate::{
     descriptors, duration,
     failure::Failure,
-    link::{self, FinishArg, HeaderArguments, LinkArguments, ProfileArguments},
+    link::{self, FinishArg, HeaderArguments, LinkArguments, ProfileArguments, RecordTarget},
     stderr,
 };
 use protocol::Protocol;
@@ -100,10 +100,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME", allow_hyphen_values = true, overrides_with = "client_name")]
     client_name: Option<String>,
 
-    /// Record every message and decision to FILE as JSON lines (mode 0600, since messages can hold secrets). An earlier
-    /// recording or an empty file is overwritten, and a device or a pipe is written to; anything else that exists is
-    /// refused
-    #[arg(long, value_name = "FILE")]
+    /// Record every message and decision as JSON lines (mode 0600, since messages can hold secrets). In FOLDER, which is one
+    /// that exists or a path that ends with a slash, each session gets a new file, named by time, server and session. As
+    /// FILE an earlier recording or an empty file is overwritten, and a device or a pipe is written to; anything else that
+    /// exists is refused. `rescind redact` takes out what may be secret
+    #[arg(long, value_name = "FOLDER|FILE")]
     record: Option<PathBuf>,
 
     /// Pass on an ACP prompt at once, even if the turn before it in its session was cancelled and its agent has not answered
@@ -197,13 +198,10 @@ pub(crate) fn has_timeouts(flags: &[String]) -> bool {
     read.is_ok_and(|arguments| arguments.link.has_timeouts())
 }
 
-/// The regular file that a shim with these words records to, the first word being `run`. Devices and pipes can take more
-/// than one recording.
+/// Where a shim with these words records to, the first word being `run`.
 pub(crate) fn recording(words: &[String]) -> Option<PathBuf> {
     let parsed = Arguments::augment_args(clap::Command::new("run")).try_get_matches_from(words).ok()?;
-    let file = Arguments::from_arg_matches(&parsed).ok()?.record?;
-    let is_file = std::fs::metadata(&file).map_or(true, |about| about.is_file());
-    is_file.then_some(file)
+    Arguments::from_arg_matches(&parsed).ok()?.record
 }
 
 pub(crate) fn main(arguments: Arguments) -> ExitCode {
@@ -246,7 +244,8 @@ fn run(arguments: Arguments) -> Result<LinkEnd, Unrun> {
     let (input, output) = detach_streams()
         .map_err(|error| Failure::new("standard streams", error, "check the limit on open files (ulimit -n)"))?;
     let entry = EntryName::new(arguments.name, arguments.client_name);
-    let Arguments { protocol, server_protocol, finish, restart, record, no_hold, mut link, command, .. } = arguments;
+    let Arguments { protocol, server_protocol, finish, restart, record, no_hold, mut link, url, command, .. } =
+        arguments;
     let client = protocol.dialect();
     let dialects = Sides { client, server: server_protocol.map_or(client, Protocol::dialect) };
     // Over HTTP it is MCP, and a user who names a protocol, or wants its eras joined, knows which it is.
@@ -265,7 +264,12 @@ fn run(arguments: Arguments) -> Result<LinkEnd, Unrun> {
     if let Some(bridge) = &mut config.bridge {
         bridge.may_ask = true;
     }
-    let recording = record.map(link::open_recording).transpose()?;
+    let recording = record.map(|path| {
+        let words = || command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        let server: Vec<String> = url.map_or_else(words, |url| vec![url]);
+        RecordTarget::of(path).open(&server, &std::process::id().to_string())
+    });
+    let recording = recording.transpose()?;
     let client = LinkClient::Descriptors { input, output };
     let failed = |error: &dyn std::fmt::Display| {
         Failure::new("rescind run", error, "check the limits on processes and open files (ulimit -a)")

@@ -114,8 +114,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = crate::number::count, conflicts_with = "shared", allow_hyphen_values = true)]
     pool: Option<usize>,
 
-    /// Record each server process to a file of its own in FOLDER, which is created if missing: every message and
-    /// decision as JSON lines (mode 0600, since messages can hold secrets)
+    /// Record each server process to a new file of its own in FOLDER, which is created if missing: every message and
+    /// decision as JSON lines (mode 0600, since messages can hold secrets). Files are named by time, server and session
     #[arg(long, value_name = "FOLDER")]
     record: Option<PathBuf>,
 
@@ -322,7 +322,11 @@ fn report_dropped(method: &str) {
 /// Relays between a link and its server until one of the two has ended.
 async fn run_link(arguments: Rc<Arguments>, upstream: Option<Remote>, opened: OpenedLink, number: u64) {
     let Arguments { record, link, command, .. } = &*arguments;
-    let recording = record.as_ref().map(|folder| link::open_recording(folder.join(format!("{number}.jsonl"))));
+    let recording = record.as_ref().map(|folder| {
+        let words = || command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        let server: Vec<String> = arguments.upstream.clone().map_or_else(words, |url| vec![url]);
+        link::open_recording_in(folder, &server, &format!("{}-{number}", std::process::id()))
+    });
     let done = async {
         let mut config = link.config(SETTING_NAMES);
         if let Some(bridge) = &mut config.bridge {

@@ -269,7 +269,7 @@ fn run(choice: &Choice, mut direction: Direction) -> Result<Completion, Failure>
         }
         return Ok(completion);
     }
-    direction.check_recording(&found, &meant)?;
+    direction.check_recording()?;
     if !servers.is_empty() {
         direction.warn_of_temporary();
     }

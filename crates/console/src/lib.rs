@@ -9,8 +9,11 @@ mod key;
 mod metrics;
 mod page;
 mod recording;
+mod redaction;
 mod server;
 
 pub use key::{AccessKey, AccessKeyError};
+pub use metrics::short_command;
 pub use recording::{Recording, RecordingError};
+pub use redaction::{Redaction, RedactionError, redact};
 pub use server::{Console, ConsoleSettings};

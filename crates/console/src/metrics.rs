@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use rescind_feed::{Connected, Counters, Histogram, Session};
+use rescind_feed::{Connected, Counters, Histogram};
 use rescind_proto::cause::cut;
 use tokio::time::timeout;
 
@@ -46,15 +46,20 @@ pub(crate) async fn text(shims: Vec<Shim>) -> String {
 
 async fn ask(shim: Shim) -> Result<Sample, ShimError> {
     let (session, counters) = tokio::try_join!(shim.session(), shim.counters())?;
-    let (command, connected) = (short(&session), session.connected);
+    let (command, connected) = (short_command(&session.command), session.connected);
     Ok(Sample { session: shim.name().to_owned(), command, counters, connected })
 }
 
-/// The name of the program: its file, and the script or package after it.
-fn short(session: &Session) -> String {
-    // Options, assignments and addresses are not names, and may hold secrets.
+/// Shortens the command of a server to what names it: its program, and the script or package after it. A URL is its host.
+/// Options, variables and the rest of a URL are left out, since they may be secrets.
+#[must_use]
+pub fn short_command(command: &[String]) -> String {
     let is_name = |word: &str| !word.starts_with('-') && !word.contains('=') && !word.contains("://");
-    let mut words = session.command.iter().map(String::as_str).skip_while(|word| *word == "env" || word.contains('='));
+    if let Some((_, address)) = command.first().and_then(|word| word.split_once("://")) {
+        let authority = address.split(['/', '?', '#']).next().unwrap_or_default();
+        return cut(authority.rsplit('@').next().unwrap_or_default(), 64).to_owned();
+    }
+    let mut words = command.iter().map(String::as_str).skip_while(|word| *word == "env" || word.contains('='));
     let program = words.next().unwrap_or_default();
     let program = program.rsplit('/').next().unwrap_or(program);
     let named = words.find(|word| !matches!(*word, "-y" | "--yes" | "-m"));
@@ -271,13 +276,14 @@ mod tests {
 
     #[test]
     fn a_command_is_shortened_to_what_names_it() {
-        let short = |words: &[&str]| short(&rescind_testkit::fake_shim::session("1", words));
+        let short = |words: &[&str]| short_command(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
         assert_eq!(short(&["/usr/bin/npx", "-y", "@scope/server", "--token", "hunter2"]), "npx @scope/server");
         assert_eq!(short(&["python3", "-m", "server"]), "python3 server");
         assert_eq!(short(&["./server", "--token", "hunter2"]), "server");
         assert_eq!(short(&["env", "KEY=hunter2", "npx", "server"]), "npx server");
         assert_eq!(short(&["mcp-remote", "https://me:hunter2@host/"]), "mcp-remote");
         assert_eq!(short(&["server", "key=hunter2"]), "server");
+        assert_eq!(short(&["https://me:hunter2@host:8/hunter2?hunter2"]), "host:8");
         assert_eq!(short(&[]), "");
     }
 

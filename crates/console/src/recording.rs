@@ -8,8 +8,11 @@
 
 mod child;
 mod entry;
-mod line;
-mod lines;
+mod exchange;
+mod har;
+pub(crate) mod line;
+pub(crate) mod lines;
+mod otlp;
 mod replay;
 mod task;
 
@@ -131,6 +134,9 @@ impl Recording {
         };
         let (end, left_out, now, in_flight) = (replay.end(), replay.left_out, replay.now, replay.in_flight());
         let mut remarks = damage.remarks();
+        if header.redacted {
+            remarks.push("its texts were replaced by `rescind redact`".to_owned());
+        }
         if end == End::Unknown && !replay.is_complete {
             remarks
                 .push("the recording is incomplete: the shim was killed or still runs, or its disk failed".to_owned());
@@ -194,6 +200,14 @@ impl Recording {
 
     /// The message in a line; `None` if the file has changed since.
     fn frame(&self, position: LinePosition) -> Option<rescind_feed::FrameView> {
+        let Message { at, from, body, length } = self.message(position)?;
+        let shown = String::from_utf8_lossy(&body[..body.len().min(MAX_SHOWN + 4)]);
+        let text = rescind_proto::cause::cut(&shown, MAX_SHOWN).to_owned();
+        Some(rescind_feed::FrameView { at, from, text, length, by_shim: false })
+    }
+
+    /// The same, whole.
+    fn message(&self, position: LinePosition) -> Option<Message> {
         let mut text = vec![0; position.length];
         read_exact_at(&self.file, &mut text, position.offset).ok()?;
         let line = RecordedLine::read(&text)?;
@@ -203,11 +217,20 @@ impl Recording {
             _ => return None,
         };
         let frame = line.frame()?;
-        let body = without_framing(&frame);
-        let shown = String::from_utf8_lossy(&body[..body.len().min(MAX_SHOWN + 4)]);
-        let text = rescind_proto::cause::cut(&shown, MAX_SHOWN).to_owned();
-        Some(rescind_feed::FrameView { at: line.t, from, text, length: body.len() as u64, by_shim: false })
+        let body = without_framing(&frame).to_vec();
+        Some(Message { at: line.t, from, length: line.size.unwrap_or(body.len() as u64), body })
     }
+}
+
+/// A message of a recording.
+#[derive(Debug)]
+struct Message {
+    at: u64,
+    from: Side,
+    /// Without its framing.
+    body: Vec<u8>,
+    /// Its length, as it was before the recording was redacted.
+    length: u64,
 }
 
 /// A message without its header block or line break.

@@ -65,7 +65,7 @@ pub use log::LogLevel;
 #[cfg(feature = "admin")]
 pub use observer::OnStop;
 pub use observer::OnStuck;
-pub use recording_file::{RecordError, RecordingFile};
+pub use recording_file::{RecordError, RecordingFile, is_recording_folder};
 pub use stderr::Stderr;
 #[cfg(feature = "wrap")]
 pub use wrap::wrap;

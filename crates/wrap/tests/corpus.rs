@@ -205,7 +205,7 @@ fn flags_of_a_shim_come_and_go() {
             let expected =
                 before.changed(&places.iter().map(|place| (*place, Change::Prepend(&shim))).collect::<Vec<_>>());
             let (now, expected) = (case.read(&bytes), case.read(&expected.bytes));
-            assert_eq!(words(&now), words(&expected), "{}", case.name);
+            assert_eq!(commands(&now), commands(&expected), "{}", case.name);
             let after = unwrapped(&now, &places, &notes);
             assert!(after == case.bytes, "{}: {}", case.name, String::from_utf8_lossy(&after));
         }

@@ -22,6 +22,14 @@ pub(super) fn remedy(path: &Path, error: &io::Error) -> String {
     "name a file in a directory that you may write to".into()
 }
 
+/// What to do if a folder cannot be made, or no file in it.
+pub(super) fn folder_remedy(wanted: &Path, error: &io::Error) -> String {
+    if error.kind() == io::ErrorKind::NotFound && !folder(wanted).exists() {
+        return format!("first create its directory: mkdir -p {}", folder(wanted).display());
+    }
+    "name a folder that you may write to".into()
+}
+
 fn canonical(path: &Path) -> io::Result<PathBuf> {
     fs::canonicalize(path).or_else(|_| Ok(fs::canonicalize(folder(path))?.join(path.file_name().unwrap_or_default())))
 }

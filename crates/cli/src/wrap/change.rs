@@ -10,6 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use rescind::relay::is_recording_folder;
 use rescind_wrap::{
     advice::Advice,
     config::{Change, Changed, Config},
@@ -151,31 +152,43 @@ impl Direction {
         }
     }
 
-    /// Refuses one recording for several servers: each would start its own, over that of the others.
-    pub(super) fn check_recording(&self, found: &[Found], meant: &[(usize, Vec<Vec<String>>)]) -> Result<(), Failure> {
+    /// Refuses a recording that the sessions of a client would take from each other, or that they would not find: a client
+    /// starts a server for each of its windows, from a folder of its own.
+    pub(super) fn check_recording(&self) -> Result<(), Failure> {
         let Self::Wrap { run_flags, .. } = self else { return Ok(()) };
-        let words = |of: &[String]| [&["run".to_owned()], of, &["server".to_owned()]].concat();
-        let Some(file) = recording(&words(run_flags)) else { return Ok(()) };
-        let is_meant = |place: usize, server: &Server| {
-            meant.iter().any(|(of, paths)| *of == place && paths.contains(&server.entry.path))
-        };
-        let has_it = |server: &&Server| {
-            let Launch::Command(command) = &server.entry.launch else { return false };
-            matches!(server.verdict, Verdict::Wrapped(_) | Verdict::WrappedUrl)
-                && recording(command.words.get(1..).unwrap_or_default()).as_ref() == Some(&file)
-        };
-        let others = found
-            .iter()
-            .enumerate()
-            .flat_map(|(place, one)| one.servers.iter().filter(move |server| !is_meant(place, server)));
-        let others = others.filter(has_it).count();
-        let count = others + meant.iter().map(|(_, servers)| servers.len()).sum::<usize>();
-        if count < 2 {
+        let words = [&["run".to_owned()], &**run_flags, &["server".to_owned()]].concat();
+        let Some(path) = recording(&words) else { return Ok(()) };
+        let name = format!("--record {}", shown(&path));
+        let absolute = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
+        let is_folder = is_recording_folder(&path);
+        // Devices and pipes can take more than one recording.
+        if !is_folder && std::fs::metadata(&path).is_ok_and(|about| !about.is_file()) {
             return Ok(());
         }
-        let name = format!("--record {}", shown(&file));
-        let cause = format!("would be the recording of {count} servers, and each would write over that of the others");
-        Err(Failure::new(name, cause, "wrap one server at a time (--server NAME), each with a file of its own"))
+        if !is_folder {
+            let cause = "is one file, and clients start a session for each server and each window";
+            let hint = format!(
+                "name a folder, in which each session gets a file of its own: --record {}",
+                shown(&absolute.with_extension("").join(""))
+            );
+            return Err(Failure::new(name, cause, hint));
+        }
+        if path.is_relative() {
+            let hint = format!("give the whole path: --record {}", shown(&absolute.join("")));
+            return Err(Failure::new(
+                name,
+                "is relative, and each client starts servers from a folder of its own",
+                hint,
+            ));
+        }
+        let above = path.parent().filter(|above| !path.is_dir() && !above.is_dir());
+        match above {
+            Some(above) => {
+                let hint = format!("first create its directory: mkdir -p {}", shown(above));
+                Err(Failure::new(name, "cannot be made when a session starts", hint))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Warns if the program that would be written into files is in a place that will not stay.

@@ -21,19 +21,19 @@ use crate::{
 };
 
 /// A shim that records, and the file.
-fn recorded(flags: &[&str]) -> (Rig, tempfile::TempDir) {
+pub(crate) fn recorded(flags: &[&str]) -> (Rig, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("session.jsonl");
     let flags = [&["--record", file.to_str().unwrap()], flags].concat();
     (Rig::builder(PROGRAM).flags(flags).start(), folder)
 }
 
-fn open(folder: &Path) -> Recording {
+pub(crate) fn open(folder: &Path) -> Recording {
     Recording::open(&folder.join("session.jsonl"), "session").unwrap()
 }
 
 /// Everything that a recording tells of its requests.
-fn requests(recording: &Recording) -> Vec<Request> {
+pub(crate) fn requests(recording: &Recording) -> Vec<Request> {
     let of = |event| match event {
         Event::Snapshot(Snapshot { requests, .. }) | Event::Changes(Changes { requests, .. }) => requests,
         Event::Ended(_) => Vec::new(),
@@ -57,12 +57,12 @@ fn messages(recording: &Recording, request: &Request) -> Vec<String> {
     frames.iter().map(|frame| format!("{} {}", frame.from.as_str(), frame.text)).collect()
 }
 
-fn call(id: &str, name: &str) -> String {
+pub(crate) fn call(id: &str, name: &str) -> String {
     request_with(id, "tools/call", &format!(r#"{{"name":"{name}","_meta":{{"progressToken":"p-{name}"}}}}"#))
 }
 
 /// An MCP session in which nearly everything happens that can happen to a request; `stop` is an operator's.
-fn act_mcp(rig: &mut Rig, stop: impl FnOnce(&str)) {
+pub(crate) fn act_mcp(rig: &mut Rig, stop: impl FnOnce(&str)) {
     greet_mcp(rig, "2025-11-25");
     // One that works, reports and asks back.
     pass_to_server(rig, &call("1", "fine"));
@@ -134,7 +134,7 @@ fn shim_of(rig: &mut Rig) -> Shim {
 }
 
 /// Stops the request of the client with this id.
-fn stop(rig: &mut Rig) -> impl FnOnce(&str) + use<> {
+pub(crate) fn stop(rig: &mut Rig) -> impl FnOnce(&str) + use<> {
     let shim = shim_of(rig);
     move |id| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -273,13 +273,13 @@ fn a_recorded_turn_is_confirmed_by_its_own_result_and_holds_what_was_asked_in_it
 }
 
 /// An item of a turn of Codex has begun, or is over.
-fn item(rig: &mut Rig, which: &str, thread: &str, turn: &str, item: &Value) {
+pub(crate) fn item(rig: &mut Rig, which: &str, thread: &str, turn: &str, item: &Value) {
     let params = json!({"threadId": thread, "turnId": turn, "item": item});
     pass_to_client(rig, &json!({"method": format!("item/{which}"), "params": params}).to_string());
 }
 
 /// A turn of Codex that no request has started.
-fn turn(rig: &mut Rig, thread: &str, turn: &str) {
+pub(crate) fn turn(rig: &mut Rig, thread: &str, turn: &str) {
     let turn = json!({"id": turn, "status": "inProgress"});
     pass_to_client(rig, &json!({"method": "turn/started", "params": {"threadId": thread, "turn": turn}}).to_string());
 }

@@ -118,7 +118,8 @@ fn record_refuses_a_file_to_which_another_shim_records() {
     let _first = rig(&["--record", &file]);
     let (said, code) = shim::run_to_end(&["run", "--record", &file, "--", "true"]);
     assert_eq!(code, 125);
-    assert!(said.contains("another process is recording to it"), "{said}");
+    let remedy = format!("hint: name a folder, in which each session gets a file of its own: --record {file}/\n");
+    assert_eq!(said, format!("error: {file}: another session is recording to it\n{remedy}"));
 }
 
 #[test]
@@ -132,9 +133,10 @@ fn a_place_where_no_file_can_be_says_what_to_do() {
         let cause = format!("error: {}: No such file or directory (os error 2)\n", file.display());
         let hint = format!("hint: first create its directory: mkdir -p {}\n", missing.display());
         assert_eq!(of(file.to_str().unwrap()), (cause + &hint, 125));
-        let cause = format!("error: {here}: Is a directory (os error 21)\n");
-        assert_eq!(of(&here.to_string()), (cause + "hint: this is a directory: name a file in it\n", 125));
     }
+    let cause = format!("error: {here}: Is a directory (os error 21)\n");
+    let hint = "hint: this is a directory: name a file in it\n";
+    assert_eq!(said(&["--log", "info", "--log-file", &here.to_string()]), (cause + hint, 125));
     // The directory of this one exists.
     let dangling = folder.path().join("dangling");
     std::os::unix::fs::symlink(&file, &dangling).unwrap();

@@ -76,16 +76,21 @@ function help() {
 const bounds = () =>
   `Of each session the page keeps at most ${count(OPEN_MOST)} requests in flight and the last ${count(PLAIN_MOST + EVENTFUL_MOST)} ended ones (${count(EVENTFUL_MOST)} of them with an error, a cancel or a late message); others are only counted. The last ${count(OVER_MOST)} ended sessions stay listed.`;
 
+/** An action that does nothing where all is recorded. @param {() => void} action */
+const live = (action) => () => {
+  if (!store.isRecorded) action();
+};
+
 keys({
   next: () => table.move(1),
   previous: () => table.move(-1),
   open: () => open(table.current),
-  cancel: () => open(details.uid ?? table.current, true),
+  cancel: live(() => open(details.uid ?? table.current, true)),
   close: () => details.close(),
   search: () => byId("search").focus(),
-  pause,
-  stop: () => stop.open(),
-  processes: () => processes.open(),
+  pause: live(pause),
+  stop: live(() => stop.open()),
+  processes: live(() => processes.open()),
   help,
   nearer: () => timeline.zoom(0.5),
   farther: () => timeline.zoom(2),
@@ -142,7 +147,8 @@ function totals() {
     `${count(inFlight)} ${unknown ? "known to be in flight" : "in flight"}`,
     cancelling ? `${count(cancelling)} cancelling` : null, released ? `${count(released)} released` : null,
   ];
-  setText(byId("totals-calm"), shown.length ? words.filter(Boolean).join(" · ") : "");
+  const summary = store.isRecorded ? several(shown.length, "recording") : words.filter(Boolean).join(" · ");
+  setText(byId("totals-calm"), shown.length ? summary : "");
   setText(byId("totals-stuck"), stuck ? ` · ${count(stuck)} stuck` : "");
   document.title = stuck ? `(${stuck} stuck) Rescind` : inFlight ? `(${inFlight}) Rescind` : "Rescind";
   setText(byId("bounds"), shown.length ? bounds() : "");
@@ -157,7 +163,9 @@ function absence() {
   const none = store.sessions.size === 0 && store.shown().length === 0 && silent.length === 0;
   const known = fleet?.pending === 0;
   byId("looking").hidden = !none || known;
-  byId("empty").hidden = !none || !known;
+  byId("empty").hidden = !none || !known || store.isRecorded;
+  byId("dismissed").hidden = !none || !store.isRecorded;
+  document.body.classList.toggle("is-recorded", store.isRecorded);
   const notes = silent.length ? [...silent, "Their requests are not shown."] : [];
   setText(byId("unheard"), [...notes, ...unused].join(" "));
   byId("unheard").hidden = silent.length + unused.length === 0;

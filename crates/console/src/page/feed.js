@@ -31,6 +31,7 @@ export function follow(store, banner, anew = false) {
   });
   source.addEventListener("fleet", (message) => {
     store.fleet = JSON.parse(message.data);
+    store.isRecorded = store.fleet?.recorded === true;
   });
   for (const kind of KINDS) {
     source.addEventListener(kind, (message) => {

@@ -180,6 +180,8 @@ export class Store {
   sessions = /** @type {Map<string, Session>} */ (new Map());
   /** The console's summary of the sessions; null until it is received. */
   fleet = /** @type {Fleet | null} */ (null);
+  /** All that is shown is recorded, so that nothing of it can be stopped, ended or waited for. */
+  isRecorded = false;
   /** Grows with every change. */
   version = 0;
   /** When the connection was lost, on the page's clock; null while it stands. */

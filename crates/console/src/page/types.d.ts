@@ -178,6 +178,7 @@ interface Fleet {
   pending: number;
   silent: Record<string, string>;
   unused: string[];
+  recorded?: boolean;
 }
 
 /** What begins with `Ledger` is the JSON of crates/ledger/src/document.rs. */

@@ -18,12 +18,12 @@ const MAX_MESSAGES: usize = 100;
 
 /// The position of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct LinePosition {
-    pub(super) offset: u64,
+pub(crate) struct LinePosition {
+    pub(crate) offset: u64,
     /// In bytes, without the line break.
-    pub(super) length: usize,
+    pub(crate) length: usize,
     /// From one.
-    pub(super) number: u64,
+    pub(crate) number: u64,
 }
 
 /// A request, as far as it has been read.

@@ -18,7 +18,7 @@ const VERSION: u64 = 1;
 
 /// The first line.
 #[derive(Debug, Deserialize)]
-pub(super) struct HeaderLine {
+pub(crate) struct HeaderLine {
     rescind: String,
     version: u64,
     #[serde(default)]
@@ -33,6 +33,9 @@ pub(super) struct HeaderLine {
     #[serde(rename = "clientName")]
     pub(super) client_name: Option<String>,
     protocol: Option<PinnedDialects>,
+    /// Its texts were replaced.
+    #[serde(default)]
+    pub(crate) redacted: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -42,7 +45,7 @@ struct PinnedDialects {
 }
 
 impl HeaderLine {
-    pub(super) fn read(text: &[u8]) -> Result<Self, RecordingError> {
+    pub(crate) fn read(text: &[u8]) -> Result<Self, RecordingError> {
         let header: Self = serde_json::from_slice(text).map_err(|_| RecordingError::NotARecording)?;
         match (header.rescind.as_str(), header.version) {
             ("recording", VERSION) => Ok(header),
@@ -112,6 +115,8 @@ pub(super) struct RecordedLine<'a> {
     #[serde(rename = "exitCode")]
     pub(super) exit_code: Option<i32>,
     pub(super) signal: Option<i32>,
+    /// The bytes that the message had without its framing, if it was redacted.
+    pub(super) size: Option<u64>,
 }
 
 impl<'a> RecordedLine<'a> {

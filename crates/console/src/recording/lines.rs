@@ -12,7 +12,7 @@ const KEPT_CAPACITY: usize = 1 << 20;
 
 /// What was read.
 #[derive(Debug)]
-pub(super) enum LineRead<'a> {
+pub(crate) enum LineRead<'a> {
     /// A line without its line break, and its position.
     RecordedLine {
         text: &'a [u8],
@@ -26,7 +26,7 @@ pub(super) enum LineRead<'a> {
 
 /// Reads lines and tracks their positions.
 #[derive(Debug)]
-pub(super) struct LineReader<R> {
+pub(crate) struct LineReader<R> {
     input: R,
     buffer: Vec<u8>,
     offset: u64,
@@ -34,12 +34,12 @@ pub(super) struct LineReader<R> {
 }
 
 impl<R: BufRead> LineReader<R> {
-    pub(super) const fn new(input: R) -> Self {
+    pub(crate) const fn new(input: R) -> Self {
         Self { input, buffer: Vec::new(), offset: 0, number: 0 }
     }
 
     /// The next line; `None` at the end.
-    pub(super) fn next(&mut self) -> io::Result<Option<LineRead<'_>>> {
+    pub(crate) fn next(&mut self) -> io::Result<Option<LineRead<'_>>> {
         self.buffer.clear();
         self.buffer.shrink_to(KEPT_CAPACITY);
         let offset = self.offset;

@@ -48,6 +48,8 @@ struct Fleet {
     known: BTreeSet<String>,
     /// Sessions that do not answer, and why.
     silent: BTreeMap<String, String>,
+    /// No running sessions are looked for.
+    recorded: bool,
     /// The last summary sent to the browser.
     sent: String,
 }
@@ -59,6 +61,9 @@ struct FleetSummary<'a> {
     pending: usize,
     silent: &'a BTreeMap<String, String>,
     unused: &'a [String],
+    /// All that is shown is recorded: nothing can be stopped, ended or waited for.
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    recorded: bool,
 }
 
 impl Fleet {
@@ -69,10 +74,11 @@ impl Fleet {
 
     /// Returns the summary if it has changed.
     fn summary(&mut self) -> Option<&str> {
-        let Self { found: FoundSessions { sessions, unused }, known, silent, sent } = self;
+        let Self { found: FoundSessions { sessions, unused }, known, silent, recorded, sent } = self;
         known.retain(|session| sessions.contains(session));
         silent.retain(|session, _| sessions.contains(session));
-        let summary = FleetSummary { pending: sessions.len() - known.len(), silent, unused };
+        let pending = sessions.len() - known.len();
+        let summary = FleetSummary { pending, silent, unused, recorded: *recorded };
         let summary = serde_json::to_string(&summary).unwrap_or_default();
         if summary == *sent {
             return None;
@@ -121,6 +127,11 @@ impl BrowserStream {
     }
 
     async fn run(&mut self, sources: &SessionSources) -> Result<(), BrowserGone> {
+        if sources.directories.is_none() {
+            // Before the recordings, so that the page never offers to stop them.
+            self.fleet.recorded = true;
+            self.send_summary().await?;
+        }
         for recording in &sources.recordings {
             self.play(recording.name(), recording.events()).await?;
         }
@@ -161,6 +172,10 @@ impl BrowserStream {
                 self.receive_update(session, update).await?;
             }
         }
+        self.send_summary().await
+    }
+
+    async fn send_summary(&mut self) -> Result<(), BrowserGone> {
         match self.fleet.summary().map(|summary| format!("event: fleet\ndata: {summary}\n\n")) {
             Some(piece) => self.pieces.send(piece.into()).await.map_err(|_| BrowserGone),
             None => Ok(()),

@@ -3,8 +3,11 @@
 use std::{
     fs::File,
     io::{self, Read, Seek},
-    path::{Path, PathBuf},
+    path::{Path, PathBuf, is_separator},
 };
+
+/// The most files of one name in a folder of recordings.
+const MAX_SAME_NAME: u32 = 1000;
 
 /// The beginning of every recording.
 const BEGINNING: &[u8] = br#"{"rescind":"recording""#;
@@ -23,8 +26,18 @@ pub enum RecordError {
     #[error("exists and is not a recording")]
     NotARecording,
     /// Another process is recording to it.
-    #[error("another process is recording to it")]
+    #[error("another session is recording to it")]
     InUse,
+    /// A folder was meant, and this is something else.
+    #[error("is not a folder")]
+    NotAFolder,
+}
+
+/// Whether recordings go into a folder at `path`, each to a file of its own: it is one, or ends with a slash.
+#[must_use]
+pub fn is_recording_folder(path: &Path) -> bool {
+    let ends_with_slash = path.as_os_str().as_encoded_bytes().last().is_some_and(|end| is_separator(char::from(*end)));
+    ends_with_slash || path.is_dir()
 }
 
 /// A file opened for a recording.
@@ -50,6 +63,43 @@ impl RecordingFile {
             claim(&file)?;
         }
         Ok(Self { file, path: path.to_owned() })
+    }
+
+    /// Creates a new file in `folder`, with mode 0600: `NAME.jsonl`, or `NAME-2.jsonl` and so on where that is taken, so that
+    /// nothing is overwritten and no session is kept from recording by another. The folder is made, with mode 0700, if what
+    /// holds it exists. `name` must be fit for a file.
+    ///
+    /// # Errors
+    ///
+    /// When the folder cannot be made, or no file in it.
+    pub fn create_in(folder: &Path, name: &str) -> Result<Self, RecordError> {
+        match platform::make_folder(folder) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(RecordError::Open(error)),
+            // Another session may have made it meanwhile.
+            Ok(()) | Err(_) if folder.is_dir() => {}
+            Ok(()) | Err(_) => return Err(RecordError::NotAFolder),
+        }
+        let mut number = 1;
+        loop {
+            let path = match number {
+                1 => folder.join(format!("{name}.jsonl")),
+                _ => folder.join(format!("{name}-{number}.jsonl")),
+            };
+            match platform::create(&path) {
+                Ok(file) => {
+                    platform::lock(&file)?;
+                    return Ok(Self { file, path });
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < MAX_SAME_NAME => number += 1,
+                Err(error) => return Err(RecordError::Open(error)),
+            }
+        }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 }
 
@@ -89,6 +139,19 @@ mod platform {
             rustix::io::Errno::LOOP => RecordError::Link,
             error => RecordError::Open(error.into()),
         })
+    }
+
+    pub(super) fn create(path: &Path) -> io::Result<File> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let file = File::from(rustix::fs::open(path, flags, PRIVATE)?);
+        // A umask may have taken the owner's own rights.
+        close_to_others(&file)?;
+        Ok(file)
+    }
+
+    pub(super) fn make_folder(path: &Path) -> io::Result<()> {
+        use std::os::unix::fs::DirBuilderExt as _;
+        std::fs::DirBuilder::new().mode(0o700).create(path)
     }
 
     /// Pipes and terminals are used as they are.
@@ -140,6 +203,14 @@ mod platform {
         })?;
         let about = file.metadata().map_err(RecordError::Open)?;
         if about.is_symlink() { Err(RecordError::Link) } else { Ok(file) }
+    }
+
+    pub(super) fn create(path: &Path) -> io::Result<File> {
+        OpenOptions::new().write(true).create_new(true).share_mode(FILE_SHARE_READ.0).open(path)
+    }
+
+    pub(super) fn make_folder(path: &Path) -> io::Result<()> {
+        std::fs::create_dir(path)
     }
 
     fn is_pipe(path: &Path) -> bool {

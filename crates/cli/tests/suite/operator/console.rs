@@ -73,3 +73,36 @@ fn a_key_that_others_can_read_and_a_file_that_is_no_recording_are_refused() {
     assert_eq!((said.code, said.stdout.as_str()), (2, ""));
     assert!(said.stderr.starts_with("error: ") && said.stderr.contains("\nhint: "), "{}", said.stderr);
 }
+
+#[test]
+fn a_folder_of_recordings_is_shown_without_what_is_none() {
+    let sockets = Sockets::new();
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let here = folder.path().to_str().unwrap();
+    let said = say(&sockets.path, &["console", "--no-open", here]);
+    assert_eq!((said.code, said.stdout.as_str()), (2, ""));
+    assert!(said.stderr.contains("has no recordings (*.jsonl)\nhint: name a folder"), "{}", said.stderr);
+    for number in 0..52 {
+        let name = at(&format!("session-{number:02}.jsonl"));
+        fs::write(name, "{\"rescind\":\"recording\",\"version\":1}\n{\"t\":1,\"kind\":\"end\"}\n").unwrap();
+    }
+    fs::write(at("session-51.jsonl"), "shopping list\n").unwrap();
+    fs::write(at("notes.txt"), "shopping list\n").unwrap();
+    let key_file = at("key");
+    let mut command = sockets.command(&["console", "--no-open", "--key-file", key_file.to_str().unwrap(), here]);
+    let mut child = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let mut link = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut link).unwrap();
+    let port = link.strip_prefix("http://127.0.0.1:").unwrap().split('/').next().unwrap().to_owned();
+    let key = fs::read_to_string(&key_file).unwrap();
+    let ask = |session: &str| get(&port, &format!("/{}/sessions/{session}/requests/c1", key.trim_end()), "");
+    assert!(ask("session-50").contains("no longer remembered") && ask("session-02").contains("no longer remembered"));
+    assert!(ask("session-51").contains("no such session") && ask("session-01").contains("no such session"));
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(said.contains("only the newest 50 recordings are opened"), "{said}");
+    assert!(said.contains("session-51.jsonl: is not a recording; left out"), "{said}");
+}

@@ -243,22 +243,35 @@ fn writers_that_share_no_state_folder_never_tear_a_file() {
 }
 
 #[test]
-fn one_recording_is_not_given_to_several_servers() {
+fn a_recording_of_wrapped_servers_is_a_folder() {
     let home = Home::new();
     let path = home.put(Path::new(CURSOR), PLAIN.as_bytes());
-    for flags in [&["--record", "/r.jsonl"][..], &["--record=/r.jsonl"], &["--timeout", "5m", "--record", "/r.jsonl"]] {
-        let (code, said) = home.complains(&[&["wrap", "--all", "--yes", "--"], flags].concat());
+    let refused = |choice: &[&str], record: &[&str]| {
+        let (code, said) = home.complains(&[&["wrap"], choice, &["--yes", "--"], record].concat());
         assert_eq!(code, Some(2), "{said}");
-        assert!(
-            said.contains("would be the recording of 2 servers") && said.contains("hint: wrap one server"),
-            "{said}"
-        );
         assert_eq!(fs::read_to_string(&path).unwrap(), PLAIN);
+        said
+    };
+    // Also for one server: each window of a client starts its own.
+    for choice in [&["--all"][..], &["--server", "a"]] {
+        for record in
+            [&["--record", "/r.jsonl"][..], &["--record=/r.jsonl"], &["--timeout", "5m", "--record", "/r.jsonl"]]
+        {
+            let said = refused(choice, record);
+            assert!(said.contains("error: --record /r.jsonl: is one file"), "{said}");
+            assert!(said.contains("hint: name a folder") && said.contains("--record /r/\n"), "{said}");
+        }
     }
-    home.says(&["wrap", "--server", "a", "--yes", "--", "--record", "/r.jsonl"]);
-    let (_, said) = home.complains(&["wrap", "--server", "b", "--yes", "--", "--record", "/r.jsonl"]);
-    assert!(said.contains("would be the recording of 2 servers"), "{said}");
+    let said = refused(&["--all"], &["--record", "here/"]);
+    assert!(said.contains("is relative") && said.contains("hint: give the whole path: --record /"), "{said}");
+    let said = refused(&["--all"], &["--record", "/no/such/folder/"]);
+    assert!(said.contains("hint: first create its directory: mkdir -p /no/such\n"), "{said}");
+    let folder = tempfile::tempdir().unwrap();
+    let new = format!("{}/new/", folder.path().display());
+    home.says(&["wrap", "--server", "a", "--yes", "--", "--record", &new]);
     home.says(&["wrap", "--server", "b", "--yes", "--", "--record", "/dev/null"]);
+    assert!(fs::read_to_string(&path).unwrap().contains(&new));
+    assert!(!Path::new(&new).exists(), "it is made by the first session");
 }
 
 #[test]

@@ -27,14 +27,14 @@ impl Stage {
         Self::with(Vec::new())
     }
 
-    /// Opens one, with recordings besides.
+    /// Opens one that shows recordings, if there are any, in place of what runs.
     pub(crate) fn with(recordings: Vec<Recording>) -> Self {
         let directory = TempDir::new().expect("a directory");
         let key = AccessKey::random().expect("a key");
         let inside = key.reveal().to_owned();
         let runtime = Runtime::new().expect("a runtime");
         let (told, tells) = oneshot::channel();
-        let shims = Some(Directories::at(directory.path().join("shims")));
+        let shims = recordings.is_empty().then(|| Directories::at(directory.path().join("shims")));
         runtime.spawn(async move {
             let console =
                 Console::open(ConsoleSettings { port: 0, key, directories: shims, recordings, history: None }).await;

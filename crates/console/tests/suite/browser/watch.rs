@@ -405,3 +405,54 @@ fn a_recording_opens_in_the_same_view_and_stands_still() {
     browser.picture("recording");
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
+
+/// The words of all buttons and fields that can be seen.
+const CONTROLS: &str = "[...document.querySelectorAll('button, input, a, summary')].filter((node) => node.checkVisibility() && !node.closest('th'))
+    .map((node) => `${node.textContent.trim()} ${node.getAttribute('aria-label') ?? ''}`).join('; ')";
+
+/// A shim that was killed leaves requests in flight, of which nothing more is known.
+#[test]
+fn a_recording_has_no_button_that_could_do_nothing() {
+    let Some(browser) = Browser::start() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("killed.jsonl");
+    let whole = include_str!("recording.jsonl");
+    let ended = whole.find("\"kind\":\"server_ended\"").expect("the end of its server");
+    let (before, _) = whole[..ended].rsplit_once('\n').expect("lines");
+    let open = r#"{"t":900000,"kind":"opened","from":"client","id":99,"method":"tools/call","upstream":99}"#;
+    std::fs::write(&file, format!("{before}\n{open}\n")).expect("a file");
+    let stage = Stage::with(vec![Recording::open(&file, "killed").expect("a recording")]);
+    // No frame in between shows one either.
+    browser.before_each_page(
+        "globalThis.offered = 0;
+         (function look() {
+           for (const node of document.querySelectorAll('.only-live')) if (node.checkVisibility() && document.querySelector('.lane')) offered += 1;
+           requestAnimationFrame(look);
+         })();",
+    );
+    browser.go(stage.link());
+    browser.until("document.querySelectorAll('#rows tr').length === 6");
+    browser.until("document.querySelector('.lane.is-over')");
+    browser.until("document.getElementById('totals-calm').textContent === '1 recording'");
+    browser.run("[...document.querySelectorAll('#rows tr')].find((row) => row.innerText.includes('unknown')).click()");
+    browser.until("!document.getElementById('pane').hidden");
+    browser.press(['s', 'o', 'c', 'p']);
+    assert_eq!(browser.run("return document.querySelectorAll('dialog[open]').length"), 0);
+    assert_eq!(browser.run("return document.getElementById('paused').hidden"), true);
+    browser.press(['?']);
+    browser.until("document.getElementById('help').open");
+    let controls = browser.run(&format!("return {CONTROLS}"));
+    let controls = controls.as_str().expect("words");
+    for gone in ["Stop", "Cancel", "End", "Processes", "Pause", "Follow", "Metrics"] {
+        assert!(!controls.contains(gone), "{gone}: {controls}");
+    }
+    let help = browser.run("return document.getElementById('help').innerText");
+    let help = help.as_str().expect("help");
+    assert!(!help.contains("cancel it, after asking") && help.contains("show its details"), "{help}");
+    browser.press([key::ESCAPE]);
+    browser.picture("recording-2-killed");
+    browser.click(".lane.is-over .lane-head .dismiss");
+    browser.until("!document.getElementById('dismissed').hidden && document.getElementById('empty').hidden");
+    assert_eq!(browser.run("return offered"), 0);
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
