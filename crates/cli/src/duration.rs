@@ -16,13 +16,15 @@ pub(crate) fn parse_or_never(text: &str) -> Result<Option<Duration>, String> {
 
 fn read(text: &str, remedy: &str) -> Result<Duration, String> {
     if text.starts_with('-') && text.contains(|c: char| c.is_ascii_digit()) {
-        return Err("must not be negative".into());
+        return Err(format!("must not be negative; {remedy}"));
     }
     humantime::parse_duration(text).map_err(|error| match error {
         DurationError::UnknownUnit { unit, .. } if unit.is_empty() && text.contains(char::is_alphabetic) => {
             format!("its last number has no unit; write, for example, {text}s")
         }
-        DurationError::UnknownUnit { unit, .. } if unit.is_empty() => format!("has no unit; {remedy}"),
+        DurationError::UnknownUnit { unit, .. } if unit.is_empty() => {
+            format!("has no unit; write {text}s for seconds, {text}m for minutes, {text}ms for milliseconds")
+        }
         DurationError::NumberOverflow => format!("is too long, or has too many digits; {remedy}"),
         DurationError::InvalidCharacter(_)
         | DurationError::NumberExpected(_)
@@ -43,11 +45,11 @@ mod tests {
             ("10x", "not a duration; write 500ms, 10s, 2m or 1h"),
             ("--log", "not a duration; write 500ms, 10s, 2m or 1h"),
             ("never", "not a duration; write 500ms, 10s, 2m or 1h"),
-            ("10", "has no unit; write 500ms, 10s, 2m or 1h"),
+            ("10", "has no unit; write 10s for seconds, 10m for minutes, 10ms for milliseconds"),
             ("1h 10", "its last number has no unit; write, for example, 1h 10s"),
             ("5m30", "its last number has no unit; write, for example, 5m30s"),
-            ("-1s", "must not be negative"),
-            ("-1", "must not be negative"),
+            ("-1s", "must not be negative; write 500ms, 10s, 2m or 1h"),
+            ("-1", "must not be negative; write 500ms, 10s, 2m or 1h"),
             ("99999999999999999999y", "is too long, or has too many digits; write 500ms, 10s, 2m or 1h"),
         ] {
             assert_eq!(parse(text), Err(problem.into()), "{text:?}");

@@ -1,11 +1,9 @@
 //! Asks all shims of the user at once.
 
-use std::{collections::BTreeMap, io::Write, path::Path, time::Duration};
+use std::{collections::BTreeMap, io::Write, time::Duration};
 
 use clap::Args;
-use rescind_feed::{
-    Arguments, DIRECTORY_VARIABLE, Listing, Request, Restarts, Session, Side, UNKNOWN_PROTOCOL, UNSEEN_PROTOCOL,
-};
+use rescind_feed::{Arguments, Listing, Request, Restarts, Session, Side, UNKNOWN_PROTOCOL, UNSEEN_PROTOCOL};
 use rescind_operator::{Directories, ListingQuery, Shim, ShimError, ShimScan, ask_all};
 use tokio::runtime::Runtime;
 
@@ -100,16 +98,6 @@ pub(crate) fn scan(directories: &Directories) -> Result<ShimScan, Failure> {
         report(&format!("warning: {}: {why}; not used", clean(&socket.display().to_string())));
     }
     Ok(scan)
-}
-
-/// The message for no sessions. It claims no more than was searched.
-pub(crate) fn no_sessions() -> String {
-    let others = format!("sessions started with --unlisted, or with another {DIRECTORY_VARIABLE}, are not listed");
-    let Some(chosen) = std::env::var_os(DIRECTORY_VARIABLE).filter(|chosen| !chosen.is_empty()) else {
-        return format!("no sessions; {others}");
-    };
-    let state = if Path::new(&chosen).exists() { "" } else { ", which does not exist" };
-    format!("no sessions in {} ({DIRECTORY_VARIABLE}){state}; {others}", clean(&chosen.to_string_lossy()))
 }
 
 /// The message for a session of which a request waits for a person.

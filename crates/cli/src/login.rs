@@ -13,7 +13,7 @@ use crate::{
     interrupts::Interrupts,
     number,
     screen::clean,
-    sign_in::{SignInArguments, Terminal, shown},
+    sign_in::{SEE_FOLDER, SignInArguments, Terminal, shown},
 };
 
 /// Sign in at an MCP server, for `rescind run --url`.
@@ -108,7 +108,7 @@ fn hint(error: &SignInError) -> &'static str {
         }
         SignInError::MixedUp { .. } => "try again; if it happens again, somebody may be interfering: tell the provider",
         SignInError::Page { .. } => "this is for whoever runs the server to mend",
-        SignInError::Vault(_) => "see RESCIND_SIGN_IN_DIR, the folder in which sign-ins are kept",
+        SignInError::Vault(_) => SEE_FOLDER,
         SignInError::Refused { .. } => "check --client-id, --client-secret-env and --scope",
         SignInError::Http { .. } => "check the URL and the connection, and try again",
         SignInError::Token(_) | SignInError::Nobody | SignInError::StillRefused | SignInError::Here(_) | _ => {

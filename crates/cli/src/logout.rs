@@ -10,7 +10,7 @@ use crate::{
     failure::Failure,
     fleet::{self, report},
     screen::clean,
-    sign_in::{SignInArguments, shown},
+    sign_in::{SEE_FOLDER, SignInArguments, shown},
 };
 
 /// Forget the sign-in at an MCP server, and have the server forget it, too.
@@ -30,8 +30,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<Completion, Failure> {
 async fn sign_out(place: &SignInArguments) -> Result<Completion, Failure> {
     let server = shown(&place.server()?);
     let signed_out = place.sign_in(Settings::default(), None)?.sign_out().await;
-    let hint = "see RESCIND_SIGN_IN_DIR, the folder in which sign-ins are kept";
-    let signed_out = signed_out.map_err(|error| Failure::new(&server, clean(&error.to_string()), hint))?;
+    let signed_out = signed_out.map_err(|error| Failure::new(&server, clean(&error.to_string()), SEE_FOLDER))?;
     let (said, completion) = match signed_out {
         None => (format!("nobody was signed in to {server}"), Completion::Whole),
         Some((_, Some(Ok(())))) => (format!("signed out of {server}"), Completion::Whole),

@@ -8,6 +8,7 @@
 //! left, in `doctor` something wants attention, in `whoami` nobody is signed in, in
 //! `logout` the server keeps the token, in `demo` something did not go as expected.
 
+mod absence;
 mod browser;
 mod cancel;
 mod completion;
@@ -33,6 +34,7 @@ mod logout;
 #[cfg(test)]
 mod manual;
 mod mcp;
+mod mistake;
 mod named;
 mod number;
 mod ps;
@@ -54,7 +56,7 @@ mod wrap;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use rescind_demo::{hops, sample_server};
 
 use completion::Completion;
@@ -127,7 +129,7 @@ fn main() -> ExitCode {
     };
     let command = match parsed {
         Ok(command) => command,
-        Err(error) => return refused(error),
+        Err(error) => return refused(&error),
     };
     let done = match command {
         Command::Session(SessionCommand::Run(arguments)) => return run::main(*arguments),
@@ -160,12 +162,16 @@ fn main() -> ExitCode {
     completion.into()
 }
 
-/// Exits after a usage error. That of `run` must not look like an exit code of its command.
-fn refused(error: clap::Error) -> ExitCode {
-    let of_run = std::env::args_os().nth(1).is_some_and(|name| name == "run");
-    if of_run {
-        return run::refused(error);
+/// Exits after a mistake, or after what was only asked for. That of `run` must not look like an exit code of its command.
+fn refused(error: &clap::Error) -> ExitCode {
+    let words: Vec<String> = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    match mistake::line(error, &words, &Cli::command()) {
+        Some(line) => fleet::report(&line),
+        None => drop(error.print()),
     }
-    let _ = error.print();
-    if error.exit_code() == 0 { ExitCode::SUCCESS } else { ExitCode::from(2) }
+    match (error.exit_code(), words.first().is_some_and(|name| name == "run")) {
+        (0, _) => ExitCode::SUCCESS,
+        (_, true) => ExitCode::from(run::OWN_FAILURE),
+        (_, false) => Completion::Failed.into(),
+    }
 }

@@ -228,8 +228,9 @@ async fn stop(order: StopArguments, reach: Arc<Reach>, cx: Context) -> Result<Re
     let (tell, mut told) = watch::channel(Tally::default());
     let work = async {
         let sessions = reach.sessions().await?;
+        let has_sessions = !sessions.shims.is_empty() || !sessions.silent.is_empty();
         let stopped = stop_quietly(sessions.shims, within, cut_reason(order.reason), tell).await;
-        Ok::<_, Failure>(Stopped::of(stopped, sessions.silent))
+        Ok::<_, Failure>(Stopped::of(stopped, sessions.silent, has_sessions))
     };
     let report = async {
         while told.changed().await.is_ok() {

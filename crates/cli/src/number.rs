@@ -1,6 +1,6 @@
-//! Counts, sizes and ports on the command line.
+//! Counts, sizes, ports and addresses on the command line.
 
-use std::num::NonZeroU32;
+use std::{net::SocketAddr, num::NonZeroU32};
 
 /// Reads a count.
 pub(crate) fn count(text: &str) -> Result<usize, String> {
@@ -16,6 +16,16 @@ pub(crate) fn small_count(text: &str) -> Result<u32, String> {
 /// Reads a port; 0 is any free one.
 pub(crate) fn port(text: &str) -> Result<u16, String> {
     text.parse().map_err(|_| "must be a whole number from 1 to 65535, or 0 for any free port".into())
+}
+
+/// Reads an address with its port.
+pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
+    let local = |port| SocketAddr::from(([127, 0, 0, 1], port));
+    let port = text.strip_prefix("localhost").unwrap_or(text).trim_start_matches(':').parse::<u16>();
+    text.parse().map_err(|_| match port {
+        Ok(port) => format!("has no address; write {}", local(port)),
+        Err(_) => "not an address with a port; write it as 127.0.0.1:8000, or [::1]:8000".to_owned(),
+    })
 }
 
 /// The sizes of messages that make sense: a handshake fits, and a `Content-Length` can have it.
@@ -70,6 +80,17 @@ mod tests {
         assert_eq!(count("1"), Ok(1));
         for text in ["", "0", "x", "-1", "1.5", "99999999999999999999"] {
             assert_eq!(count(text).unwrap_err(), "must be a whole number from 1 to 4294967295", "{text:?}");
+        }
+    }
+
+    #[test]
+    fn an_address_has_a_port_and_a_port_an_address() {
+        assert_eq!(address("[::1]:80").unwrap().port(), 80);
+        for text in ["8000", ":8000", "localhost:8000"] {
+            assert_eq!(address(text).unwrap_err(), "has no address; write 127.0.0.1:8000", "{text:?}");
+        }
+        for text in ["", "127.0.0.1", "example.com:80", "http://127.0.0.1:80"] {
+            assert!(address(text).unwrap_err().starts_with("not an address with a port; write"), "{text:?}");
         }
     }
 

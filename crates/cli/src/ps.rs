@@ -17,6 +17,7 @@ use rescind_feed::{Request, Session, Side, State};
 use rescind_operator::ListingQuery;
 
 use crate::{
+    absence::no_sessions,
     completion::Completion,
     failure::Failure,
     fleet::{self, Pages, Selection, SessionListing, ShimAnswer, report},
@@ -266,7 +267,7 @@ impl Arguments {
         };
         let what = if hides_work { what.replacen("is in flight", "is seen in flight", 1) } else { what.to_owned() };
         match (sessions, answered) {
-            (0, _) => Some(fleet::no_sessions()),
+            (0, _) => Some(no_sessions()),
             (_, 0) => None,
             (1, 1) => Some(format!("{what} (1 session)")),
             (all, some) if all == some => Some(format!("{what} ({all} sessions)")),

@@ -137,20 +137,6 @@ pub(crate) struct Arguments {
     command: Vec<OsString>,
 }
 
-/// Reports a usage error of `rescind run`.
-pub(crate) fn refused(mut error: clap::Error) -> ExitCode {
-    let missing = error.get(ContextKind::InvalidArg);
-    if matches!(missing, Some(ContextValue::Strings(missing)) if missing.iter().any(|one| one == "<COMMAND>...")) {
-        let hint = "name the server's command and its arguments, as in: rescind run npx -y some-mcp-server";
-        Failure::new("rescind run", "no command was given", hint).report();
-        return ExitCode::from(OWN_FAILURE);
-    }
-    // Says to put `--` before the flag, which would make it the command.
-    error.remove(ContextKind::Suggested);
-    let _ = error.print();
-    if error.exit_code() == 0 { ExitCode::SUCCESS } else { ExitCode::from(OWN_FAILURE) }
-}
-
 /// How many of these words are a shim's own, the first of them being `run`, before the command of a server begins; `None`
 /// if they start no shim with a command.
 pub(crate) fn own_words(words: &[String]) -> Option<usize> {

@@ -36,6 +36,11 @@ impl Screen {
         Self { size: Some(size), colour }
     }
 
+    /// Whether lines can be drawn over: not where TERM is `dumb`, as in a shell of Emacs.
+    pub(crate) fn is_redrawn(self) -> bool {
+        self.size.is_some() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+    }
+
     /// Colours `line` in that tone.
     pub(crate) fn painted(self, line: &str, tone: Tone) -> String {
         let code = match tone {

@@ -52,7 +52,7 @@ use crate::{
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Where to listen, such as 127.0.0.1:8000; port 0 is any free port. The URL is printed to stderr
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = crate::number::address)]
     listen: SocketAddr,
 
     /// The path of the endpoint

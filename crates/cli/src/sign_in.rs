@@ -10,7 +10,7 @@ use rescind_http::{
     client::HttpClientConfig,
     shell::client::{self, ConnectConfig},
 };
-use rescind_sign_in::{Person, Settings, SignIn, Vault};
+use rescind_sign_in::{Person, Record, Settings, SignIn, Vault};
 
 use crate::{failure::Failure, folders, screen::clean};
 pub(crate) use person::{Desktop, Terminal};
@@ -77,6 +77,15 @@ pub(crate) fn open(
     client::sign_in(server, connect, settings, Vault::new(folder()?), person)
         .map_err(|error| Failure::new("TLS", error, "install the system's certificates (ca-certificates)"))
 }
+
+/// All sign-ins that are kept.
+pub(crate) fn kept() -> Result<Vec<Record>, Failure> {
+    let kept = Vault::new(folder()?).read_all();
+    kept.map_err(|error| Failure::new("rescind whoami", clean(&error.to_string()), SEE_FOLDER))
+}
+
+/// What to do where sign-ins cannot be read.
+pub(crate) const SEE_FOLDER: &str = "see RESCIND_SIGN_IN_DIR, the folder in which sign-ins are kept";
 
 /// A URL without its query, which may hold a secret.
 pub(crate) fn shown(url: &Uri) -> String {

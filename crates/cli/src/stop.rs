@@ -22,6 +22,7 @@ use tokio::{
 };
 
 use crate::{
+    absence::no_sessions,
     cancel::{
         choice::{Chosen, chosen},
         receipt::{self, Learnt, News, Plan, Reach},
@@ -29,7 +30,7 @@ use crate::{
     completion::Completion,
     duration, end,
     failure::Failure,
-    fleet::{self, Pages, SessionListing, no_sessions, report},
+    fleet::{self, Pages, SessionListing, report},
     ps::table,
     question,
     screen::{Drawing, Screen, Tone, clean, fitted, inert},
@@ -159,13 +160,16 @@ async fn run(arguments: &Arguments) -> Result<Completion, Failure> {
     let has_silent = !stopping.silent.is_empty();
     // A session that did not answer may be the one that is meant.
     let is_sure = !has_silent || !search.asks_names();
-    if !unmatched.is_empty() && is_sure {
+    let is_named_in_vain = !unmatched.is_empty() && is_sure;
+    if is_named_in_vain {
         unmatched.into_iter().for_each(|one| one.report());
         stopping.completion = stopping.completion.max(Completion::Partial);
     }
     stopping.show();
     if stopping.board.is_empty() {
-        if is_none {
+        if is_named_in_vain {
+            // Of what was not found nothing is known.
+        } else if is_none {
             report(&no_sessions());
         } else if stopping.has_unseen && !has_silent {
             report("nothing is seen in flight");
@@ -333,6 +337,8 @@ struct Stopping<'a> {
     completion: Completion,
     drawing: Drawing,
     on_terminal: bool,
+    /// Whether the table is drawn over while what is shown settles.
+    is_redrawn: bool,
     /// Until when what settles is awaited.
     until: Option<Instant>,
     /// Ends the wait.
@@ -343,7 +349,8 @@ struct Stopping<'a> {
 
 impl<'a> Stopping<'a> {
     fn new(arguments: &'a Arguments) -> Self {
-        let on_terminal = Screen::now().size.is_some() && !arguments.json;
+        let screen = Screen::now();
+        let on_terminal = screen.size.is_some() && !arguments.json;
         let (board, drawing) = (Board::default(), Drawing::default());
         Self {
             arguments,
@@ -354,6 +361,7 @@ impl<'a> Stopping<'a> {
             completion: Completion::Whole,
             drawing,
             on_terminal,
+            is_redrawn: on_terminal && screen.is_redrawn(),
             until: None,
             enter: Enter::nobody(),
             tally: None,
@@ -405,7 +413,7 @@ impl<'a> Stopping<'a> {
                     Some(News { session, learnt }) => self.receive(&session, learnt),
                     None => return true,
                 },
-                _ = redraw.tick(), if !self.arguments.dry_run => match self.on_terminal {
+                _ = redraw.tick(), if !self.arguments.dry_run => match self.is_redrawn {
                     true => self.draw(),
                     // Together, so that many can be told together.
                     false => self.print_settled(),
@@ -490,7 +498,7 @@ impl<'a> Stopping<'a> {
 
     /// Prints what has settled, where there is no table.
     fn print_settled(&mut self) {
-        if !self.on_terminal && !self.arguments.json {
+        if !self.is_redrawn && !self.arguments.json {
             let mut stdout = io::stdout().lock();
             for line in self.board.settled_lines() {
                 let _ = writeln!(stdout, "{line}");
@@ -505,8 +513,8 @@ impl<'a> Stopping<'a> {
             if self.arguments.dry_run || rows.is_empty() {
                 self.print_document();
             }
-        } else if !rows.is_empty() && (self.on_terminal || self.arguments.dry_run) {
-            let _ = self.drawing.draw_all(&table::lines(&rows, Screen::now()), self.on_terminal);
+        } else if !rows.is_empty() && (self.is_redrawn || self.arguments.dry_run) {
+            let _ = self.drawing.draw_all(&table::lines(&rows, Screen::now()), self.is_redrawn);
         } else {
             self.print_settled();
         }

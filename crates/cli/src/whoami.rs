@@ -1,4 +1,4 @@
-//! `rescind whoami URL`: shows a sign-in, and nothing secret of it.
+//! `rescind whoami [URL]`: shows a sign-in, or lists all, and nothing secret of them.
 
 use std::{
     io::Write,
@@ -7,22 +7,28 @@ use std::{
 
 use clap::Args;
 use rescind_sign_in::{Record, Settings};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     completion::Completion,
     failure::Failure,
     screen::{clean, inert},
-    sign_in::{SignInArguments, shown},
+    sign_in::{self, DEFAULT_PROFILE, SEE_FOLDER, SignInArguments, shown},
 };
 
-/// Show who has signed in at an MCP server, for what, and until when. Tokens are not shown.
+/// Show who has signed in at an MCP server, for what, and until when; without URL, list all servers at which you are
+/// signed in. Tokens are not shown.
 ///
 /// Exit code: 0 if somebody is signed in, 1 if nobody is, 2 if that cannot be told.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    #[command(flatten)]
-    place: SignInArguments,
+    /// The MCP server
+    #[arg(value_name = "URL")]
+    url: Option<String>,
+
+    /// Which of several sign-ins at the same server; by default `default`, and without URL all
+    #[arg(long, value_name = "NAME", value_parser = sign_in::profile)]
+    profile: Option<String>,
 
     /// Print JSON
     #[arg(long)]
@@ -30,11 +36,13 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn main(arguments: &Arguments) -> Result<Completion, Failure> {
-    let Arguments { place, json } = arguments;
+    let Arguments { url, profile, json } = arguments;
+    let Some(url) = url else { return list(profile.as_deref(), *json) };
+    let profile = profile.clone().unwrap_or_else(|| DEFAULT_PROFILE.to_owned());
+    let place = SignInArguments { url: url.clone(), profile };
     let server = shown(&place.server()?);
     let kept = place.sign_in(Settings::default(), None)?.record();
-    let hint = "see RESCIND_SIGN_IN_DIR, the folder in which sign-ins are kept";
-    let kept = kept.map_err(|error| Failure::new(&server, clean(&error.to_string()), hint))?;
+    let kept = kept.map_err(|error| Failure::new(&server, clean(&error.to_string()), SEE_FOLDER))?;
     let text = match (&kept, json) {
         (kept, true) => inert(&document(&server, &place.profile, kept.as_ref()).to_string()),
         (Some(record), false) => lines(record),
@@ -48,7 +56,33 @@ pub(crate) fn main(arguments: &Arguments) -> Result<Completion, Failure> {
     Ok(Completion::whole_if(kept.is_some()))
 }
 
-fn document(server: &str, profile: &str, record: Option<&Record>) -> serde_json::Value {
+/// Shows the sign-ins of a profile, or of all, a line each.
+fn list(profile: Option<&str>, json: bool) -> Result<Completion, Failure> {
+    let mut kept = sign_in::kept()?;
+    kept.retain(|record| profile.is_none_or(|profile| record.profile() == profile));
+    let text = if json {
+        let documents = kept.iter().map(|one| document(&clean(one.server()), one.profile(), Some(one)));
+        inert(&Value::from_iter(documents).to_string())
+    } else if kept.is_empty() {
+        let hint = "sign in: rescind login https://example.com/mcp";
+        Failure::new("rescind whoami", "nobody is signed in anywhere", hint).report();
+        return Ok(Completion::Partial);
+    } else {
+        kept.iter().map(line).collect::<Vec<_>>().join("\n")
+    };
+    let _ = writeln!(std::io::stdout(), "{text}");
+    Ok(Completion::whole_if(!kept.is_empty()))
+}
+
+fn line(record: &Record) -> String {
+    let profile = match record.profile() {
+        DEFAULT_PROFILE => String::new(),
+        profile => format!("  profile {profile}"),
+    };
+    clean(&format!("{}{profile}  expires: {}", record.server(), expiry(record)))
+}
+
+fn document(server: &str, profile: &str, record: Option<&Record>) -> Value {
     let Some(record) = record else { return json!({"server": server, "profile": profile, "signedIn": false}) };
     json!({
         "server": server,

@@ -43,6 +43,8 @@ mod revision;
 mod round_trips;
 mod rounds;
 mod sampling;
+#[cfg(feature = "schemars")]
+mod schema;
 mod server;
 mod stop;
 mod suspended;

@@ -89,16 +89,32 @@ impl Vault {
     ///
     /// If it cannot be read, or somebody else could.
     pub fn read(&self, server: &str, profile: &str) -> Result<Option<Record>, VaultError> {
-        let path = self.path(server, profile);
-        let file = match File::open(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(fault(&path, &error)),
+        let record = read(&self.path(server, profile))?;
+        Ok(record.filter(|record| record.server == server && record.profile == profile))
+    }
+
+    /// All sign-ins, by server and profile. Files that cannot be understood count as none.
+    ///
+    /// # Errors
+    ///
+    /// If one cannot be read, or somebody else could read it.
+    pub fn read_all(&self) -> Result<Vec<Record>, VaultError> {
+        let found = match fs::read_dir(&self.folder) {
+            Ok(found) => found,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(fault(&self.folder, &error)),
         };
-        check(&path, &file)?;
-        let mut text = Vec::new();
-        io::Read::read_to_end(&mut io::Read::take(file, LONGEST), &mut text).map_err(|error| fault(&path, &error))?;
-        Ok(Record::read(&text).filter(|record| record.server == server && record.profile == profile))
+        let mut records = Vec::new();
+        for one in found {
+            let path = one.map_err(|error| fault(&self.folder, &error))?.path();
+            if path.extension().is_some_and(|kind| kind == "json") {
+                // A file under another's name is not found by its server either.
+                let is_its_own = |record: &Record| self.path(&record.server, &record.profile) == path;
+                records.extend(read(&path)?.filter(is_its_own));
+            }
+        }
+        records.sort_by(|a, b| (&a.server, &a.profile).cmp(&(&b.server, &b.profile)));
+        Ok(records)
     }
 
     /// Keeps a sign-in, in place of an earlier one; the caller has its lock. It is on disk when this returns.
@@ -226,6 +242,19 @@ impl Turn {
         let file = private(OpenOptions::new().write(true).create(true).truncate(true)).open(&self.outcome);
         let _ = file.and_then(|mut file| file.write_all(&text));
     }
+}
+
+/// Reads a file, if it is there.
+fn read(path: &Path) -> Result<Option<Record>, VaultError> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(fault(path, &error)),
+    };
+    check(path, &file)?;
+    let mut text = Vec::new();
+    io::Read::read_to_end(&mut io::Read::take(file, LONGEST), &mut text).map_err(|error| fault(path, &error))?;
+    Ok(Record::read(&text))
 }
 
 /// Has what is created readable by its owner only.

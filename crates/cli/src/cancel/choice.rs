@@ -8,6 +8,7 @@ use rescind_proto::dialect::Dialect;
 
 use super::target::Target;
 use crate::{
+    absence::no_sessions,
     completion::Completion,
     failure::Failure,
     fleet::{self, Pages, Selection, SessionListing, ShimAnswer, no_such_session, report},
@@ -107,7 +108,7 @@ pub(super) async fn by_selection(selection: &Selection, turn_only: bool) -> Resu
     let query = ListingQuery { cancelled: Some(false), ..selection.query() };
     let Some(shims) = shims(selection.session.as_deref()).await? else { return Ok((chosen, Completion::Partial)) };
     if shims.is_empty() {
-        report(&fleet::no_sessions());
+        report(&no_sessions());
         return Ok((chosen, Completion::Partial));
     }
     let (answered, silent) = partition(fleet::ask_shims(shims, &query, Pages::All).await);

@@ -1,7 +1,7 @@
 //! A result for programs and for readers.
 
 use rescind::{
-    mcp::{Content, Revision, ToolOutput, ToolResult},
+    mcp::{Content, Revision, Structured, ToolOutput, ToolResult},
     peer::ErrorObject,
 };
 use schemars::JsonSchema;
@@ -17,7 +17,7 @@ pub(super) struct Readable<T> {
 
 impl<T: Serialize + JsonSchema + Send + 'static> ToolOutput for Readable<T> {
     fn schema() -> Option<Value> {
-        Some(schemars::schema_for!(T).to_value())
+        Structured::<T>::schema()
     }
 
     fn into_result(self, _revision: Revision) -> Result<ToolResult, ErrorObject> {

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::readable::Readable;
 use crate::{
+    absence,
     fleet::{self, SessionListing, ShimAnswer},
     ps::{row, row::Row, table},
     screen::{Screen, clean},
@@ -71,6 +72,7 @@ struct InFlightProgress {
 
 impl InFlight {
     pub(super) fn of(answers: Vec<ShimAnswer>, mut unanswered: Vec<String>, reach: &str) -> Readable<Self> {
+        let has_sessions = !answers.is_empty() || !unanswered.is_empty();
         let (mut requests, mut rows, mut unseen) = (Vec::new(), Vec::new(), Vec::new());
         for ShimAnswer { shim, answer } in answers {
             let Ok(SessionListing { session, now, requests: listed, cut, .. }) = answer else {
@@ -90,6 +92,7 @@ impl InFlight {
             }
         }
         let mut lines = match rows.is_empty() {
+            true if !has_sessions => vec![format!("{} Reach: {reach}.", no_sessions_within_reach())],
             true if unseen.is_empty() => vec![format!("Nothing is in flight within reach. Reach: {reach}.")],
             true => vec![format!("Nothing is seen in flight within reach. Reach: {reach}.")],
             false => table::lines(&rows, PLAIN),
@@ -98,6 +101,11 @@ impl InFlight {
         lines.extend(unanswered.iter().map(|name| format!("{name}: not answering; its requests are not listed")));
         Readable { text: lines.join("\n"), value: Self { requests, unanswered, reach: reach.to_owned() } }
     }
+}
+
+/// What is said where there are none, and what gives some.
+pub(super) fn no_sessions_within_reach() -> String {
+    format!("No sessions are within reach, so nothing is seen in flight: {}.", absence::how_to_have_sessions())
 }
 
 impl InFlightRequest {

@@ -6,7 +6,10 @@ use rescind_feed::WorkStatus;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{readable::Readable, row::PLAIN};
+use super::{
+    readable::Readable,
+    row::{PLAIN, no_sessions_within_reach},
+};
 use crate::{
     ps::{row, table},
     screen::clean,
@@ -46,11 +49,12 @@ struct StoppedRequest {
 }
 
 impl Stopped {
-    pub(super) fn of(stopped: StoppedSessions, mut unanswered: Vec<String>) -> Readable<Self> {
+    pub(super) fn of(stopped: StoppedSessions, mut unanswered: Vec<String>, has_sessions: bool) -> Readable<Self> {
         let StoppedSessions { board, silent, has_unseen, notices } = stopped;
         unanswered.extend(silent.into_iter().map(|(name, _)| name));
         let rows = board.rows();
         let mut lines = match rows.is_empty() {
+            true if !has_sessions => vec![no_sessions_within_reach()],
             true if has_unseen || !unanswered.is_empty() => vec!["Nothing is seen in flight within reach.".to_owned()],
             true if !board.is_over() => vec!["Nothing else is known to be in flight within reach.".to_owned()],
             true => vec!["Nothing was in flight within reach.".to_owned()],

@@ -18,6 +18,7 @@ use rescind_operator::Directories;
 
 use super::{row, table::lay_out, write_lines};
 use crate::{
+    absence::no_sessions,
     failure::Failure,
     fleet::{self, report},
     screen::{Screen, Tone, clean, inert},
@@ -55,7 +56,7 @@ pub(super) fn list(session: Option<&str>, only_orphans: bool, json: bool) -> Res
     match (is_empty, only_orphans) {
         (false, _) => drop(write_lines(&lines(&families, &contained, &turns, Screen::now()))),
         (true, true) => report(NOTHING_LEFT),
-        (true, false) => report(&fleet::no_sessions()),
+        (true, false) => report(&no_sessions()),
     }
     Ok(())
 }

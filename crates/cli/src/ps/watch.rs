@@ -31,7 +31,7 @@ pub(super) async fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut watch =
         WatchView { arguments, session, live: LiveSessions::default(), found: None, drawing: Drawing::default() };
     let mut follow = Follow::new(Directories::of_this_user(), Default::default());
-    let on_terminal = Screen::now().size.is_some() && !arguments.json;
+    let on_terminal = Screen::now().is_redrawn() && !arguments.json;
     let mut redraw = interval(REDRAW);
     redraw.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {

@@ -5,7 +5,7 @@ use std::{ffi::OsStr, fmt::Display, path::Path};
 #[cfg(unix)]
 use rescind::launch::{self, ExecError};
 
-use crate::{failure::Failure, screen::clean};
+use crate::{failure::Failure, mistake::is_url, screen::clean};
 
 /// The message. `cause` tells why a command that exists cannot be started; `None` says that there is no such command.
 fn unstarted(program: &OsStr, cause: Option<&dyn Display>) -> Failure {
@@ -15,6 +15,10 @@ fn unstarted(program: &OsStr, cause: Option<&dyn Display>) -> Failure {
     let (cause, hint) = match cause {
         _ if path.is_dir() => ("is a directory".to_owned(), "name a program in it"),
         Some(cause) => (cause.to_string(), NOT_A_PROGRAM),
+        None if is_url(&text) => (NOT_FOUND.to_owned(), "a server at a URL is reached with: rescind run --url URL"),
+        None if matches!(&*text, "help" | "-help" | "/?") => {
+            (NOT_FOUND.to_owned(), "`rescind run --help` describes what it takes")
+        }
         None if text.is_empty() => {
             (NOT_FOUND.to_owned(), "name the command; if a variable stands for it, the variable is empty")
         }

@@ -126,6 +126,22 @@ pub(crate) fn targets(clients: &[String], files: &[PathBuf]) -> Result<Vec<Targe
     Ok(targets)
 }
 
+/// Whether any server of any client has a shim; `None` if not all files could be read, and none of the others has.
+pub(crate) fn is_any_wrapped() -> Option<bool> {
+    let managed = Managed::read();
+    let is_wrapped =
+        |server: &Server| matches!(server.verdict, Verdict::Wrapped(_) | Verdict::WrappedUrl | Verdict::WrappedByHand);
+    let mut is_known = true;
+    for target in targets(&[], &[]).ok()?.into_iter().chain(projects()) {
+        match Found::read(target, &managed) {
+            Ok(found) if found.servers.iter().any(is_wrapped) => return Some(true),
+            Ok(_) => {}
+            Err(_) => is_known = false,
+        }
+    }
+    is_known.then_some(false)
+}
+
 /// A file given by its path.
 fn named(path: &Path) -> Result<Target, Failure> {
     let name = shown(path);

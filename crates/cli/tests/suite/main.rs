@@ -10,6 +10,7 @@ mod getting_started;
 mod history;
 mod left_after_turn;
 mod left_behind;
+mod manners;
 mod mcp;
 mod operator;
 mod page;

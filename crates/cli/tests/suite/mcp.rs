@@ -10,7 +10,7 @@ use std::{
 };
 
 use agent::Machine;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// What an answer about a request says that does not exist.
 fn unknown(name: &str) -> String {
@@ -73,6 +73,40 @@ fn a_named_session_is_within_reach_and_no_other() {
     b.call("stop", &json!({}));
     a.work_stops();
     b.work_goes_on();
+}
+
+/// Some clients check the schemas of tools, and refuse a server with a format that they do not know.
+#[test]
+fn the_schemas_have_only_formats_of_the_standard() {
+    fn formats(value: &Value) -> Vec<&str> {
+        match value {
+            Value::Object(members) => {
+                let own = members.get("format").and_then(Value::as_str);
+                own.into_iter().chain(members.values().flat_map(formats)).collect()
+            }
+            Value::Array(items) => items.iter().flat_map(formats).collect(),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Vec::new(),
+        }
+    }
+    let machine = Machine::new();
+    let listed = machine.agent("a", &[]).ask("tools/list", &json!({}));
+    let tools = listed["result"]["tools"].as_array().unwrap();
+    assert_eq!(tools.len(), 4, "{listed}");
+    assert!(tools.iter().all(|tool| tool["inputSchema"].is_object() && tool["outputSchema"].is_object()), "{listed}");
+    // None of theirs is a date, an address or the like.
+    assert_eq!(formats(&listed), Vec::<&str>::new());
+}
+
+#[test]
+fn an_agent_without_sessions_is_told_how_to_have_some() {
+    let machine = Machine::new();
+    let mut a = machine.agent("a", &["--session", "none"]);
+    for tool in ["list_in_flight", "stop"] {
+        let result = a.call(tool, &json!({}));
+        let text = result["content"][0]["text"].as_str().unwrap();
+        assert!(text.starts_with("No sessions are within reach, so nothing is seen in flight: "), "{text}");
+        assert!(text.contains("restart your clients") || text.contains("`rescind wrap`"), "{text}");
+    }
 }
 
 /// The session in which the agent is the server has the prompt that it works on.

@@ -3,6 +3,7 @@
 mod cancel;
 mod connections;
 mod console;
+mod dumb;
 mod names;
 mod ps;
 mod real;

@@ -195,7 +195,7 @@ fn values_of_limits_that_make_no_sense_are_usage_errors_that_say_what_does() {
         ("--limit", "10", "has no DURATION; write N/DURATION, METHOD=N/DURATION or METHOD:TOOL=N/DURATION"),
         ("--limit", "tools/call", "has no limit; write N/DURATION"),
         ("--limit", "0/1m", "must be a whole number from 1 to 4294967295"),
-        ("--limit", "10/60", "has no unit; write 500ms, 10s, 2m or 1h"),
+        ("--limit", "10/60", "has no unit; write 60s for seconds, 60m for minutes, 60ms for milliseconds"),
         ("--limit", "10/0s", "its DURATION must be longer than zero"),
         ("--limit-repeats", "0", "must be a whole number from 1 to 4294967295"),
         ("--limit-repeats", "-1", "must be a whole number from 1 to 4294967295"),

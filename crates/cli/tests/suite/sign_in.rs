@@ -218,8 +218,19 @@ fn a_person_signs_in_is_shown_and_signs_out() {
     assert_eq!((code, &said["clientId"], &said["scopes"][0]), (0, &"client".into(), &"read".into()));
     assert_eq!((said["signedIn"].as_bool(), said["isExpired"].as_bool()), (Some(true), Some(false)));
 
+    // Without a URL all are listed, and nothing secret of them.
+    let (code, stdout, stderr) = person.run(&["whoami"]);
+    assert_eq!((code, &*stderr, stdout.lines().count()), (0, "", 1), "{stdout}");
+    assert!(stdout.starts_with(&format!("{url}  expires: ")), "{stdout}");
+    let (_, stdout, _) = person.run(&["whoami", "--json"]);
+    assert_eq!(serde_json::from_str::<Value>(&stdout).unwrap(), Value::from(vec![said]));
+    assert_eq!(person.run(&["whoami", "--profile", "other"]).0, 1);
+
     let (code, stdout, stderr) = person.run(&["logout", &url]);
     assert_eq!((code, &*stdout, &*stderr), (0, &*format!("signed out of {url}\n"), ""));
+    let (code, stdout, stderr) = person.run(&["whoami"]);
+    assert_eq!((code, &*stdout), (1, ""));
+    assert!(stderr.contains("nobody is signed in anywhere") && stderr.contains("rescind login https://"), "{stderr}");
     assert!(!service.has_tokens(), "the server has forgotten them");
     assert_eq!(person.kept(), 0);
     assert_eq!(person.run(&["logout", &url]).1, format!("nobody was signed in to {url}\n"));

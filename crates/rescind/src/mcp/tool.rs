@@ -34,7 +34,7 @@ impl Tool {
         H: ToolHandler<Args>,
         H::Arguments: schemars::JsonSchema,
     {
-        Self::with_schema(name, description, schemars::schema_for!(H::Arguments).to_value(), handler)
+        Self::with_schema(name, description, super::schema::of::<H::Arguments>(), handler)
     }
 
     /// Makes a tool with this JSON schema of its arguments.

@@ -139,7 +139,7 @@ pub struct Structured<T>(
 #[cfg(feature = "schemars")]
 impl<T: Serialize + schemars::JsonSchema + Send + 'static> ToolOutput for Structured<T> {
     fn schema() -> Option<Value> {
-        Some(schemars::schema_for!(T).to_value())
+        Some(super::schema::of::<T>())
     }
 
     fn into_result(self, revision: Revision) -> Result<ToolResult, ErrorObject> {

@@ -250,7 +250,7 @@ mod tests {
     use rescind_proto::relay::{LimitRules, RelayConfig, RepeatLimit};
 
     use super::{super::event_buffer::Next, *};
-    use crate::relay::ends::StreamFacts;
+    use crate::relay::ends::{EntryName, StreamFacts};
 
     /// A relay with a tracker, whose two sides read and write at once.
     struct TestLink {
@@ -268,6 +268,8 @@ mod tests {
                 ancestors: Vec::new(),
                 server_pid: Some(2),
                 command: Vec::new(),
+                entry: EntryName::default(),
+                folder: None,
                 started: 0,
                 origin: std::time::Instant::now(),
                 turn_processes: std::collections::VecDeque::new(),

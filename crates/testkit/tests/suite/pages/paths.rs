@@ -48,6 +48,26 @@ fn every_link_of_a_page_leads_to_a_file() {
     assert!(dead.is_empty(), "{dead:#?}");
 }
 
+/// Who does not find a page does not read it.
+#[test]
+fn the_map_of_the_pages_has_each_of_them_on_one_line() {
+    let docs = root().join("docs");
+    let map = text("docs/README.md");
+    let named: Vec<_> = map.lines().filter_map(|line| line.strip_prefix("| [")?.split_once("](")).collect();
+    let mut pages = Vec::new();
+    for folder in ["", "proof/"] {
+        let entries = fs::read_dir(docs.join(folder)).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        pages.extend(names.filter(|name| name.ends_with(".md")).map(|name| format!("{folder}{name}")));
+    }
+    pages.retain(|page| page != "README.md");
+    for page in &pages {
+        let lines = named.iter().filter(|(name, link)| name == page && link.starts_with(&format!("{page})"))).count();
+        assert_eq!(lines, 1, "docs/README.md must have {page} on one line");
+    }
+    assert_eq!(named.len(), pages.len(), "{named:?}");
+}
+
 #[test]
 fn architecture_names_every_crate() {
     let text = text("ARCHITECTURE.md");
