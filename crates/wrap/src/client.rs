@@ -1,9 +1,12 @@
 //! The clients, and where each keeps its servers.
 
-use std::path::{Path, PathBuf};
+use std::{
+    ffi::OsStr,
+    path::{Path, PathBuf},
+};
 
 use crate::{
-    config::{Config, Servers},
+    config::{Config, LIST, Servers},
     entry::{Kind, Launch},
     syntax::Syntax,
 };
@@ -28,7 +31,7 @@ pub struct Client {
 pub struct File {
     /// The folder that it is in, on each system.
     pub base: Base,
-    /// Its path from there. `*` is any one name.
+    /// Its path from there. `*` is any one name, `*.x` any that ends with `.x`.
     pub path: &'static str,
     /// How it is written.
     pub shape: Shape,
@@ -37,7 +40,7 @@ pub struct File {
 /// A file of a project's.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ProjectFile {
-    /// Its path from the project's folder.
+    /// Its path from the project's folder; `*` as in [`File::path`].
     pub path: &'static str,
     /// How it is written.
     pub shape: Shape,
@@ -111,6 +114,23 @@ impl File {
     }
 }
 
+/// Whether a path ends with this pattern.
+#[must_use]
+pub fn fits(path: &Path, pattern: &str) -> bool {
+    let mut parts = path.components().rev();
+    Path::new(pattern).components().rev().all(|wanted| {
+        let (wanted, part) = (wanted.as_os_str(), parts.next().map(std::path::Component::as_os_str));
+        part.is_some_and(|part| part == wanted || fits_name(part, wanted))
+    })
+}
+
+/// Whether a name is one of those that a part of a pattern means.
+#[must_use]
+pub fn fits_name(name: &OsStr, wanted: &OsStr) -> bool {
+    let end = wanted.to_str().and_then(|wanted| wanted.strip_prefix('*'));
+    end.is_some_and(|end| name.to_str().is_some_and(|name| name.len() > end.len() && name.ends_with(end)))
+}
+
 /// The client of this name.
 #[must_use]
 pub fn client(id: &str) -> Option<&'static Client> {
@@ -136,14 +156,14 @@ pub fn shape_of_content(path: &Path, content: &[u8]) -> Option<Shape> {
     if shape_by_path(path).is_some() && servers(&usual) > 0 {
         return Some(usual);
     }
-    let others = [ANY_JSON, OPENCODE, CODEX, HELIX].into_iter().filter(|other| other.syntax == usual.syntax);
+    let others = [ANY_JSON, OPENCODE, CODEX, HELIX, ANY_YAML].into_iter().filter(|other| other.syntax == usual.syntax);
     // Of several with the same number the last counts.
     others.rev().chain([usual]).max_by_key(servers)
 }
 
 /// The shape of a file that has the place of a client's in some folder.
 fn shape_by_path(path: &Path) -> Option<Shape> {
-    shape_where(|pattern| path.ends_with(Path::new(pattern.trim_start_matches("*/"))))
+    shape_where(|pattern| fits(path, pattern))
 }
 
 /// The shape of a file by the last part of its name.
@@ -155,6 +175,7 @@ fn shape_by_name(path: &Path) -> Option<Shape> {
     shape_where(ends).or(match extension {
         Some("json" | "jsonc" | "json5") => Some(ANY_JSON),
         Some("toml") => Some(CODEX),
+        Some("yaml" | "yml") => Some(ANY_YAML),
         _ => None,
     })
 }
@@ -173,14 +194,22 @@ const fn json(servers: &'static [Servers]) -> Shape {
     Shape { syntax: Syntax::Json, servers }
 }
 
+const fn yaml(servers: &'static [Servers]) -> Shape {
+    Shape { syntax: Syntax::Yaml, servers }
+}
+
 /// What most clients have taken over from the first of them.
 const MCP_SERVERS: Shape = json(&[mcp(&["mcpServers"])]);
 const CODEX: Shape = Shape { syntax: Syntax::Toml, servers: &[mcp(&["mcp_servers"])] };
 const VS_CODE: Shape = json(&[mcp(&["servers"])]);
 const CLAUDE_CODE: Shape = json(&[mcp(&["mcpServers"]), mcp(&["projects", "*", "mcpServers"])]);
 const ZED: Shape = json(&[mcp(&["context_servers"]), Servers { at: &["agent_servers"], kind: Kind::Agent }]);
-const OPENCODE: Shape = json(&[mcp(&["mcp"]), Servers { at: &["lsp"], kind: Kind::Language }]);
-const CRUSH: Shape = OPENCODE;
+/// Its second version has its servers one level deeper, and reads both.
+const OPENCODE: Shape =
+    json(&[mcp(&["mcp"]), mcp(&["mcp", "servers"]), Servers { at: &["lsp"], kind: Kind::Language }]);
+const CRUSH: Shape = json(&[mcp(&["mcp"]), Servers { at: &["lsp"], kind: Kind::Language }]);
+const GOOSE: Shape = yaml(&[mcp(&["extensions"])]);
+const CONTINUE: Shape = yaml(&[mcp(&["mcpServers", LIST])]);
 const AMP: Shape = json(&[mcp(&["amp.mcpServers"])]);
 const ACP_AGENTS: Shape = json(&[Servers { at: &["agent_servers"], kind: Kind::Agent }]);
 const HELIX: Shape =
@@ -197,6 +226,12 @@ const ANY_JSON: Shape = json(&[
     Servers { at: &["agent_servers"], kind: Kind::Agent },
 ]);
 
+/// Every way of writing them in YAML that is known.
+const ANY_YAML: Shape = yaml(&[mcp(&["extensions"]), mcp(&["mcpServers"]), mcp(&["mcpServers", LIST])]);
+
+/// Where Goose has its file, from [`Base::Config`].
+const GOOSE_FILE: &str = if cfg!(windows) { "Block/goose/config/config.yaml" } else { "goose/config.yaml" };
+
 const fn home(path: &'static str, shape: Shape) -> File {
     File { base: Base::Home, path, shape }
 }
@@ -207,6 +242,10 @@ const fn application(path: &'static str, shape: Shape) -> File {
 
 const fn config(path: &'static str, shape: Shape) -> File {
     File { base: Base::Config, path, shape }
+}
+
+const fn of_continue(path: &'static str, shape: Shape) -> File {
+    File { base: Base::Variable("CONTINUE_GLOBAL_DIR", ".continue"), path, shape }
 }
 
 const fn project(path: &'static str, shape: Shape) -> ProjectFile {
@@ -275,6 +314,17 @@ pub const CLIENTS: &[Client] = &[
         files: &[home(".gemini/settings.json", MCP_SERVERS)],
         project: &[project(".gemini/settings.json", MCP_SERVERS)],
         rewrites: false,
+    },
+    Client {
+        id: "antigravity",
+        name: "Antigravity",
+        // The second is that of versions before 2.
+        files: &[
+            home(".gemini/config/mcp_config.json", MCP_SERVERS),
+            home(".gemini/antigravity/mcp_config.json", MCP_SERVERS),
+        ],
+        project: &[project(".agents/mcp_config.json", MCP_SERVERS)],
+        rewrites: true,
     },
     Client {
         id: "copilot",
@@ -350,6 +400,13 @@ pub const CLIENTS: &[Client] = &[
         rewrites: false,
     },
     Client {
+        id: "ai-assistant",
+        name: "JetBrains AI Assistant",
+        files: &[home(".ai/mcp/mcp.json", MCP_SERVERS)],
+        project: &[project(".ai/mcp/mcp.json", MCP_SERVERS)],
+        rewrites: true,
+    },
+    Client {
         id: "qwen",
         name: "Qwen Code",
         files: &[home(".qwen/settings.json", MCP_SERVERS)],
@@ -376,6 +433,21 @@ pub const CLIENTS: &[Client] = &[
         files: &[home(".factory/mcp.json", MCP_SERVERS)],
         project: &[project(".factory/mcp.json", MCP_SERVERS)],
         rewrites: false,
+    },
+    Client { id: "goose", name: "Goose", files: &[config(GOOSE_FILE, GOOSE)], project: &[], rewrites: true },
+    Client {
+        id: "continue",
+        name: "Continue",
+        files: &[
+            of_continue("config.yaml", CONTINUE),
+            of_continue("mcpServers/*.yaml", CONTINUE),
+            of_continue("mcpServers/*.json", MCP_SERVERS),
+        ],
+        project: &[
+            project(".continue/mcpServers/*.yaml", CONTINUE),
+            project(".continue/mcpServers/*.json", MCP_SERVERS),
+        ],
+        rewrites: true,
     },
     Client {
         id: "helix",

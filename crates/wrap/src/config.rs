@@ -4,21 +4,28 @@ use std::{collections::HashMap, ops::Range};
 
 use crate::{
     edit::{self, Edit},
-    entry::{Entry, Kind, Launch},
+    entry::{Entry, Kind, Launch, PROGRAMS},
     journal::Note,
     oddity::{Form, Oddity},
     remote::{self, Style, UrlNote},
     syntax::{Syntax, SyntaxError},
-    tree::Node,
+    tree::{Node, Object, Value},
 };
 
 /// The mark that some editors put before UTF-8.
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 
+/// Stands in place of a key where the servers are a list.
+pub const LIST: &str = "[]";
+
+/// What opencode keeps beside its servers in the form of its first version.
+const NO_SERVERS: [[&str; 2]; 2] = [["mcp", "servers"], ["mcp", "timeout"]];
+
 /// Where in a document the servers are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Servers {
-    /// The keys that lead to them; `*` is any key.
+    /// The keys that lead to them; `*` is any key. [`LIST`], as the last, means that they are a list, and that each has its
+    /// name in itself.
     pub at: &'static [&'static str],
     /// What they are.
     pub kind: Kind,
@@ -30,6 +37,7 @@ pub struct Config {
     syntax: Syntax,
     has_mark: bool,
     text: String,
+    root: Node,
     entries: Vec<Entry>,
     /// The names of its outermost members.
     names: Vec<String>,
@@ -101,7 +109,10 @@ impl Config {
         refuse_namesakes(&mut entries);
         let members = root.as_object().into_iter().flat_map(|root| &root.members);
         let names = members.map(|member| member.key.clone()).collect();
-        Ok(Self { syntax, has_mark, text: text.to_owned(), entries, names })
+        if syntax == Syntax::Yaml {
+            refuse_unusual(text, &mut entries);
+        }
+        Ok(Self { syntax, has_mark, text: text.to_owned(), root, entries, names })
     }
 
     /// The servers, in the order of the text.
@@ -130,6 +141,14 @@ impl Config {
             oddities.insert(place, Oddity { form: Form::ByteOrderMark, line: 1 });
         }
         oddities
+    }
+
+    /// Whether another version of this file means the same, besides the commands of these servers.
+    #[must_use]
+    pub fn means_the_same(&self, other: &Self, besides: &[usize]) -> bool {
+        let changed: Vec<&Object> =
+            besides.iter().filter_map(|place| Some(&self.entries.get(*place)?.object)).collect();
+        is_same((&self.text, &self.root), (&other.text, &other.root), &changed)
     }
 
     /// The file with the commands of these servers changed. What is not a command is left as it is.
@@ -175,8 +194,45 @@ impl Config {
     }
 }
 
+/// Whether two nodes, each with the text that it is of, mean the same; of `changed` objects the command is left out.
+fn is_same((text, one): (&str, &Node), (other_text, other): (&str, &Node), changed: &[&Object]) -> bool {
+    match (&one.value, &other.value) {
+        (Value::Array(one), Value::Array(other)) => {
+            let mut pairs = one.iter().zip(other);
+            one.len() == other.len() && pairs.all(|(one, other)| is_same((text, one), (other_text, other), changed))
+        }
+        (Value::Object(one), Value::Object(other)) => {
+            let is_changed = changed.contains(&one);
+            let counts = |key: &str| !is_changed || !(PROGRAMS.contains(&key) || key == "args");
+            let members = |object: &Object| -> Vec<(String, Node)> {
+                let members = object.members.iter().filter(|member| counts(&member.key));
+                members.map(|member| (member.key.clone(), member.node.clone())).collect()
+            };
+            let (one, other) = (members(one), members(other));
+            let mut pairs = one.iter().zip(&other);
+            one.len() == other.len()
+                && pairs.all(|((key, one), (other_key, other))| {
+                    key == other_key && is_same((text, one), (other_text, other), changed)
+                })
+        }
+        (Value::Other | Value::Strange(_), Value::Other | Value::Strange(_)) => {
+            text[one.range.clone()] == other_text[other.range.clone()]
+        }
+        (one, other) => one == other,
+    }
+}
+
 /// Finds the servers under a path of keys.
 fn collect(node: &Node, keys: &[&str], path: &mut Vec<String>, kind: Kind, entries: &mut Vec<Entry>) {
+    if keys == [LIST] {
+        for (place, element) in node.as_array().unwrap_or_default().iter().enumerate() {
+            let name = element.as_object().and_then(|server| server.get("name")?.node.as_str());
+            path.push(name.map_or_else(|| (place + 1).to_string(), ToOwned::to_owned));
+            entries.push(Entry::read(path.clone(), kind, element));
+            path.pop();
+        }
+        return;
+    }
     let Some(object) = node.as_object() else { return };
     let (wanted, rest) = keys.split_first().map_or((None, keys), |(first, rest)| (Some(*first), rest));
     for member in &object.members {
@@ -185,7 +241,13 @@ fn collect(node: &Node, keys: &[&str], path: &mut Vec<String>, kind: Kind, entri
         }
         path.push(member.key.clone());
         match wanted {
-            None => entries.push(Entry::read(path.clone(), kind, &member.node)),
+            None => {
+                let entry = Entry::read(path.clone(), kind, &member.node);
+                let is_server = matches!(entry.launch, Launch::Command(_) | Launch::Url(_));
+                if is_server || !NO_SERVERS.iter().any(|other| *path == other[..]) {
+                    entries.push(entry);
+                }
+            }
             Some(_) => collect(&member.node, rest, path, kind, entries),
         }
         path.pop();
@@ -200,5 +262,29 @@ fn refuse_namesakes(entries: &mut [Entry]) {
     }
     for entry in entries.iter_mut().filter(|entry| count[&entry.path] > 1) {
         entry.launch = Launch::Unclear("its name stands twice in the file");
+    }
+}
+
+const RETURNS: &str = "a carriage return alone ends a line of its file; give its lines other ends";
+
+/// Whether a line ends with a carriage return alone, as YAML allows.
+fn is_broken_by_returns(text: &str) -> bool {
+    text.replace("\r\n", "").contains('\r')
+}
+
+/// Finds out what YAML can say in a way that no change of ours can follow.
+fn refuse_unusual(text: &str, entries: &mut [Entry]) {
+    let returns = is_broken_by_returns(text).then_some(RETURNS);
+    for entry in entries {
+        match &entry.launch {
+            Launch::Command(command) => {
+                entry.immovable = edit::immovable(text, command);
+                if let Some(why) = edit::unusual(text, command).or(returns) {
+                    entry.launch = Launch::Unclear(why);
+                }
+            }
+            Launch::Url(_) => entry.immovable = Some("only commands are wrapped in YAML"),
+            Launch::Elsewhere | Launch::Unclear(_) => {}
+        }
     }
 }

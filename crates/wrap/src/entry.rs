@@ -17,6 +17,8 @@ pub struct Entry {
     pub is_disabled: bool,
     /// Whether VS Code debugs it (`dev.debug`).
     pub is_debugged: bool,
+    /// Why the letters of its program, or of its URL, cannot become an argument, if they cannot.
+    pub(crate) immovable: Option<&'static str>,
     /// All of its members.
     pub(crate) object: Object,
 }
@@ -77,6 +79,9 @@ pub(crate) enum Form {
     Members { key: Range<usize>, program: Range<usize>, arguments: Option<Node>, has_commas: bool },
 }
 
+/// The names under which clients keep a program.
+pub(crate) const PROGRAMS: [&str; 2] = ["command", "cmd"];
+
 /// The names under which clients keep a URL.
 pub(crate) const URLS: [&str; 5] = ["url", "serverUrl", "httpUrl", "baseUrl", "uri"];
 
@@ -87,7 +92,7 @@ pub(crate) const HEADERS: [&str; 2] = ["headers", "http_headers"];
 pub(crate) const TRANSPORTS: [&str; 2] = ["type", "transport"];
 
 /// What entries with a URL may have besides, and lose nothing by it.
-const KNOWN_BESIDE_URL: [&str; 24] = [
+const KNOWN_BESIDE_URL: [&str; 25] = [
     "name",
     "description",
     "disabled",
@@ -111,20 +116,22 @@ const KNOWN_BESIDE_URL: [&str; 24] = [
     "settings",
     "source",
     "alwaysLoad",
+    "codemode",
     "cwd",
 ];
 
 impl Entry {
     pub(crate) fn read(path: Vec<String>, kind: Kind, node: &Node) -> Self {
         let Some(object) = node.as_object() else {
-            let launch = Launch::Unclear("it is not an object");
+            let launch = Launch::Unclear(node.strangeness().unwrap_or("it is not an object"));
             let object = Object::default();
-            return Self { path, kind, launch, is_disabled: false, is_debugged: false, object };
+            return Self { path, kind, launch, is_disabled: false, is_debugged: false, immovable: None, object };
         };
         let is_disabled = object.flag("disabled") == Some(true) || object.flag("enabled") == Some(false);
         let debug = object.get("dev").and_then(|dev| dev.node.as_object()?.get("debug"));
         let is_debugged = debug.is_some_and(|debug| !matches!(debug.node.value, Value::Flag(false) | Value::Other));
-        Self { path, kind, launch: Launch::read(object), is_disabled, is_debugged, object: object.clone() }
+        let launch = Launch::read(object);
+        Self { path, kind, launch, is_disabled, is_debugged, immovable: None, object: object.clone() }
     }
 
     /// Whether it has a member of this name.
@@ -151,7 +158,11 @@ impl Launch {
         if object.members.iter().filter(|member| member.key == "command").count() > 1 {
             return Self::Unclear("it has `command` twice");
         }
-        let Some(command) = object.get("command") else {
+        // What a merge brings is not in the entry itself.
+        if let Some(why) = object.get("<<").and_then(|member| member.node.strangeness()) {
+            return Self::Unclear(why);
+        }
+        let Some(command) = PROGRAMS.iter().find_map(|name| object.get(name)) else {
             let url = URLS.iter().find_map(|name| object.get(name));
             return url.map_or(Self::Elsewhere, |url| remote(object, url));
         };
@@ -159,7 +170,8 @@ impl Launch {
             Value::String(program) => of_members(object, command, program, "args"),
             Value::Array(words) => {
                 let Some(words) = words.iter().map(Node::as_str).collect::<Option<Vec<_>>>() else {
-                    return Self::Unclear("`command` has elements that are not strings");
+                    let why = command.node.strangeness();
+                    return Self::Unclear(why.unwrap_or("`command` has elements that are not strings"));
                 };
                 if words.is_empty() {
                     return Self::Unclear("`command` is empty");
@@ -174,6 +186,7 @@ impl Launch {
                 }
                 _ => Self::Unclear("`command` has no `path`"),
             },
+            Value::Strange(why) => Self::Unclear(why),
             Value::Flag(_) | Value::Other => Self::Unclear("`command` is not a string"),
         }
     }
@@ -190,7 +203,10 @@ fn of_members(object: &Object, member: &Member, program: &str, arguments: &str) 
     let mut words = vec![program.to_owned()];
     match arguments.map(Node::as_words) {
         Some(Some(more)) => words.extend(more.into_iter().map(ToOwned::to_owned)),
-        Some(None) => return Launch::Unclear("`args` is not a list of strings"),
+        Some(None) => {
+            let why = arguments.and_then(Node::strangeness);
+            return Launch::Unclear(why.unwrap_or("`args` is not a list of strings"));
+        }
         None => {}
     }
     let form = Form::Members {

@@ -54,6 +54,8 @@ pub enum OutsideKind {
     Managed,
     /// A list of servers that are allowed or denied.
     List,
+    /// Servers that a client keeps among its own settings, where only its window can change them.
+    Settings,
 }
 
 impl OutsideKind {
@@ -65,18 +67,20 @@ impl OutsideKind {
             Self::Plugin => "plugin",
             Self::Managed => "managed",
             Self::List => "list",
+            Self::Settings => "settings",
         }
     }
 }
 
 /// The files that administrators write, from the root of the file system.
-const MANAGED: [(&str, &str); 6] = [
+const MANAGED: [(&str, &str); 7] = [
     ("claude-code", "etc/claude-code/managed-mcp.json"),
     ("claude-code", "Library/Application Support/ClaudeCode/managed-mcp.json"),
     ("gemini", "etc/gemini-cli/settings.json"),
     ("qwen", "etc/qwen-code/settings.json"),
     ("codex", "etc/codex/managed_config.toml"),
     ("opencode", "etc/opencode/opencode.json"),
+    ("goose", "etc/goose/config.yaml"),
 ];
 
 /// All that is found, in the order of [`OutsideKind`].
@@ -92,7 +96,29 @@ pub fn find(places: Places<'_>) -> Vec<Outside> {
         places.system.join(system_lists.strip_prefix("/").unwrap_or(system_lists)),
         places.claude_code.join("settings.json"),
     ];
-    extensions.chain(plugins).chain(managed).chain(lists.into_iter().filter_map(lists_of)).collect()
+    let lists = lists.into_iter().filter_map(lists_of);
+    let settings = children(&places.folders.application.join("JetBrains"));
+    let settings = settings.iter().filter_map(|folder| jetbrains_settings(folder));
+    extensions.chain(plugins).chain(managed).chain(lists).chain(settings).collect()
+}
+
+/// The servers that AI Assistant keeps in the settings of one IDE, as older versions do; the settings of later ones name them only.
+fn jetbrains_settings(folder: &Path) -> Option<Outside> {
+    let path = folder.join("options/llm.mcpServers.xml");
+    let text = read(&path)?;
+    let (kind, client, name) = (OutsideKind::Settings, "ai-assistant", folder_name(folder));
+    let (servers, problem) = match text {
+        Ok(text) if !text.contains("\"programPath\"") => return None,
+        Ok(text) => (option_values(&text, "name"), None),
+        Err(problem) => (Vec::new(), Some(problem)),
+    };
+    Some(Outside { kind, client, name, path, servers, problem })
+}
+
+/// The values of all options of this name in the settings of a JetBrains IDE.
+fn option_values(text: &str, name: &str) -> Vec<String> {
+    let option = format!("<option name=\"{name}\" value=\"");
+    text.split(&option).skip(1).filter_map(|rest| rest.split('"').next()).map(ToOwned::to_owned).collect()
 }
 
 /// An extension of Claude Desktop.
@@ -222,16 +248,25 @@ mod tests {
         put("etc/gemini-cli/settings.json", "{\"ui\": {}}");
         put("etc/codex/managed_config.toml", "[mcp_servers.desk]\ncommand = \"x\"\n");
         put("etc/opencode/opencode.json", "{ oops");
+        put("etc/goose/config.yaml", "extensions:\n  office:\n    cmd: x\n    args: []\n");
+        let ide = "home/.config/JetBrains/Idea2025.1/options/llm.mcpServers.xml";
+        let server = r#"<option name="name" value="nx" /><option name="programPath" value="npx" />"#;
+        put(ide, &format!("<application><McpServerCommand>{server}</McpServerCommand></application>"));
+        put("home/.config/JetBrains/Idea2026.1/options/llm.mcpServers.xml", r#"<option name="name" value="new" />"#);
         let home = root.join("home");
         let folders = Folders::of(|name| (name == "HOME").then(|| home.clone())).unwrap();
         let places = Places { folders: &folders, claude_code: &home.join(".claude"), system: &root };
         let found = find(places);
         fs::remove_dir_all(&root).unwrap();
         let told: Vec<_> = found.iter().map(|one| (one.client, &*one.servers, one.problem.is_some())).collect();
-        let names = [["house".to_owned()], ["desk".to_owned()]];
-        assert_eq!(
-            told,
-            [("claude-code", &names[0][..], false), ("codex", &names[1][..], false), ("opencode", &[][..], true)]
-        );
+        let names = ["house", "desk", "office", "nx"].map(|name| [name.to_owned()]);
+        let expected = [
+            ("claude-code", &names[0][..], false),
+            ("codex", &names[1][..], false),
+            ("opencode", &[][..], true),
+            ("goose", &names[2][..], false),
+            ("ai-assistant", &names[3][..], false),
+        ];
+        assert_eq!(told, expected);
     }
 }

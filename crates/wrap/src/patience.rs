@@ -119,6 +119,14 @@ pub const PATIENCE: &[Patience] = &[
         ],
     },
     Patience {
+        client: "antigravity",
+        waits: "180 s by a report of August 2026, which cannot be changed",
+        on_timeout: Tells::Unknown,
+        on_stop: Tells::Unknown,
+        set: "`rescind run --timeout 170s`",
+        sources: &["https://github.com/google-antigravity/antigravity-cli/issues/780"],
+    },
+    Patience {
         client: "copilot",
         waits: "60 s; `timeout` of a server (in milliseconds) is meant to change it",
         on_timeout: Tells::Unknown,
@@ -131,13 +139,14 @@ pub const PATIENCE: &[Patience] = &[
     },
     Patience {
         client: "opencode",
-        waits: "60 s; `timeout` of a server (in milliseconds) changes it",
+        waits: "60 s; `timeout` of a server (in milliseconds) changes it. Its second version: 12 hours, and `timeout.execution`",
         on_timeout: Tells::Cancel,
         on_stop: Tells::Cancel,
         set: "nothing since June 2026; before, a stop sent nothing",
         sources: &[
             "https://github.com/anomalyco/opencode/pull/31455",
             "https://github.com/anomalyco/opencode/issues/28186",
+            "https://github.com/anomalyco/opencode/blob/0259477c47c95a4d5f3120ea0aaeab5717b022e2/packages/core/src/mcp/client.ts",
         ],
     },
     Patience {
@@ -155,6 +164,28 @@ pub const PATIENCE: &[Patience] = &[
         on_stop: Tells::Unknown,
         set: "`rescind run --timeout 50s`",
         sources: &["https://github.com/kirodotdev/Kiro/issues/126", "https://github.com/kirodotdev/Kiro/issues/8111"],
+    },
+    Patience {
+        client: "goose",
+        waits: "300 s; `timeout` of an extension (in seconds) changes it",
+        on_timeout: Tells::Cancel,
+        on_stop: Tells::Cancel,
+        set: "nothing; what it sends a server of 2026-07-28 is not known",
+        sources: &[
+            "https://github.com/aaif-goose/goose/blob/1bb8433908309ad182834b4b7dae8ef4ab1b3aaa/crates/goose/src/agents/mcp_client.rs",
+            "https://github.com/aaif-goose/goose/blob/05a3515c7aa1af17038d7308c6edf753285332dd/crates/goose/src/config/extensions.rs",
+        ],
+    },
+    Patience {
+        client: "continue",
+        waits: "60 s; in an editor `connectionTimeout` of a server (in milliseconds) changes it",
+        on_timeout: Tells::Cancel,
+        on_stop: Tells::Nothing,
+        set: "`rescind run --timeout`, as long as a call may take",
+        sources: &[
+            "https://github.com/continuedev/continue/blob/d0a3c0b626b5bebc3bef4742eec05a0242be0bab/core/tools/callTool.ts",
+            "https://github.com/continuedev/continue/blob/d0a3c0b626b5bebc3bef4742eec05a0242be0bab/extensions/cli/src/services/MCPService.ts",
+        ],
     },
 ];
 

@@ -77,6 +77,11 @@ pub enum Refusal {
     /// It holds a reference that the client would not expand any more.
     #[error("has a reference to a variable in `{0}`, which its client is not known to expand for a command")]
     Reference(String),
+    /// Its file is YAML.
+    #[error(
+        "is at a URL in a YAML file, in which only commands are wrapped; write `rescind run --url URL` there by hand"
+    )]
+    Yaml,
     /// Lists name servers by their URL or command.
     #[error("may be allowed or denied by its URL in the settings of Claude Code")]
     Managed,
@@ -143,6 +148,9 @@ pub fn check(entry: &Entry, style: &Style) -> Result<(), Refusal> {
     let Launch::Url(remote) = &entry.launch else { return Ok(()) };
     if entry.kind != Kind::Tools {
         return Err(Refusal::NotTools);
+    }
+    if entry.immovable.is_some() {
+        return Err(Refusal::Yaml);
     }
     check_transport(&entry.object, remote, style)?;
     check_members(&entry.object, remote, style)?;

@@ -2,6 +2,7 @@
 
 mod json;
 mod toml;
+mod yaml;
 
 use crate::{oddity::Oddity, tree::Node};
 
@@ -13,6 +14,8 @@ pub enum Syntax {
     Json,
     /// TOML 1.0 and 1.1.
     Toml,
+    /// YAML 1.2, of which most files of YAML 1.1 are, too; one document or several.
+    Yaml,
 }
 
 /// Why a text cannot be read.
@@ -38,6 +41,7 @@ impl Syntax {
         match self {
             Self::Json => json::read(text),
             Self::Toml => toml::read(text),
+            Self::Yaml => yaml::read(text),
         }
     }
 
@@ -45,17 +49,18 @@ impl Syntax {
     pub(crate) fn oddities(self, text: &str) -> Vec<Oddity> {
         match self {
             Self::Json => json::oddities(text),
-            Self::Toml => Vec::new(),
+            Self::Toml | Self::Yaml => Vec::new(),
         }
     }
 
     /// A string as it is written in a document.
     pub(crate) fn quoted(self, text: &str) -> String {
-        // What JSON escapes, TOML escapes alike; it forbids one character more.
+        // What JSON escapes, the others escape alike; TOML forbids one character more, and YAML some.
         let json = serde_json::Value::from(text).to_string();
         match self {
             Self::Json => json,
             Self::Toml => json.replace('\x7f', "\\u007F"),
+            Self::Yaml => yaml::escaped(&json),
         }
     }
 
@@ -64,7 +69,8 @@ impl Syntax {
         match self {
             Self::Json => self.quoted(key),
             Self::Toml if is_bare(key) => key.to_owned(),
-            Self::Toml => self.quoted(key),
+            Self::Yaml if yaml::is_plain_key(key) => key.to_owned(),
+            Self::Toml | Self::Yaml => self.quoted(key),
         }
     }
 }

@@ -18,6 +18,8 @@ pub(crate) enum Value {
     Flag(bool),
     /// A number, a date or nothing.
     Other,
+    /// What no change of ours can follow, for this reason.
+    Strange(&'static str),
 }
 
 /// Members in the order of the text.
@@ -40,20 +42,29 @@ impl Node {
     pub(crate) fn as_str(&self) -> Option<&str> {
         match &self.value {
             Value::String(text) => Some(text),
-            Value::Array(_) | Value::Object(_) | Value::Flag(_) | Value::Other => None,
+            Value::Array(_) | Value::Object(_) | Value::Flag(_) | Value::Other | Value::Strange(_) => None,
         }
     }
 
     pub(crate) fn as_object(&self) -> Option<&Object> {
         match &self.value {
             Value::Object(object) => Some(object),
-            Value::String(_) | Value::Array(_) | Value::Flag(_) | Value::Other => None,
+            Value::String(_) | Value::Array(_) | Value::Flag(_) | Value::Other | Value::Strange(_) => None,
         }
     }
 
     pub(crate) fn as_array(&self) -> Option<&[Self]> {
         match &self.value {
             Value::Array(elements) => Some(elements),
+            Value::String(_) | Value::Object(_) | Value::Flag(_) | Value::Other | Value::Strange(_) => None,
+        }
+    }
+
+    /// Why no change of ours can follow it, or an element of it.
+    pub(crate) fn strangeness(&self) -> Option<&'static str> {
+        match &self.value {
+            Value::Strange(why) => Some(why),
+            Value::Array(elements) => elements.iter().find_map(Self::strangeness),
             Value::String(_) | Value::Object(_) | Value::Flag(_) | Value::Other => None,
         }
     }
@@ -80,7 +91,7 @@ impl Object {
     pub(crate) fn flag(&self, key: &str) -> Option<bool> {
         match self.get(key)?.node.value {
             Value::Flag(flag) => Some(flag),
-            Value::String(_) | Value::Array(_) | Value::Object(_) | Value::Other => None,
+            Value::String(_) | Value::Array(_) | Value::Object(_) | Value::Other | Value::Strange(_) => None,
         }
     }
 }

@@ -57,7 +57,7 @@ impl Verdict {
             Before::Nothing if command.words.first().is_some_and(|program| program.starts_with('-')) => Self::Flag,
             Before::Nothing if entry.is_debugged => Self::Debugged,
             Before::Nothing if is_shell_line(&command.words) => Self::ShellLine,
-            Before::Nothing => Self::Bare,
+            Before::Nothing => entry.immovable.map_or(Self::Bare, Self::Unclear),
         }
     }
 }

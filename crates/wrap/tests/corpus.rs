@@ -41,6 +41,7 @@ fn cases(are_broken: bool) -> Vec<Case> {
         let shape = match client {
             Some(client) => client.files[0].shape,
             None if name.ends_with("toml") => toml,
+            None if name.ends_with("yaml") => client::client("goose").unwrap().files[0].shape,
             None => json,
         };
         (client.is_none() == are_broken).then(|| Case { bytes: fs::read(&path).unwrap(), name, shape })
@@ -101,7 +102,8 @@ fn unwrapped(config: &Config, places: &[usize], notes: &[Option<Note>]) -> Vec<u
         .iter()
         .zip(notes)
         .map(|(place, note)| {
-            let Verdict::Wrapped(words) = Verdict::of(&config.entries()[*place], own, &[]) else { panic!("{place}") };
+            let verdict = Verdict::of(&config.entries()[*place], own, &[]);
+            let Verdict::Wrapped(words) = verdict else { panic!("{place}: {verdict}") };
             let added = note.as_ref().map(|note| match note {
                 Note::Arguments(text) => &**text,
                 Note::Url(_) => panic!("{place}"),
@@ -409,9 +411,9 @@ fn the_page_of_clients_has_each_timeout_that_is_proposed_and_each_form_that_is_r
 }
 
 /// Pieces that mean something in a document.
-const PIECES: [&str; 22] = [
+const PIECES: [&str; 31] = [
     "{", "}", "[", "]", ",", ":", "\"", "'", "'''", "\"\"\"", "//", "/*", "*/", "#", "\n", "\r\n", "\t", "\\", "=",
-    ".", "\"args\"", "é",
+    ".", "\"args\"", "é", "- ", "&a ", "*a", "!!str ", "? ", "<<: *a", "|", ">-\n", "\n---\n",
 ];
 
 /// The files of the corpus with a few pieces of each taken out, doubled or put in: what can still be read can be wrapped and

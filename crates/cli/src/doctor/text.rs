@@ -165,10 +165,18 @@ fn of_outside(one: &Outside) -> Vec<(String, Tone)> {
     let what = match *kind {
         OutsideKind::List => "lists in",
         OutsideKind::Managed => "managed by an administrator:",
+        OutsideKind::Settings => "in the settings of",
         kind @ (OutsideKind::Extension | OutsideKind::Plugin | _) => kind.as_str(),
     };
     let servers = if servers.is_empty() { String::new() } else { format!("  [{}]", clean(&servers.join(", "))) };
     let mut lines = vec![(format!("  {client} {what} {}{servers}  {}", clean(name), shown(path)), Tone::Plain)];
+    if *kind == OutsideKind::Settings {
+        let way = "Settings | Tools | AI Assistant | Model Context Protocol (MCP)";
+        lines.push((
+            format!("    by hand, in {way}: rescind as the command, `run` and the old command before the arguments"),
+            Tone::Faint,
+        ));
+    }
     if let Some(problem) = problem {
         lines.push((format!("    cannot be read: {}", clean(problem)), Tone::Alarm));
     }

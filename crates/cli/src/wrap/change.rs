@@ -18,6 +18,7 @@ use rescind_wrap::{
     file::{FileError, Turn},
     journal::{Journal, Note},
     remote::{self, Refusal},
+    syntax::Syntax,
     verdict::Verdict,
     words,
 };
@@ -389,6 +390,10 @@ fn check(target: &Target, before: &Config, bytes: &[u8], changes: &[(usize, Chan
         if !is_as_planned(&old.launch, &new.launch, change) || old.path != new.path {
             return Err(wrong(&format!("{} would be another server", new.name())));
         }
+    }
+    let changed: Vec<usize> = changes.iter().map(|(place, _)| *place).collect();
+    if target.shape.syntax == Syntax::Yaml && !before.means_the_same(&after, &changed) {
+        return Err(wrong("something else in it would have another meaning"));
     }
     let is_wrap = |change: &Change<'_>| matches!(change, Change::Prepend(_) | Change::ToCommand(..));
     let wraps: Vec<_> = changes.iter().filter(|(_, change)| is_wrap(change)).cloned().collect();

@@ -7,7 +7,7 @@ use std::{
 
 use rescind_wrap::{
     advice,
-    client::{CLIENTS, Client, Folders, Shape, shape_of, shape_of_content},
+    client::{CLIENTS, Client, Folders, Shape, fits, fits_name, shape_of, shape_of_content},
     config::Config,
     entry::{Entry, Launch},
     file::{self, FileError, Snapshot},
@@ -152,9 +152,9 @@ fn named(path: &Path) -> Result<Target, Failure> {
     let read = Snapshot::read(&absolute);
     let by_content = read.ok().and_then(|read| shape_of_content(&absolute, read.bytes()));
     let shape = by_content.or_else(|| shape_of(&absolute)).ok_or_else(|| {
-        Failure::new(&name, "is neither JSON nor TOML by its name", "files of other kinds cannot be changed")
+        Failure::new(&name, "is neither JSON, TOML nor YAML by its name", "files of other kinds cannot be changed")
     })?;
-    let project = |client: &&Client| client.project.iter().any(|file| absolute.ends_with(Path::new(file.path)));
+    let project = |client: &&Client| client.project.iter().any(|file| fits(&absolute, file.path));
     let real = fs::canonicalize(&absolute).ok();
     let own = |client: &&Client| {
         folders::of_this_user()
@@ -176,11 +176,9 @@ pub(crate) fn projects() -> Vec<Target> {
     let within = here.ancestors().take_while(|folder| folder.starts_with(root));
     let in_folder = |folder: &Path| {
         let files = CLIENTS.iter().flat_map(|client| client.project.iter().map(move |file| (client, file)));
-        let targets = files.map(|(client, file)| Target {
-            client: Some(client),
-            path: folder.join(file.path),
-            shape: file.shape,
-            is_shared: true,
+        let targets = files.flat_map(|(client, file)| {
+            let paths = expand(&folder.join(file.path)).into_iter();
+            paths.map(|path| Target { client: Some(client), path, shape: file.shape, is_shared: true })
         });
         targets.collect::<Vec<_>>()
     };
@@ -211,15 +209,16 @@ pub(crate) fn claude_code(folders: &Folders) -> PathBuf {
     set.unwrap_or_else(|| folders.home.join(".claude"))
 }
 
-/// The paths that a pattern is of: one `*` stands for one name.
+/// The paths that a pattern is of: one `*` stands for one name, or for its beginning.
 fn expand(pattern: &Path) -> Vec<PathBuf> {
     let mut paths = vec![PathBuf::new()];
     for part in pattern.components() {
         let next = paths.into_iter().flat_map(|path| {
-            if part.as_os_str() != "*" {
+            if !part.as_os_str().as_encoded_bytes().starts_with(b"*") {
                 return vec![path.join(part)];
             }
             let names = fs::read_dir(&path).into_iter().flatten().flatten();
+            let names = names.filter(|name| fits_name(&name.file_name(), part.as_os_str()));
             let mut all: Vec<PathBuf> = names.map(|name| name.path()).collect();
             all.sort();
             all

@@ -1,6 +1,7 @@
 //! `rescind wrap` and `unwrap` in a home of their own, with the files of every client in it.
 
 mod advice;
+mod clients;
 mod flags;
 mod forms;
 mod names;
