@@ -3,6 +3,7 @@ say that the archives are."""
 
 import base64
 import hashlib
+import json
 import re
 import shutil
 import struct
@@ -35,6 +36,7 @@ def check(folder: Path, scratch: Path) -> None:
             print(f"{one.target}: needs {needs(one, program)}")
     for packed in (folder / "pypi").glob("*.whl"):
         record(packed)
+    manual_pages(folder, archives)
     manifests = packed_again(folder, scratch, programs)
     homebrew((manifests / "homebrew/rescind.rb"), programs, sums)
     winget(manifests / "winget", programs, sums)
@@ -70,6 +72,38 @@ def record(packed: Path) -> None:
             content = archive.read(file)
             hashed = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
             expect(f"{file} of {packed.name}", recorded[file], f"sha256={hashed},{len(content)}")
+
+
+def manual_pages(folder: Path, archives: dict[Platform, Path]) -> None:
+    """Each package has the same pages, and completions; a wheel for Windows, which has no place for them, none."""
+    pages = {path.name: path.read_bytes() for path in (ROOT / "target/manual/man").iterdir()}
+    expect("pages", "rescind-uninstall.1" in pages and "rescind.1" in pages, True)
+    for packed in [*archives.values(), *(folder / "pypi").glob("*.whl"), folder / f"npm/rescind-{version()}.tgz"]:
+        files = files_of(packed)
+        if "-win" in packed.name and packed.suffix == ".whl":
+            continue
+        found = {Path(name).name: content for name, content in files.items() if Path(name).name in pages}
+        expect(f"pages of {packed.name}", found == pages, True, str(sorted(found)))
+        expect(f"completions of {packed.name}", any(name.endswith("/_rescind") for name in files), True)
+    manifest = json.loads(files_of(folder / f"npm/rescind-{version()}.tgz")["package/package.json"])
+    expect("pages that npm installs", {Path(name).name for name in manifest["man"]}, set(pages))
+    for name, text in pages_of_registries(folder):
+        expect(f"{name} says how to uninstall", "## Before you uninstall" in text, True)
+
+
+def pages_of_registries(folder: Path) -> list[tuple[str, str]]:
+    npm = files_of(folder / f"npm/rescind-{version()}.tgz")["package/README.md"].decode()
+    wheels = [files_of(packed) for packed in (folder / "pypi").glob("*.whl")]
+    metadata = [content.decode() for files in wheels for name, content in files.items() if name.endswith("/METADATA")]
+    return [("npm's page", npm), *(("PyPI's page", text) for text in metadata)]
+
+
+def files_of(packed: Path) -> dict[str, bytes]:
+    if packed.suffix in (".zip", ".whl"):
+        with zipfile.ZipFile(packed) as archive:
+            return {name: archive.read(name) for name in archive.namelist()}
+    with tarfile.open(packed) as archive:
+        return {one.name: archive.extractfile(one).read() for one in archive.getmembers()}
 
 
 def sizes(folder: Path) -> None:

@@ -12,7 +12,7 @@ function find() {
   } catch {
     process.stderr.write(
       `rescind: there is no package @rescind/${system} beside this one. ` +
-        'Install without --omit=optional; if this system has no package, use cargo install rescind-cli\n',
+        'Install without --omit=optional; if this system has no package, use cargo install --locked rescind-cli\n',
     );
     process.exit(127);
   }

@@ -62,7 +62,7 @@ async fn run(Arguments { session: text, yes }: &Arguments) -> Result<Completion,
     let SessionListing { session, requests, more, .. } =
         match fleet::ask_also_released(&shim, ListingQuery::default(), Pages::First).await {
             Ok(listing) => listing,
-            Err(ShimError::Gone(_)) => return Err(fleet::no_such_session(name)),
+            Err(ShimError::Gone(_)) => return Err(session_name::no_such_session(name)),
             Err(error) => {
                 let hint = "look at the process of this number: it may be suspended or overloaded";
                 return Err(Failure::new(name, clean(&error.to_string()), hint));

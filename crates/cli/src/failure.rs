@@ -2,6 +2,8 @@
 
 use std::{fmt, io::Write};
 
+use crate::origin::in_words_of_its_caller;
+
 /// An error about one input, with its remedy.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -20,7 +22,7 @@ impl Failure {
 
     /// Prints it on stderr, and ignores a stderr that cannot be written.
     pub(crate) fn report(&self) {
-        let _ = std::io::stderr().write_all(self.to_string().as_bytes());
+        let _ = std::io::stderr().write_all(in_words_of_its_caller(&self.to_string()).as_bytes());
     }
 }
 

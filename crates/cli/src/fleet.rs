@@ -7,7 +7,9 @@ use rescind_feed::{Arguments, Listing, Request, Restarts, Session, Side, UNKNOWN
 use rescind_operator::{Directories, ListingQuery, Shim, ShimError, ShimScan, ask_all};
 use tokio::runtime::Runtime;
 
-use crate::{duration, failure::Failure, screen::clean, selector::Selector, session_name};
+use crate::{
+    duration, failure::Failure, origin::in_words_of_its_caller, screen::clean, selector::Selector, session_name,
+};
 
 /// Which requests are selected.
 #[derive(Clone, Debug, Default, Args)]
@@ -205,11 +207,6 @@ pub(crate) fn unkept(name: &str, session: &Session) -> Vec<String> {
     unkept_work(name, session).into_iter().chain(tasks).chain(released).collect()
 }
 
-pub(crate) fn no_such_session(session: &str) -> Failure {
-    let input = if session.is_empty() { "\"\"".into() } else { clean(session) };
-    Failure::new(input, "no such session", "`rescind ps --sessions` lists all sessions")
-}
-
 /// Asks each shim, many at once. Shims that are gone are left out; the order of the others is kept.
 pub(crate) async fn ask_shims(shims: Vec<Shim>, query: &ListingQuery, pages: Pages) -> Vec<ShimAnswer> {
     let query = query.clone();
@@ -328,7 +325,7 @@ pub(crate) fn many(count: usize) -> String {
 
 /// Prints a line on stderr: stdout is for data.
 pub(crate) fn report(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{line}");
+    let _ = writeln!(std::io::stderr(), "{}", in_words_of_its_caller(line));
 }
 
 /// Runs the work of one command.

@@ -1,15 +1,22 @@
 //! The user's folders.
 
-use std::{env, path::PathBuf};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 use rescind_wrap::client::Folders;
 
-use crate::failure::Failure;
+pub(crate) use crate::environment::variable;
+use crate::{environment, failure::Failure};
 
 /// The user's home, and where clients keep their files below it.
 pub(crate) fn of_this_user() -> Result<Folders, Failure> {
-    let hint = "set it to your home directory";
-    Folders::of(variable).ok_or_else(|| Failure::new("HOME", "is not set, or is no absolute path", hint))
+    environment::user_folders().ok_or_else(no_home)
+}
+
+fn no_home() -> Failure {
+    Failure::new("HOME", "is not set, or is no absolute path", "set it to your home directory")
 }
 
 /// Where rescind keeps what must last: the history, the journal of changed files, sign-ins.
@@ -41,7 +48,19 @@ pub(crate) fn history_of_session() -> Option<PathBuf> {
     history().ok().filter(|_| variable(NO_HISTORY).is_none() && has_home())
 }
 
-/// The folder that an environment variable names.
-pub(crate) fn variable(name: &str) -> Option<PathBuf> {
-    env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+/// Where the copy of this program is, or would be.
+pub(crate) fn copy() -> Result<PathBuf, Failure> {
+    environment::copy().ok_or_else(no_home)
+}
+
+/// Removes a folder if it is empty, and so each folder above it, up to one of ours; and then up to the user's home, if it is
+/// below that.
+pub(crate) fn remove_empty(folder: &Path, ours: &Path) {
+    let home = environment::user_folders().map(|folders| folders.home);
+    let is_below_home = |one: &Path| home.as_ref().is_some_and(|home| one.starts_with(home) && one != home);
+    for one in folder.ancestors().take_while(|one| one.starts_with(ours) || is_below_home(one)) {
+        if fs::remove_dir(one).is_err_and(|error| error.kind() != io::ErrorKind::NotFound) {
+            return;
+        }
+    }
 }

@@ -12,12 +12,14 @@ mod absence;
 mod browser;
 mod cancel;
 mod completion;
+mod completions;
 mod console;
 mod demo;
 mod descriptors;
 mod doctor;
 mod duration;
 mod end;
+mod environment;
 #[cfg(unix)]
 mod exec;
 mod export;
@@ -37,6 +39,9 @@ mod mcp;
 mod mistake;
 mod named;
 mod number;
+mod origin;
+mod own_copy;
+mod program_version;
 mod ps;
 mod question;
 mod reap;
@@ -104,8 +109,10 @@ enum Command {
     Whoami(whoami::Arguments),
     Wrap(wrap::WrapArguments),
     Unwrap(wrap::UnwrapArguments),
+    Uninstall(wrap::uninstall::Arguments),
     Doctor(doctor::Arguments),
     Demo(demo::Arguments),
+    Completions(completions::Arguments),
     #[command(name = sample_server::SUBCOMMAND, hide = true)]
     SampleServer,
     #[command(name = hops::SUBCOMMAND, hide = true)]
@@ -150,8 +157,10 @@ fn main() -> ExitCode {
         Command::Whoami(arguments) => whoami::main(&arguments),
         Command::Wrap(arguments) => wrap::wrap(&arguments),
         Command::Unwrap(arguments) => wrap::unwrap(&arguments),
+        Command::Uninstall(arguments) => wrap::uninstall::main(&arguments),
         Command::Doctor(arguments) => doctor::main(&arguments),
         Command::Demo(arguments) => demo::main(&arguments),
+        Command::Completions(arguments) => completions::main(&arguments),
         Command::SampleServer => demo::sample_server(),
         Command::Hop(arguments) => return demo::hop(arguments),
     };

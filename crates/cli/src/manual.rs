@@ -1,12 +1,12 @@
 //! The manual pages and completions that the packages carry. They are written to `target/manual` when this is tested,
-//! so that what writes them is no part of the command.
+//! so that what writes the pages is not in the command. The completions are those of `rescind completions`.
 
 use std::{fs, path::Path};
 
-use clap::{Command, CommandFactory};
+use clap::CommandFactory;
 use clap_complete::Shell;
 
-use crate::Cli;
+use crate::{Cli, completions::shown};
 
 #[test]
 fn each_command_has_a_page_and_each_shell_its_completions() {
@@ -30,15 +30,4 @@ fn each_command_has_a_page_and_each_shell_its_completions() {
         let script = fs::read_to_string(file).unwrap();
         assert!(script.contains("doctor") && !script.contains("__guard"), "{script}");
     }
-}
-
-/// Without the commands that are for the program itself: the scripts would offer them, hidden or not.
-fn shown(command: Command) -> Command {
-    let about = command.get_about().cloned().unwrap_or_default();
-    let shown = command.get_subcommands().filter(|one| !one.is_hide_set()).cloned().collect::<Vec<_>>();
-    Command::new("rescind")
-        .disable_help_subcommand(true)
-        .about(about)
-        .version(env!("CARGO_PKG_VERSION"))
-        .subcommands(shown)
 }

@@ -80,6 +80,7 @@ fn example(flag: &str) -> String {
         "NAME: VALUE" => "'X-Team: blue'",
         "NAME=VARIABLE" => "Authorization=MY_TOKEN",
         "FILE" => "session.jsonl",
+        "FOLDER|FILE" => "recordings/",
         "PROTOCOL" => "mcp",
         "TEXT" => "'no longer wanted'",
         "METHOD[:TOOL]" => "tools/call:search",

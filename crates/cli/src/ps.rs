@@ -160,7 +160,7 @@ async fn once(arguments: &Arguments) -> Result<Completion, Failure> {
         }
     }
     if let (Some(session), true) = (&arguments.selection.session, answers.is_empty()) {
-        return Err(fleet::no_such_session(session));
+        return Err(session_name::no_such_session(session));
     }
     if arguments.json {
         // A reader that closes stdout early is not an error.

@@ -5,7 +5,7 @@ use std::path::Path;
 use rescind_feed::Session;
 use rescind_operator::{Shim, ShimError, ask_all};
 
-use crate::{failure::Failure, fleet, screen::clean};
+use crate::{failure::Failure, screen::clean};
 
 /// The most sessions of one name that an error lists.
 const LISTED: usize = 8;
@@ -26,6 +26,11 @@ pub(crate) async fn find(text: &str, shims: Vec<Shim>) -> Result<Shim, Failure> 
         Some(shim) => Ok(shim.clone()),
         None => Sessions::ask(shims).await.named(text),
     }
+}
+
+pub(crate) fn no_such_session(session: &str) -> Failure {
+    let input = if session.is_empty() { "\"\"".into() } else { clean(session) };
+    Failure::new(input, "no such session", "`rescind ps --sessions` lists all sessions")
 }
 
 impl Sessions {
@@ -52,7 +57,7 @@ impl Sessions {
         let silent = self.silent.join(", ");
         let name = clean(text);
         match (&*meant, self.silent.is_empty()) {
-            ([], true) => Err(fleet::no_such_session(text)),
+            ([], true) => Err(no_such_session(text)),
             ([], false) => {
                 let cause = format_args!("no session that answered has this name, and {silent} could not be asked");
                 Err(Failure::new(name, cause, "try again, or name a session by its number"))

@@ -4,8 +4,10 @@ mod advice;
 mod change;
 mod file_size;
 pub(crate) mod files;
+mod heal;
 pub(crate) mod program;
 mod server;
+pub(crate) mod uninstall;
 
 use std::{
     io::{self, Write},
@@ -21,6 +23,7 @@ use crate::{
     fleet::report,
     folders,
     link::LimitArguments,
+    own_copy::OwnCopy,
     question,
     run::check_flags,
     screen::{Screen, Tone, clean, fitted},
@@ -38,6 +41,12 @@ use server::Server;
 ///
 /// Files of a project that other people may share (.mcp.json, .vscode/mcp.json, .cursor/mcp.json and the like) are left
 /// alone unless --file names them. Then they get the word `rescind` instead of a path of this machine.
+///
+/// Started from a cache, as `npx` and `uvx` do, it puts a copy of itself where it stays, and the files get the path of that
+/// one; a newer one takes its place. A shim whose program has moved, or is in a cache, is repaired.
+///
+/// Before you uninstall rescind: `rescind uninstall`, or `rescind unwrap --all`. Otherwise your clients no longer find the
+/// servers that are wrapped.
 ///
 /// The limits, and words after `--`, are flags of `rescind run` for every server that is selected:
 /// rescind wrap --all --limit tools/call=30/1m -- --timeout 5m
@@ -155,7 +164,12 @@ pub(crate) fn wrap(arguments: &WrapArguments) -> Result<Completion, Failure> {
         (true, true) => Urls::Force,
     };
     let program = program::path()?;
-    run(&arguments.choice, Direction::Wrap { program, run_flags, sets_flags, advising, advised, urls })
+    let copy = if arguments.choice.list { None } else { OwnCopy::needed(Path::new(&program))? };
+    let program = match &copy {
+        Some(copy) => program::text(&copy.path)?,
+        None => program,
+    };
+    run(&arguments.choice, Direction::Wrap { program, copy, run_flags, sets_flags, advising, advised, urls })
 }
 
 pub(crate) fn unwrap(arguments: &UnwrapArguments) -> Result<Completion, Failure> {
@@ -206,24 +220,27 @@ fn run(choice: &Choice, mut direction: Direction) -> Result<Completion, Failure>
         let mut of_this = Vec::new();
         for server in servers {
             let Server { entry, verdict, .. } = server;
-            let action = direction.action(server);
-            if action.is_some() {
+            let actions = direction.actions(server);
+            if !actions.is_empty() {
                 of_this.push(entry.path.clone());
             }
-            let action = action.filter(|_| one.blocked.is_none());
-            let tone = if action.is_some() || choice.list { Tone::Plain } else { Tone::Faint };
+            let actions = if one.blocked.is_none() { actions } else { Vec::new() };
+            let tone = if !actions.is_empty() || choice.list { Tone::Plain } else { Tone::Faint };
             let name = clean(entry.name());
-            let (verb, words) = match (choice.list, &action) {
-                (true, _) => {
-                    lines.push((format!("  {name:<20} {verdict}{}", with_flags(server)), tone));
-                    continue;
-                }
-                (false, Some(Action::Flags { flags, .. })) => ("change", flag_change(server, flags)),
-                (false, Some(Action::Name(_))) => ("name", NAMED.to_owned()),
-                (false, Some(Action::Wrap | Action::Unwrap)) => (direction.verb(), words(&entry.launch)),
-                (false, None) => ("leave", direction.why_not(server)),
-            };
-            lines.push((format!("  {verb:<7} {name:<20} {words}"), tone));
+            if choice.list {
+                lines.push((format!("  {name:<20} {verdict}{}", with_flags(server)), tone));
+                continue;
+            }
+            let is_left = actions.is_empty().then(|| ("leave", direction.why_not(server)));
+            let changes = actions.into_iter().map(|action| match action {
+                Action::Flags { flags, .. } => ("change", flag_change(server, &flags)),
+                Action::Name(_) => ("name", NAMED.to_owned()),
+                Action::Repair(why) => ("repair", why),
+                Action::Wrap | Action::Unwrap => (direction.verb(), words(&entry.launch)),
+            });
+            for (verb, words) in changes.chain(is_left) {
+                lines.push((format!("  {verb:<7} {name:<20} {words}"), tone));
+            }
         }
         match &one.blocked {
             _ if of_this.is_empty() || choice.list => {}
@@ -253,16 +270,30 @@ fn run(choice: &Choice, mut direction: Direction) -> Result<Completion, Failure>
     let chosen = meant
         .iter()
         .flat_map(|(place, paths)| found[*place].servers.iter().filter(|server| paths.contains(&server.entry.path)));
-    let (mut servers, mut flags, mut named) = (Vec::new(), 0, 0);
+    let (mut servers, mut counts) = (Vec::new(), Counts::default());
     for server in chosen {
-        match direction.action(server) {
-            Some(Action::Wrap | Action::Unwrap) => servers.push(server),
-            Some(Action::Flags { .. }) => flags += 1,
-            Some(Action::Name(_)) => named += 1,
-            None => {}
+        for action in direction.actions(server) {
+            match action {
+                Action::Wrap | Action::Unwrap => servers.push(server),
+                Action::Flags { .. } => counts.flags += 1,
+                Action::Name(_) => counts.named += 1,
+                Action::Repair(_) => counts.repaired += 1,
+            }
         }
     }
-    if meant.is_empty() {
+    counts.servers = servers.len();
+    let writes_path = meant.iter().any(|(place, paths)| {
+        let Found { target, servers, .. } = &found[*place];
+        let writes = |action: &Action| matches!(action, Action::Wrap | Action::Repair(_));
+        // Files that others share have a bare name, and need no copy.
+        !target.is_shared
+            && servers
+                .iter()
+                .filter(|server| paths.contains(&server.entry.path))
+                .any(|server| direction.actions(server).iter().any(writes))
+    });
+    let copy = direction.copy().filter(|copy| copy.is_outdated() || writes_path).cloned();
+    if meant.is_empty() && copy.is_none() {
         report(&format!("nothing to {}", direction.verb()));
         if !choice.dry_run {
             forget_missing(choice, &direction)?;
@@ -270,31 +301,41 @@ fn run(choice: &Choice, mut direction: Direction) -> Result<Completion, Failure>
         return Ok(completion);
     }
     direction.check_recording()?;
-    if !servers.is_empty() {
-        direction.warn_of_temporary();
+    match &copy {
+        Some(copy) => copy.announce(),
+        None if counts.servers + counts.repaired > 0 => direction.warn_of_build(),
+        None => {}
     }
     if !choice.yes && !choice.dry_run {
-        require_terminal(servers.len() + flags + named, meant.len(), &direction)?;
+        require_terminal(&meant, &direction)?;
     }
     direction.settle(&servers)?;
     if choice.dry_run {
         return Ok(completion);
     }
-    if !choice.yes && !agreed([servers.len(), flags, named], meant.len(), &direction)? {
+    if !choice.yes && !agreed(&counts, meant.len(), &direction)? {
         report("nothing was changed");
         return Ok(Completion::Partial);
     }
     forget_missing(choice, &direction)?;
     let mut journal = open_journal()?;
-    let (mut servers, mut files, mut flags, mut named, mut named_files) = (0, 0, 0, 0, 0);
+    if let Some(copy) = copy {
+        copy.put()?;
+    }
+    if meant.is_empty() {
+        return Ok(completion);
+    }
+    let (mut counts, mut files, mut named_files, mut repaired_files) = (Counts::default(), 0, 0, 0);
     for (place, paths) in meant {
         let one = &found[place];
         match change::change(one, &paths, &direction, &managed, &mut journal) {
             Ok(done) => {
-                servers += done.servers;
+                counts.servers += done.servers;
                 files += usize::from(done.servers > 0);
-                flags += done.flags;
-                named += done.named;
+                counts.flags += done.flags;
+                counts.repaired += done.repaired.len();
+                repaired_files += usize::from(!done.repaired.is_empty());
+                counts.named += done.named;
                 named_files += usize::from(done.named > 0);
                 for failure in done.left {
                     failure.report();
@@ -307,18 +348,20 @@ fn run(choice: &Choice, mut direction: Direction) -> Result<Completion, Failure>
             }
         }
     }
-    if flags > 0 {
-        report(&format!("changed the flags of {}", counted(flags, "server", "servers")));
+    if counts.repaired > 0 {
+        report(&format!("repaired {}", in_files(counts.repaired, repaired_files)));
     }
-    if named > 0 {
-        let (shims, files) = (counted(named, "shim", "shims"), counted(named_files, "file", "files"));
+    if counts.flags > 0 {
+        report(&format!("changed the flags of {}", counted(counts.flags, "server", "servers")));
+    }
+    if counts.named > 0 {
+        let (shims, files) = (counted(counts.named, "shim", "shims"), counted(named_files, "file", "files"));
         report(&format!("named {shims} in {files}"));
     }
-    if flags + named == 0 || servers > 0 {
-        let (servers, files) = (counted(servers, "server", "servers"), counted(files, "file", "files"));
-        report(&format!("{} {servers} in {files}", direction.past()));
+    if counts.flags + counts.named + counts.repaired == 0 || counts.servers > 0 {
+        report(&format!("{} {}", direction.past(), in_files(counts.servers, files)));
     }
-    if servers + flags + named > 0 {
+    if counts.servers + counts.flags + counts.named + counts.repaired > 0 {
         report(
             "note: a client that is running goes on as before until it is restarted, or until it starts the server again",
         );
@@ -389,22 +432,45 @@ fn missing(choice: &Choice, found: &[Found]) -> Result<(), Failure> {
     }
 }
 
-fn require_terminal(servers: usize, files: usize, direction: &Direction) -> Result<(), Failure> {
-    let what = format!("{} in {}", counted(servers, "server", "servers"), counted(files, "file", "files"));
+fn require_terminal(meant: &[(usize, Vec<Vec<String>>)], direction: &Direction) -> Result<(), Failure> {
     let (verb, hint) = (direction.verb(), "use --yes, or --dry-run to look only");
-    question::require_terminal(&format!("rescind {verb}"), format_args!("{verb} {what}"), hint)
+    let servers = meant.iter().map(|(_, servers)| servers.len()).sum();
+    let what = if servers == 0 { UPDATE.to_owned() } else { format!("{verb} {}", in_files(servers, meant.len())) };
+    question::require_terminal(&format!("rescind {verb}"), format_args!("{what}"), hint)
 }
 
-/// Asks whether so many shims may come or go, the flags of so many be changed, and so many be told their names.
-fn agreed([servers, flags, named]: [usize; 3], files: usize, direction: &Direction) -> Result<bool, Failure> {
+/// What is done where no file is to be changed, and the copy is another one.
+const UPDATE: &str = "update the copy of rescind";
+
+/// To how many servers each is done.
+#[derive(Debug, Default)]
+struct Counts {
+    /// Their shim comes or goes.
+    servers: usize,
+    flags: usize,
+    named: usize,
+    repaired: usize,
+}
+
+/// Asks whether all of this may be done, in so many files.
+fn agreed(counts: &Counts, files: usize, direction: &Direction) -> Result<bool, Failure> {
+    if files == 0 {
+        return question::ask("Update the copy of rescind?");
+    }
     let count = |count| counted(count, "server", "servers");
+    let Counts { servers, flags, named, repaired } = *counts;
     let parts = [
         (servers, format!("{} {}", direction.question(), count(servers))),
         (flags, format!("Change the flags of {}", count(flags))),
         (named, format!("Tell {} what their entries are called", counted(named, "shim", "shims"))),
+        (repaired, format!("Repair the shim of {}", count(repaired))),
     ];
     let parts: Vec<String> = parts.into_iter().filter_map(|(count, part)| (count > 0).then_some(part)).collect();
     question::ask(&format!("{} in {}?", parts.join("; "), counted(files, "file", "files")))
+}
+
+fn in_files(servers: usize, files: usize) -> String {
+    format!("{} in {}", counted(servers, "server", "servers"), counted(files, "file", "files"))
 }
 
 /// What is said of a server whose shim does not know its names.

@@ -68,6 +68,8 @@ pub enum Change<'a> {
         /// The arguments in [`Changed::notes`].
         added: Option<&'a str>,
     },
+    /// This word takes the place of the program.
+    Program(&'a str),
     /// Words take the place of some of those between the program of a shim and the server's own command.
     Flags {
         /// Which words of the whole command go.
@@ -180,6 +182,9 @@ impl Config {
             }
             (Launch::Command(command), Change::TakeOff { words, added }) => {
                 Some((edit::take_off(text, &entry.object, command, *words, *added), None))
+            }
+            (Launch::Command(command), Change::Program(word)) => {
+                Some((vec![edit::replace_program(*syntax, command, word)?], None))
             }
             (Launch::Command(command), Change::Flags { places, words }) => {
                 Some((vec![edit::replace_words(text, *syntax, command, places, words)?], None))

@@ -78,6 +78,15 @@ pub(crate) fn prepend(text: &str, syntax: Syntax, command: &Command, words: &[St
     }
 }
 
+/// Puts another program before the arguments of a command. `None` if the command has no word.
+pub(crate) fn replace_program(syntax: Syntax, command: &Command, word: &str) -> Option<Edit> {
+    let range = match &command.form {
+        Form::Array(array) => array.as_array()?.first()?.range.clone(),
+        Form::Members { program, .. } => program.clone(),
+    };
+    Some(Edit { range, text: syntax.quoted(word) })
+}
+
 /// Takes the first words off a command of this entry, so many that its own program comes first again. Arguments that were
 /// `added` with them are taken out as a whole, where nothing else is in them.
 pub(crate) fn take_off(text: &str, entry: &Object, command: &Command, words: usize, added: Option<&str>) -> Vec<Edit> {

@@ -6,7 +6,7 @@
 //! value is ever in it; it is readable by its owner only all the same.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs::{self, File, OpenOptions},
     io::{self, Write},
     path::{Path, PathBuf},
@@ -46,6 +46,9 @@ pub struct JournalState {
 struct Files {
     #[serde(default)]
     files: BTreeMap<PathBuf, Vec<Addition>>,
+    /// Files with a shim that only their path leads to: a person has named them.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    named: BTreeSet<PathBuf>,
 }
 
 /// What is kept of one server.
@@ -87,7 +90,10 @@ impl JournalState {
             Err(error) => Err(error.to_string()),
         };
         match read {
-            Ok(files) => Self { files: files.files.into_keys().collect(), is_in_use, problem: None },
+            Ok(Files { files, named }) => {
+                let all: BTreeSet<PathBuf> = files.into_keys().chain(named).collect();
+                Self { files: all.into_iter().collect(), is_in_use, problem: None }
+            }
             Err(problem) => Self { files: Vec::new(), is_in_use, problem: Some(problem) },
         }
     }
@@ -122,9 +128,21 @@ impl Journal {
     ///
     /// If it cannot be written.
     pub fn forget_missing(&mut self) -> io::Result<()> {
-        let count = self.files.files.len();
+        let count = |files: &Files| files.files.len() + files.named.len();
+        let before = count(&self.files);
         self.files.files.retain(|file, _| file.exists());
-        if self.files.files.len() == count { Ok(()) } else { self.save() }
+        self.files.named.retain(|file| file.exists());
+        if count(&self.files) == before { Ok(()) } else { self.save() }
+    }
+
+    /// Remembers that a file that a person has named has a shim in it, or forgets it. It is on disk before this returns.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be written.
+    pub fn remember_named(&mut self, file: &Path, has_shim: bool) -> io::Result<()> {
+        let changed = if has_shim { self.files.named.insert(file.to_owned()) } else { self.files.named.remove(file) };
+        if changed { self.save() } else { Ok(()) }
     }
 
     /// What is kept of this server of this file.

@@ -11,9 +11,9 @@ use crate::{
     absence::no_sessions,
     completion::Completion,
     failure::Failure,
-    fleet::{self, Pages, Selection, SessionListing, ShimAnswer, no_such_session, report},
+    fleet::{self, Pages, Selection, SessionListing, ShimAnswer, report},
     screen::clean,
-    session_name::{self, Sessions},
+    session_name::{self, Sessions, no_such_session},
 };
 
 /// A request to cancel, as it was a moment ago.

@@ -1,6 +1,9 @@
 //! Looks at everything, and changes nothing.
 
-use std::path::{Path, PathBuf};
+use std::{
+    cmp::Ordering,
+    path::{Path, PathBuf},
+};
 
 use rescind_wrap::{
     client::{CLIENTS, Client},
@@ -22,6 +25,8 @@ use super::{
 use crate::{
     failure::Failure,
     folders,
+    origin::Origin,
+    program_version::{self, OWN},
     run::own_words,
     screen::clean,
     wrap::{
@@ -37,10 +42,11 @@ pub(super) fn report() -> Result<Report, Failure> {
     let managed = Managed::read();
     let targets = files::targets(&[], &[])?.into_iter().chain(files::projects());
     let files: Vec<FileReport> = targets.map(|target| file(target, &managed, &mut programs)).collect();
-    let temporary = program::temporary(Path::new(&path));
+    let origin = Origin::of(Path::new(&path));
+    let copy = origin.needs_copy().then(folders::copy).transpose()?;
     let mut report = Report {
         format: 1,
-        program: ThisProgram { path, version: env!("CARGO_PKG_VERSION"), temporary },
+        program: ThisProgram { path, version: OWN, temporary: origin.passing_place(), copy, call: origin.call() },
         patience: patience(&files),
         files,
         outside: outside()?,
@@ -68,6 +74,7 @@ fn file(target: Target, managed: &Managed, programs: &mut Programs) -> FileRepor
 }
 
 fn server(entry: &Entry, managed: &Managed, is_shared: bool, programs: &mut Programs) -> ServerReport {
+    let this = programs.origin();
     let verdict = Verdict::of(entry, own_words, &managed.commands);
     let (shims, first) = match &entry.launch {
         Launch::Command(command) => (words::shims(&command.words, own_words), command.words.first()),
@@ -92,7 +99,7 @@ fn server(entry: &Entry, managed: &Managed, is_shared: bool, programs: &mut Prog
     } else if state == ServerState::Wrapped && entry.is_debugged {
         Some("has `dev.debug`, with which VS Code does not start a shim: take that out, or use `rescind unwrap`".into())
     } else {
-        program.as_ref().and_then(wants_attention)
+        program.as_ref().and_then(|program| wants_attention(program, this))
     };
     ServerReport {
         name: entry.name().to_owned(),
@@ -106,26 +113,42 @@ fn server(entry: &Entry, managed: &Managed, is_shared: bool, programs: &mut Prog
     }
 }
 
-/// What is wrong with the program of a shim.
-fn wants_attention(program: &ProgramReport) -> Option<String> {
-    let ProgramReport { path, state, version, temporary } = program;
+/// What is wrong with the program of a shim, the remedy first. `this` is how the program came here that examines.
+fn wants_attention(program: &ProgramReport, this: Origin) -> Option<String> {
+    let (call, is_copied, is_build) = (this.call(), this.needs_copy(), this == Origin::Build);
+    let ProgramReport { path, state, version, temporary, origin } = program;
     let path = clean(path);
-    let again = "`rescind unwrap` and `rescind wrap` put this one in its place";
+    let repair = format!("`{call} wrap` repairs it");
+    let again = format!("`{call} unwrap` and `{call} wrap` put this one in its place");
     let wrong = match (state, temporary) {
-        (ProgramState::Missing, _) if !path.contains('/') => format!("there is no {path} on your PATH"),
-        (ProgramState::Missing, _) => format!("{path} is not there; {again}"),
-        (ProgramState::NotExecutable, _) => format!("{path} cannot be run; {again}"),
-        (ProgramState::NoAnswer, _) => format!("{path} does not say its version; {again}"),
+        (ProgramState::Missing, _) if !path.contains(['/', '\\']) => {
+            format!("install it where your clients look: there is no {path} on your PATH")
+        }
+        (ProgramState::Missing, _) => format!("{repair}: {path} is not there"),
+        (ProgramState::NotExecutable, _) => format!("{repair}: {path} cannot be run"),
+        (ProgramState::NoAnswer, _) => format!("{again}: {path} does not say its version"),
         (ProgramState::OtherVersion, _) => {
             let version = clean(version.as_deref().unwrap_or_default());
-            format!("{path} is version {version}, this is {}; {again}", env!("CARGO_PKG_VERSION"))
+            let update = origin.update().filter(|_| is_older(&version));
+            let remedy = if *origin == Origin::Copy && is_copied && is_older(&version) {
+                format!("`{call} wrap` updates it")
+            } else {
+                update.map_or(again, |update| format!("`{update}` updates it"))
+            };
+            format!("{remedy}: {path} is version {version}, this is {OWN}")
         }
         (ProgramState::This | ProgramState::SameVersion | ProgramState::NotAsked, Some(temporary)) => {
-            format!("{path} is in {temporary}, and will not stay; install it, and wrap again")
+            let remedy =
+                if origin.needs_copy() && !is_build { repair } else { "install rescind, and wrap again".into() };
+            format!("{remedy}: {path} is in {temporary}, and will not stay")
         }
         (ProgramState::This | ProgramState::SameVersion | ProgramState::NotAsked, None) => return None,
     };
     Some(wrong)
+}
+
+fn is_older(version: &str) -> bool {
+    program_version::compare(version, OWN) == Some(Ordering::Less)
 }
 
 fn outside() -> Result<Vec<Outside>, Failure> {

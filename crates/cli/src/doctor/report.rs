@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use rescind_wrap::{outside::Outside, patience::Patience};
 use serde::Serialize;
 
-use crate::completion::Completion;
+use crate::{completion::Completion, origin::Origin};
 
 /// What was found.
 #[derive(Debug, Serialize)]
@@ -30,6 +30,11 @@ pub(super) struct ThisProgram {
     pub(super) version: &'static str,
     /// Why its place will not stay, if it will not.
     pub(super) temporary: Option<&'static str>,
+    /// Where `rescind wrap` puts a copy of it that stays, if it does that.
+    pub(super) copy: Option<PathBuf>,
+    /// The words that start it again.
+    #[serde(skip)]
+    pub(super) call: String,
 }
 
 /// A file of a client's.
@@ -87,6 +92,9 @@ pub(super) struct ProgramReport {
     pub(super) version: Option<String>,
     /// Why its place will not stay, if it will not.
     pub(super) temporary: Option<&'static str>,
+    /// How it came to this machine.
+    #[serde(skip)]
+    pub(super) origin: Origin,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -135,7 +143,7 @@ impl Report {
                 + file.refused.len()
         };
         let attention = files.iter().map(of_file).sum::<usize>()
-            + usize::from(program.temporary.is_some())
+            + usize::from(program.temporary.is_some() && program.copy.is_none())
             + journal.gone.len()
             + usize::from(journal.in_use);
         let unreadable = files.iter().filter(|file| file.problem.is_some()).count()

@@ -26,8 +26,16 @@ pub(super) fn print(report: &Report) -> io::Result<()> {
 fn lines(report: &Report) -> Vec<(String, Tone)> {
     let Report { program, files, outside, patience, journal, .. } = report;
     let mut lines = vec![(format!("rescind {}  {}", program.version, clean(&program.path)), Tone::Plain)];
-    if let Some(temporary) = program.temporary {
-        lines.push((format!("  it is in {temporary}, and will not stay: install it before you wrap"), Tone::Alarm));
+    match (program.temporary, &program.copy) {
+        (Some(temporary), Some(copy)) => {
+            let (call, copy) = (&program.call, shown(copy));
+            lines
+                .push((format!("  it is in {temporary}: `{call} wrap` puts a copy that stays in {copy}"), Tone::Plain));
+        }
+        (Some(temporary), None) => {
+            lines.push((format!("  install it before you wrap: it is in {temporary}, and will not stay"), Tone::Alarm));
+        }
+        (None, _) => {}
     }
     if files.is_empty() {
         lines.push(("no file of any client was found".into(), Tone::Plain));

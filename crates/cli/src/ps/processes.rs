@@ -22,7 +22,7 @@ use crate::{
     failure::Failure,
     fleet::{self, report},
     screen::{Screen, Tone, clean, inert},
-    told,
+    session_name, told,
     turns::{self, SessionTurns, Sureness},
 };
 
@@ -43,7 +43,7 @@ pub(super) fn list(session: Option<&str>, only_orphans: bool, json: bool) -> Res
     let is_empty = families.is_empty() && contained.is_empty();
     let turns = if only_orphans { Vec::new() } else { turns(&families)? };
     if let Some(session) = session.filter(|_| is_empty && !only_orphans) {
-        return Err(fleet::no_such_session(session));
+        return Err(session_name::no_such_session(session));
     }
     if json {
         let asked =

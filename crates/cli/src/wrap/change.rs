@@ -26,13 +26,15 @@ use rescind_wrap::{
 use super::{
     advice::Advising,
     files::{self, Found, Managed, Target},
-    program,
+    heal,
     server::Server,
     shown,
 };
 use crate::{
     failure::Failure,
     fleet::report,
+    origin::Origin,
+    own_copy::OwnCopy,
     run::{has_timeouts, own_words, recording},
     screen::clean,
 };
@@ -44,8 +46,10 @@ const ATTEMPTS: usize = 5;
 #[derive(Clone, Debug)]
 pub(super) enum Direction {
     Wrap {
-        /// The absolute path of this program.
+        /// The absolute path of this program, or of its copy.
         program: String,
+        /// The copy of this program, if it needs one.
+        copy: Option<OwnCopy>,
         run_flags: Vec<String>,
         /// Whether servers that have a shim get these flags, too, in place of their own.
         sets_flags: bool,
@@ -68,6 +72,8 @@ pub(super) enum Action {
     Flags { places: Range<usize>, flags: Vec<String> },
     /// Its shim is told the names of its entry and its client, which come in these places.
     Name(Range<usize>),
+    /// The program of its shim gives way to this one, for this reason.
+    Repair(String),
 }
 
 /// What becomes of servers at a URL.
@@ -80,20 +86,22 @@ pub(super) enum Urls {
 }
 
 impl Direction {
-    /// What is to be done with such a server, if anything is.
-    pub(super) fn action(&self, server: &Server) -> Option<Action> {
+    /// What is to be done with such a server, one after the other.
+    pub(super) fn actions(&self, server: &Server) -> Vec<Action> {
         match (self, server.verdict) {
-            (Self::Wrap { .. }, Verdict::Bare) => Some(Action::Wrap),
-            (Self::Unwrap, Verdict::Wrapped(_) | Verdict::WrappedUrl) => Some(Action::Unwrap),
-            (Self::Wrap { .. }, Verdict::Wrapped(_) | Verdict::WrappedUrl) => {
-                self.other_flags(server).or_else(|| server.misnamed().map(Action::Name))
+            (Self::Wrap { .. }, Verdict::Bare) => vec![Action::Wrap],
+            (Self::Unwrap, Verdict::Wrapped(_) | Verdict::WrappedUrl) => vec![Action::Unwrap],
+            (Self::Wrap { program, .. }, Verdict::Wrapped(_) | Verdict::WrappedUrl) => {
+                let repair = heal::reason(server, program).map(Action::Repair);
+                let words = self.other_flags(server).or_else(|| server.misnamed().map(Action::Name));
+                repair.into_iter().chain(words).collect()
             }
             (Self::Wrap { urls, .. }, Verdict::Remote) => match (urls, &server.refusal) {
-                (Urls::Leave, _) => None,
-                (Urls::Wrap | Urls::Force, None) | (Urls::Force, Some(Refusal::SignIn)) => Some(Action::Wrap),
-                (Urls::Wrap | Urls::Force, Some(_)) => None,
+                (Urls::Leave, _) => Vec::new(),
+                (Urls::Wrap | Urls::Force, None) | (Urls::Force, Some(Refusal::SignIn)) => vec![Action::Wrap],
+                (Urls::Wrap | Urls::Force, Some(_)) => Vec::new(),
             },
-            _ => None,
+            _ => Vec::new(),
         }
     }
 
@@ -192,13 +200,21 @@ impl Direction {
         }
     }
 
-    /// Warns if the program that would be written into files is in a place that will not stay.
-    pub(super) fn warn_of_temporary(&self) {
+    /// Warns if the program that would be written into files is a build, which the next one replaces.
+    pub(super) fn warn_of_build(&self) {
         let Self::Wrap { program, .. } = self else { return };
-        if let Some(place) = program::temporary(Path::new(program)) {
+        if let Some(place) = Origin::of(Path::new(program)).passing_place() {
             let program = clean(program);
             report(&format!("warning: {program} is in {place}, and will not stay: your clients will not find it"));
-            report("hint: install rescind, for example with `cargo install`, and call the installed one");
+            report("hint: install rescind, for example with `cargo install --locked`, and call the installed one");
+        }
+    }
+
+    /// The copy of this program, if it needs one.
+    pub(super) const fn copy(&self) -> Option<&OwnCopy> {
+        match self {
+            Self::Wrap { copy, .. } => copy.as_ref(),
+            Self::Unwrap => None,
         }
     }
 
@@ -240,6 +256,8 @@ impl Direction {
 pub(super) struct Done {
     /// Servers that have a shim now, or none any more.
     pub(super) servers: usize,
+    /// The keys of servers whose shim has another program now.
+    pub(super) repaired: Vec<Vec<String>>,
     /// Servers whose shim has other flags now.
     pub(super) flags: usize,
     /// Servers whose shim was told its names.
@@ -248,8 +266,30 @@ pub(super) struct Done {
     pub(super) left: Vec<Failure>,
 }
 
-/// Changes these servers of a file as it is now.
+/// Changes these servers of a file as it is now. A shim that is repaired gets its flags and its names in a second step.
 pub(super) fn change(
+    found: &Found,
+    paths: &[Vec<String>],
+    direction: &Direction,
+    managed: &Managed,
+    journal: &mut Journal,
+) -> Result<Done, Failure> {
+    let mut done = step(found, paths, direction, managed, journal)?;
+    if !done.repaired.is_empty() {
+        match step(found, &done.repaired, direction, managed, journal) {
+            Ok(Done { flags, named, left, .. }) => {
+                done.flags += flags;
+                done.named += named;
+                done.left.extend(left);
+            }
+            Err(failure) => done.left.push(failure),
+        }
+    }
+    Ok(done)
+}
+
+/// Does the first of what is to be done with each of these servers.
+fn step(
     found: &Found,
     paths: &[Vec<String>],
     direction: &Direction,
@@ -264,6 +304,8 @@ pub(super) fn change(
         _ => "try again when no other program writes it".to_owned(),
     };
     let refused = |error: &dyn std::fmt::Display| Failure::new(shown(&target.path), error, closing());
+    // `unwrap` and `uninstall` would not find it by themselves.
+    let is_named_only = target.is_shared || target.client.is_none();
     let style = remote::style(target.client.map(|client| client.id));
     let file = files::read(target)?.0.path().to_owned();
     let names = names(target, &file);
@@ -277,16 +319,18 @@ pub(super) fn change(
         let mut left = Vec::new();
         let mut changes: Vec<(usize, Change<'_>)> = Vec::new();
         let shims: Vec<Vec<String>> = servers.iter().map(|one| direction.words(target, one)).collect();
-        let actions: Vec<Option<Action>> = servers.iter().map(|one| direction.action(one)).collect();
+        let actions: Vec<Option<Action>> =
+            servers.iter().map(|one| direction.actions(one).into_iter().next()).collect();
         for (place, one) in servers.iter().enumerate() {
             let Some(action) = actions[place].as_ref().filter(|_| paths.contains(&one.entry.path)) else { continue };
-            let other_words = match action {
-                Action::Flags { places, flags } => Some((places.clone(), flags)),
-                Action::Name(places) => Some((places.clone(), &one.names)),
+            let of_shim = match action {
+                Action::Flags { places, flags } => Some(Change::Flags { places: places.clone(), words: flags }),
+                Action::Name(places) => Some(Change::Flags { places: places.clone(), words: &one.names }),
+                Action::Repair(_) => Some(Change::Program(&shims[place][0])),
                 Action::Wrap | Action::Unwrap => None,
             };
-            if let Some((places, words)) = other_words {
-                changes.push((place, Change::Flags { places, words }));
+            if let Some(change) = of_shim {
+                changes.push((place, change));
                 continue;
             }
             let note = journal.note_of(&file, &one.entry.path);
@@ -310,7 +354,7 @@ pub(super) fn change(
         let Changed { notes, left: too_changed, .. } = config.changed(&changes);
         left.extend(too_changed.iter().map(|place| match &actions[*place] {
             Some(Action::Flags { .. } | Action::Name(_)) => has_comment(target, &servers[*place]),
-            Some(Action::Wrap | Action::Unwrap) | None => changed_since(target, &servers[*place]),
+            Some(Action::Wrap | Action::Unwrap | Action::Repair(_)) | None => changed_since(target, &servers[*place]),
         }));
         let (changes, notes): (Vec<_>, Vec<_>) =
             changes.into_iter().zip(notes).filter(|((place, _), _)| !too_changed.contains(place)).unzip();
@@ -319,17 +363,32 @@ pub(super) fn change(
         }
         let bytes = config.changed(&changes).bytes;
         check(target, &config, &bytes, &changes)?;
-        let is_flags = |change: &Change<'_>| matches!(change, Change::Flags { .. });
-        let is_named = |(place, _): &&(usize, Change<'_>)| matches!(actions[*place], Some(Action::Name(_)));
-        let named = changes.iter().filter(is_named).count();
-        let of_flags = changes.iter().filter(|(_, one)| is_flags(one)).count() - named;
-        let moved = changes.iter().zip(notes).filter(|((_, one), _)| !is_flags(one));
-        let (servers, notes): (Vec<Vec<String>>, Vec<Option<Note>>) =
-            moved.map(|((place, _), note)| (servers[*place].entry.path.clone(), note)).unzip();
+        let is_changed = |place: usize| changes.iter().any(|(changed, _)| *changed == place);
+        let has_shim = |one: &Server| matches!(one.verdict, Verdict::Wrapped(_) | Verdict::WrappedUrl);
+        let keeps_shim = is_named_only && servers.iter().enumerate().any(|(at, one)| has_shim(one) && !is_changed(at));
+        let mut done = Done { left, ..Done::default() };
+        let (mut moved, mut new_notes) = (Vec::new(), Vec::new());
+        for ((place, _), note) in changes.iter().zip(notes) {
+            let path = servers[*place].entry.path.clone();
+            match &actions[*place] {
+                Some(Action::Flags { .. }) => done.flags += 1,
+                Some(Action::Name(_)) => done.named += 1,
+                Some(Action::Repair(_)) => done.repaired.push(path),
+                // What is known of a server whose shim stays is still true.
+                Some(Action::Wrap | Action::Unwrap) | None => {
+                    moved.push(path);
+                    new_notes.push(note);
+                }
+            }
+        }
+        done.servers = moved.len();
         if let Direction::Wrap { .. } = direction {
             for name in &names {
-                let notes = servers.iter().cloned().zip(notes.iter().cloned());
+                let notes = moved.iter().cloned().zip(new_notes.iter().cloned());
                 journal.note(name, notes).map_err(|error| refused(&error))?;
+                if is_named_only {
+                    journal.remember_named(name, true).map_err(|error| refused(&error))?;
+                }
             }
         }
         match snapshot.replace(&turn, &bytes) {
@@ -337,10 +396,11 @@ pub(super) fn change(
                 if let Direction::Unwrap = direction {
                     // What is left in it is looked at again before it is believed.
                     for name in &names {
-                        let _ = journal.forget(name, servers.iter().map(Vec::as_slice));
+                        let _ = journal.forget(name, moved.iter().map(Vec::as_slice));
+                        let _ = journal.remember_named(name, keeps_shim);
                     }
                 }
-                return Ok(Done { servers: servers.len(), flags: of_flags, named, left });
+                return Ok(done);
             }
             Ok(false) => {}
             Err(error) => return Err(refused(&error)),
@@ -412,10 +472,10 @@ fn check(target: &Target, before: &Config, bytes: &[u8], changes: &[(usize, Chan
     if between.changed(&back.collect::<Vec<_>>()).bytes != before.changed(&[]).bytes {
         return Err(wrong("`rescind unwrap` could not give it back"));
     }
-    // Other flags are nothing to what `rescind unwrap` gives back. What it gives a URL back from is only that URL.
+    // Another program and other flags are nothing to what `rescind unwrap` gives back. What it gives a URL back from is only that URL.
     let of_command = |(place, change): &&(usize, Change<'_>)| {
         let verdict = Verdict::of(&before.entries()[*place], own_words, &[]);
-        matches!((change, verdict), (Change::Flags { .. }, Verdict::Wrapped(_)))
+        matches!((change, verdict), (Change::Flags { .. } | Change::Program(_), Verdict::Wrapped(_)))
     };
     let of_flags: Vec<_> = changes.iter().filter(of_command).cloned().collect();
     let flagged = Config::read(&before.changed(&of_flags).bytes, target.shape.syntax, target.shape.servers)
@@ -442,6 +502,9 @@ fn is_as_planned(old: &Launch, new: &Launch, change: Option<&Change<'_>>) -> boo
         }
         (Launch::Command(old), Launch::Command(new), Some(Change::Prepend(words))) => {
             new.words == [words, &*old.words].concat()
+        }
+        (Launch::Command(old), Launch::Command(new), Some(Change::Program(word))) => {
+            new.words.first().is_some_and(|first| first == word) && new.words.get(1..) == old.words.get(1..)
         }
         (Launch::Command(old), Launch::Command(new), Some(Change::Flags { places, words })) => {
             new.words == [&old.words[..places.start], words, &old.words[places.end..]].concat()

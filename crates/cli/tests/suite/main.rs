@@ -8,6 +8,7 @@ mod floods;
 mod gateway_floods;
 mod getting_started;
 mod history;
+mod install;
 mod left_after_turn;
 mod left_behind;
 mod manners;

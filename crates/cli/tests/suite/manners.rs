@@ -204,7 +204,7 @@ fn mistakes(home: &Home) -> Vec<Mistake> {
         run("run --log lots npx", "write error, warn, info, debug or trace"),
         run("run --protocol smtp npx", "use auto, mcp, acp"),
         run("run --protocol missing.json npx", "check the path"),
-        run("run --record", "--record session.jsonl"),
+        run("run --record", "--record recordings/"),
         run("run --unlisted --unlisted npx", "give it once"),
         hint(125, "run --header X:␣y npx", "--url"),
         // `serve`.

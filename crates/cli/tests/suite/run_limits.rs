@@ -220,7 +220,8 @@ fn wrap_sets_limits_and_doctor_sees_a_shim() {
     let limits = ["--limit", "tools/call=30/1m", "--limit-repeats", "5", "--limit-errors", "5/10m"];
     home.says(&[&["wrap", "--client", "cursor", "--yes"], &limits[..], &["--", "--timeout", "5m"]].concat());
     let wrapped: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
-    let words = [&["run"], &limits[..], &["--timeout", "5m", "npx", "-y", "a"]].concat();
+    let words =
+        [&["run", "--name=a", "--client-name=cursor"], &limits[..], &["--timeout", "5m", "npx", "-y", "a"]].concat();
     assert_eq!(wrapped["mcpServers"]["a"]["args"], json!(words));
     let done = home.command(&["doctor", "--json"]).output().unwrap();
     let report: Value = serde_json::from_slice(&done.stdout).unwrap();

@@ -23,7 +23,7 @@ use rescind_wrap::client::{CLIENTS, Folders};
 use rustix::fs::{XattrFlags, getxattr, setxattr};
 use tempfile::TempDir;
 
-const RESCIND: &str = env!("CARGO_BIN_EXE_rescind");
+pub(crate) const RESCIND: &str = env!("CARGO_BIN_EXE_rescind");
 
 /// A user's home.
 pub(crate) struct Home(pub(crate) TempDir);
@@ -31,6 +31,11 @@ pub(crate) struct Home(pub(crate) TempDir);
 impl Home {
     pub(crate) fn new() -> Self {
         Self(TempDir::new().unwrap())
+    }
+
+    /// One beside the program, which can be linked to there, and not in a folder of temporary files.
+    pub(crate) fn beside_the_program() -> Self {
+        Self(TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap())
     }
 
     /// One with a file of each client.
@@ -95,8 +100,8 @@ impl Home {
     }
 }
 
-const CURSOR: &str = ".cursor/mcp.json";
-const PLAIN: &str =
+pub(crate) const CURSOR: &str = ".cursor/mcp.json";
+pub(crate) const PLAIN: &str =
     "{\"mcpServers\": {\"a\": {\"command\": \"npx\", \"args\": [\"-y\", \"a\"]}, \"b\": {\"command\": \"b\"}}}\n";
 
 /// What tells the shim of `a` what it is called.
@@ -178,8 +183,8 @@ const ACCESS: [u8; 44] = [
 
 #[test]
 fn attributes_and_access_lists_of_a_file_stay() {
-    // Not in a folder of temporary files, whose file system may have no attributes.
-    let home = Home(TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap());
+    // The file system of temporary files may have no attributes.
+    let home = Home::beside_the_program();
     let path = home.put(Path::new(CURSOR), PLAIN.as_bytes());
     let given = [("user.note", &b"mine"[..]), ("system.posix_acl_access", &ACCESS)];
     for (name, value) in given {
@@ -401,18 +406,12 @@ fn what_stands_in_for_a_url_sends_its_headers_there() {
 }
 
 #[test]
-fn a_program_that_will_not_stay_is_warned_of() {
+fn a_build_is_written_into_files_and_warned_of() {
     let home = Home::new();
     let path = home.put(Path::new(CURSOR), PLAIN.as_bytes());
-    let program = home.put(Path::new(".npm/_npx/5f7a/node_modules/.bin/rescind"), b"");
-    fs::remove_file(&program).unwrap();
-    symlink(RESCIND, &program).unwrap();
-    let mut command = Command::new(&program);
-    command.args(["wrap", "--all", "--yes"]).env_clear().env("HOME", home.path()).current_dir(home.path());
-    let done = command.output().unwrap();
-    let said = String::from_utf8(done.stderr).unwrap();
-    assert!(said.contains("_npx/5f7a/node_modules/.bin/rescind is in a cache of npx, and will not stay"), "{said}");
-    assert!(fs::read_to_string(path).unwrap().contains("_npx"));
+    let said = home.says(&["wrap", "--all", "--yes"]);
+    assert!(said.contains(&format!("{RESCIND} is in a folder of builds, and will not stay")), "{said}");
+    assert!(fs::read_to_string(path).unwrap().contains(RESCIND));
 }
 
 /// A killed `wrap` leaves a whole file, the old one or the new one, and what it leaves beside the file does not stop the

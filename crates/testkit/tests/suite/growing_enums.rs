@@ -31,6 +31,7 @@ const COMPLETE: &[(&str, &str, &str)] = &[
     ("proto", "Cancellers", "both sides cancel or the client alone: no protocol lets only a server cancel"),
     ("proto", "Disconnect", "work outlives its connection or it does not"),
     ("proto", "Discovered", "a server has sessions or it has none"),
+    ("proto", "ArgumentsView", "something of the params is kept or nothing is"),
     ("proto", "IdReuse", "an id is free again after its answer or never"),
     ("proto", "Answer", "an answer is a result or an error, as JSON-RPC has it"),
     ("proto", "Side", "there are two sides, and code for one is code for the other"),

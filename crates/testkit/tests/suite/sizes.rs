@@ -33,29 +33,29 @@ const PARTS: &[Part] = &[
         name: "the engine without the bridge",
         of: &["wire/src", "parts/src", "proto/src"],
         without: BRIDGE,
-        lines: 21_525,
+        lines: 21_655,
     },
     // It was 82,156 before the engine's parts were shared, and 82,143 after; what users gain adds to it.
-    Part { name: "all crates", of: &[""], without: &[], lines: 95_710 },
+    Part { name: "all crates", of: &[""], without: &[], lines: 97_945 },
 ];
 
 /// The most lines of code of each crate.
 const CRATES: &[(&str, usize)] = &[
-    ("cli", 8_220),
-    ("console", 2_240),
+    ("cli", 9_855),
+    ("console", 2_245),
     ("demo", 2_600),
     ("feed", 1_060),
     ("http", 13_300),
-    ("ledger", 3_040),
-    ("operator", 900),
+    ("ledger", 3_055),
+    ("operator", 905),
     ("parts", 1_410),
-    ("proto", 21_225),
-    ("rescind", 18_470),
+    ("proto", 21_355),
+    ("rescind", 18_530),
     ("sign-in", 2_165),
     ("tasks", 4_785),
     ("testkit", 11_800),
     ("wire", 2_660),
-    ("wrap", 2_195),
+    ("wrap", 2_460),
 ];
 
 /// Types with many methods: the crate, the type, and the most methods that it may have in all of its `impl` blocks

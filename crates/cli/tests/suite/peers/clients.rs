@@ -198,7 +198,12 @@ fn alone(command: &mut Command) {
 }
 
 fn rescind(bench: &Bench, words: &[&str]) {
-    let words: Vec<String> = [&[RESCIND], words].concat().into_iter().map(ToOwned::to_owned).collect();
+    run_program(bench, RESCIND, words);
+}
+
+/// Runs the program of this path, which has to succeed.
+fn run_program(bench: &Bench, program: &str, words: &[&str]) {
+    let words: Vec<String> = [&[program], words].concat().into_iter().map(ToOwned::to_owned).collect();
     let mut command = bench.command(&words);
     alone(&mut command);
     let ended = bench.run("rescind", command);
@@ -248,6 +253,43 @@ fn starts_its_server_through_the_shim(client: &Client) {
             let members = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).unwrap()["mcpServers"].clone();
             assert_eq!(members(&after), members(&before));
         }
+    }
+}
+
+/// As `npx rescind wrap` leaves them, once npx has emptied its cache.
+#[test]
+fn three_clients_start_their_servers_by_the_copy_of_a_program_whose_cache_is_gone() {
+    let all = [&GEMINI, &OPENCODE, &MCPORTER];
+    if !all.iter().all(|client| client.is_installed()) {
+        return;
+    }
+    let bench = Bench::new(&[]);
+    let node = programs("").swap_remove(0);
+    let server = [node, text(&peers().join("node/clients/server.mjs").canonicalize().unwrap()), "listed".into()];
+    let before = all.map(|client| {
+        let bytes = serde_json::to_vec_pretty(&(client.content)(&server)).unwrap();
+        (client.put(&bench, &bytes), bytes)
+    });
+    let cache = bench.file(".npm");
+    let program = cache.join("_npx/5f7a/node_modules/@rescind/linux-x64/bin/rescind");
+    fs::create_dir_all(program.parent().unwrap()).unwrap();
+    // By another process: what this one is writing could not be started.
+    assert!(Command::new("cp").args([Path::new(RESCIND), &program]).status().unwrap().success());
+    run_program(&bench, &text(&program), &["wrap", "--all", "--yes"]);
+    fs::remove_dir_all(cache).unwrap();
+    let copy = bench.file("data/rescind/bin/rescind").canonicalize().unwrap();
+    for client in all {
+        let ended = client.run(&bench, client.list);
+        let story = || format!("{}: {}\n{}\n{}", client.id, ended.exit, ended.stdout, ended.stderr);
+        assert_eq!(ended.exit, "code 0", "{}", story());
+        let marks = marks(&bench);
+        assert!(!marks.is_empty(), "no server was started: {}", story());
+        assert!(marks.iter().all(|mark| Path::new(mark["parent"].as_str().unwrap()) == copy), "{}", story());
+    }
+    run_program(&bench, &text(&copy), &["uninstall", "--yes"]);
+    assert!(!copy.exists());
+    for (path, bytes) in before {
+        assert!(fs::read(&path).unwrap() == bytes, "{}", path.display());
     }
 }
 

@@ -22,10 +22,14 @@ fn home() -> Home {
     home
 }
 
-/// The words of a server's command after the program.
+/// The words of a server's command after the program, without the names that the shim is told.
 fn arguments(home: &Home, file: &str, keys: [&str; 2]) -> Value {
-    let read: Value = serde_json::from_slice(&fs::read(home.path().join(file)).unwrap()).unwrap();
-    read[keys[0]][keys[1]]["args"].clone()
+    let mut read: Value = serde_json::from_slice(&fs::read(home.path().join(file)).unwrap()).unwrap();
+    let mut words = read[keys[0]][keys[1]]["args"].take();
+    if let Some(words) = words.as_array_mut() {
+        words.retain(|word| !word.as_str().unwrap().contains("name="));
+    }
+    words
 }
 
 fn zed(home: &Home) -> Value {

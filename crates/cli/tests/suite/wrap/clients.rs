@@ -166,7 +166,7 @@ fn a_file_of_a_project_is_found_by_its_pattern_and_gets_the_bare_word() {
     let file = folder.to_str().unwrap();
     home.says(&["wrap", "--file", file, "--yes"]);
     let now = fs::read_to_string(&folder).unwrap();
-    assert!(now.contains("    command: \"rescind\"\n    args:\n      - \"run\"\n      - npx\n      - -y\n"), "{now}");
+    assert!(now.contains("    command: \"rescind\"\n    args:\n      - \"run\"\n      - \"--name=a\"\n      - \"--client-name=continue\"\n      - npx\n      - -y\n"), "{now}");
     home.says(&["unwrap", "--file", file, "--yes"]);
     assert_eq!(fs::read_to_string(folder).unwrap(), text);
 }

@@ -71,7 +71,8 @@ fn flags_of_wrapped_servers_are_changed_and_unwrap_still_gives_the_same_bytes() 
             said.contains("--timeout tools/call=1m → no flags") && said.contains("changed the flags of 2 servers"),
             "{said}"
         );
-        assert!(!read(&home, file).contains("--"), "{}", read(&home, file));
+        let without = read(&home, file).replace("--name=", "").replace("--client-name=", "");
+        assert!(!without.contains("--"), "{}", read(&home, file));
         assert!(home.says(&["wrap", "--all", "--yes", "--no-flags"]).contains("nothing to wrap"));
         home.says(&["wrap", "--all", "--yes", "--", "--restart"]);
         home.says(&["unwrap", "--all", "--yes"]);
@@ -118,8 +119,12 @@ fn flags_that_belong_to_their_entry_stay() {
     let path = home.put(Path::new(CURSOR), servers.to_string().as_bytes());
     home.says(&["wrap", "--all", "--yes", "--", "--timeout", "4m"]);
     let now: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-    assert_eq!(now["mcpServers"]["a"]["args"], json!(["run", "--timeout", "4m", "--", "a", "--restart"]));
-    let words = ["run", "--header-env", "A=B", "--timeout", "4m", "--header-env", "C=D", "--url", "https://a/mcp"];
+    assert_eq!(
+        now["mcpServers"]["a"]["args"],
+        json!(["run", "--name=a", "--client-name=cursor", "--timeout", "4m", "--", "a", "--restart"])
+    );
+    let words = ["--header-env", "A=B", "--timeout", "4m", "--header-env", "C=D", "--url", "https://a/mcp"];
+    let words = [&["run", "--name=b", "--client-name=cursor"], &words[..]].concat();
     assert_eq!(now["mcpServers"]["b"]["args"], json!(words));
 }
 
@@ -133,7 +138,8 @@ fn a_server_at_a_url_gets_other_flags_and_its_url_back() {
     assert!(said.contains("changed the flags of 3 servers"), "{said}");
     let now: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     let header = "Authorization=RESCIND_HEADER_AUTHORIZATION";
-    let words = ["run", "--restart", "--header-env", header, "--url", "https://api.example.com/mcp"];
+    let words = ["--restart", "--header-env", header, "--url", "https://api.example.com/mcp"];
+    let words = [&["run", "--name=api", "--client-name=cursor"], &words[..]].concat();
     assert_eq!(now["mcpServers"]["api"]["args"], json!(words));
     home.says(&["unwrap", "--all", "--yes"]);
     assert_eq!(fs::read_to_string(&path).unwrap(), text);
