@@ -36,13 +36,13 @@ const PARTS: &[Part] = &[
         lines: 21_655,
     },
     // It was 82,156 before the engine's parts were shared, and 82,143 after; what users gain adds to it.
-    Part { name: "all crates", of: &[""], without: &[], lines: 97_945 },
+    Part { name: "all crates", of: &[""], without: &[], lines: 100_400 },
 ];
 
 /// The most lines of code of each crate.
 const CRATES: &[(&str, usize)] = &[
-    ("cli", 9_855),
-    ("console", 2_245),
+    ("cli", 10_625),
+    ("console", 3_300),
     ("demo", 2_600),
     ("feed", 1_060),
     ("http", 13_300),
@@ -50,12 +50,12 @@ const CRATES: &[(&str, usize)] = &[
     ("operator", 905),
     ("parts", 1_410),
     ("proto", 21_355),
-    ("rescind", 18_530),
-    ("sign-in", 2_165),
+    ("rescind", 18_625),
+    ("sign-in", 2_185),
     ("tasks", 4_785),
     ("testkit", 11_800),
     ("wire", 2_660),
-    ("wrap", 2_460),
+    ("wrap", 2_980),
 ];
 
 /// Types with many methods: the crate, the type, and the most methods that it may have in all of its `impl` blocks

@@ -132,6 +132,10 @@ fn every_check_of_the_relay_can_fail() {
         Relay::check_invariants,
         include_str!("../proof.rs"),
         &[
+            ("arguments are kept of what is over", |relay| {
+                let over = RequestKey { from: Side::Client, key: key(relay, 3) };
+                relay.core.arguments.get_or_insert_default().keep(over, b"{}");
+            }),
             ("which was withdrawn", |relay| cancelled(relay).receipt.outcome = Outcome::NeverSent),
             ("which was withdrawn", |relay| {
                 let ticket = void(relay);
