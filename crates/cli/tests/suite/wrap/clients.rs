@@ -76,6 +76,14 @@ fn a_home_of_every_client_is_what_it_was_after_wrap_and_unwrap() {
         assert!(with_shim >= if round == 0 { 20 } else { 10 }, "round {round}: {with_shim} of {}", files.len());
         let said = home.says(&["wrap", "--all", "--yes"]);
         assert!(said.contains("nothing to wrap"), "{said}");
+        let letters = |files: &BTreeMap<PathBuf, Vec<u8>>| -> Vec<String> {
+            let of = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).split_whitespace().collect();
+            files.values().map(of).collect()
+        };
+        let said = home.says(&["wrap", "--all", "--yes", "--", "--timeout", "4m", "--restart"]);
+        assert!(said.contains("changed the flags of ") && now(&files) != wrapped, "{said}");
+        home.says(&["wrap", "--all", "--yes", "--", "--timeout", "5m"]);
+        assert_eq!(letters(&now(&files)), letters(&wrapped), "round {round}");
         home.says(&["unwrap", "--all", "--yes"]);
         for (path, before) in &files {
             assert!(fs::read(path).unwrap() == *before, "round {round}: {}", path.display());
@@ -133,7 +141,7 @@ fn killed_at_any_moment_every_file_of_every_client_is_whole() {
 
 /// A shim is known by its words, wherever its program was.
 #[test]
-fn what_a_program_that_is_gone_has_wrapped_is_unwrapped_by_another() {
+fn what_a_program_that_is_gone_has_wrapped_is_repaired_or_unwrapped_by_another() {
     let (home, files) = home(0);
     let old = home.path().join("old/rescind");
     fs::create_dir(old.parent().unwrap()).unwrap();
@@ -146,6 +154,15 @@ fn what_a_program_that_is_gone_has_wrapped_is_unwrapped_by_another() {
     fs::remove_file(&old).unwrap();
     let is_of_old = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).contains(old.to_str().unwrap());
     assert!(now(&files).values().filter(|bytes| is_of_old(bytes)).count() >= 20);
+    home.says(&["unwrap", "--all", "--yes"]);
+    assert!(now(&files) == files);
+
+    // Or repaired.
+    symlink(RESCIND, &old).unwrap();
+    assert!(command.output().unwrap().status.success());
+    fs::remove_file(&old).unwrap();
+    home.says(&["wrap", "--all", "--yes"]);
+    assert!(!now(&files).values().any(is_of_old));
     home.says(&["unwrap", "--all", "--yes"]);
     assert!(now(&files) == files);
 }
