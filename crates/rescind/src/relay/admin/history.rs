@@ -128,7 +128,7 @@ impl History {
             return;
         }
         self.seq += 1;
-        let session = in_short(facts.session(relay));
+        let session = in_short(facts.session_on_disk(relay));
         self.journal.begin(line(&Event::Snapshot(Snapshot {
             seq: self.seq,
             now: record::micros(now),

@@ -43,7 +43,14 @@ pub(super) struct SessionFacts {
 debug_fields!(SessionFacts, name);
 
 impl SessionFacts {
+    /// What an operator is told of the session.
     pub(super) fn session(&self, relay: &Relay) -> feed::Session {
+        let process_clock = Some(process_clock(self.origin, self.started));
+        feed::Session { process_clock, ..self.session_on_disk(relay) }
+    }
+
+    /// The same without the clock of processes, which only says something of those that run.
+    pub(super) fn session_on_disk(&self, relay: &Relay) -> feed::Session {
         let implementations = implementations(relay);
         feed::Session {
             version: feed::VERSION,
@@ -65,7 +72,7 @@ impl SessionFacts {
             limits: by_limit(&relay.tally().limited),
             held_up_by: relay.held_up_by().map(record::side),
             unkept_children: relay.unkept_work(),
-            process_clock: Some(process_clock(self.origin, self.started)),
+            process_clock: None,
             turn_processes: self.turn_processes.iter().cloned().collect(),
             ending_turns: self.ending_turns.clone(),
             restarts: self.restarts,
