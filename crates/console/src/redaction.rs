@@ -52,7 +52,7 @@ pub enum RedactionError {
 
 /// Copies a recording without what may be secret. A last line that breaks off is left out.
 ///
-/// It needs memory for the longest line, and for [`names::MAX_NAMES`] names.
+/// It needs memory for the longest line, and for 262,144 names at most.
 ///
 /// # Errors
 ///
