@@ -61,7 +61,11 @@ fn servers_of_a_windows_client_are_wrapped_and_unwrapped() {
     let program = entry["command"].as_str().unwrap();
     assert!(program.eq_ignore_ascii_case(&world.program("rescind.exe")), "{wrapped}");
     assert!(wrapped.contains(&program.replace('\\', "\\\\")), "{wrapped}");
-    assert_eq!(entry["args"], json!(["run", "npx", "-y", "some-server", "C:\\Users\\a b"]), "{wrapped}");
+    assert_eq!(
+        entry["args"],
+        json!(["run", "--name=files", "--client-name=claude-desktop", "npx", "-y", "some-server", "C:\\Users\\a b"]),
+        "{wrapped}"
+    );
     let (report, output) = with_folders(&world, "doctor --json");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(serde_json::from_str::<Value>(&report).is_ok() && report.contains("files"), "{report}{said}");
