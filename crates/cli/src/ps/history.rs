@@ -14,6 +14,7 @@ use crate::{
     fleet::report,
     folders,
     screen::{Screen, Tone, clean},
+    session_name,
 };
 
 const COLUMNS: [&str; 9] = ["ENDED", "ID", "CLIENT", "SERVER", "OWNER", "METHOD", "TOOK", "HOW", "CANCEL"];
@@ -30,7 +31,8 @@ pub(super) fn list(arguments: &Arguments) -> Result<(), Failure> {
     let history = History::read(&folder).map_err(|error| Failure::new(folder.display(), error, hint))?;
     let History { mut sessions, torn, damaged } = history;
     if let Some(wanted) = &arguments.selection.session {
-        sessions.retain(|past| past.session.name == *wanted);
+        // All of this name: nothing is asked of one of them.
+        sessions.retain(|past| past.session.name == *wanted || past.session.is_called(wanted));
         if sessions.is_empty() {
             let hint = "`rescind ps --history` lists what is kept of all sessions";
             return Err(Failure::new(clean(wanted), "no history of such a session", hint));
@@ -107,7 +109,7 @@ fn cells(session: &Session, request: &Request, now: u64) -> [String; COLUMNS.len
     [
         ago(moment(session, request), now),
         format!("{}/{}", clean(&session.name), clean(&request.label())),
-        session.client.name.as_deref().map(clean).unwrap_or_default(),
+        session_name::client(session).or_else(|| session.client.name.as_deref().map(clean)).unwrap_or_default(),
         row::server(session),
         row::owner(session),
         row::method(request),

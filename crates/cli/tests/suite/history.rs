@@ -199,6 +199,25 @@ fn the_last_ends_are_listed_last_and_of_the_session_that_is_named() {
     assert_eq!(ids, [format!("{second}/3"), format!("{second}/4")]);
     let said = home.ps(&["--session", &first.to_string()]);
     assert_eq!(said.stdout.lines().count(), 3, "{said:?}");
+    // By the names of its entry and its client, also of several sessions.
+    let named = |client: &str| end(home.rig(&["--name=github", &format!("--client-name={client}")]));
+    let (zed, cursor) = (named("zed"), named("cursor"));
+    let of = |name: &str| {
+        let said = home.ps(&["--session", name]);
+        let cells = |line: &str| {
+            line.split("  ")
+                .map(str::trim)
+                .filter(|cell| !cell.is_empty())
+                .skip(1)
+                .take(3)
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        said.stdout.lines().skip(1).map(cells).collect::<Vec<_>>()
+    };
+    let [of_zed, of_cursor] = [format!("{zed}/hello zed github"), format!("{cursor}/hello cursor github")];
+    assert_eq!(of("github"), [of_zed, of_cursor.clone()]);
+    assert_eq!(of("cursor:github"), [of_cursor]);
     let said = home.ps(&["--session", "nobody"]);
     assert_eq!(said.code, 2);
     assert!(said.stderr.starts_with("error: nobody: no history of such a session\nhint: "), "{said:?}");
