@@ -70,7 +70,9 @@ impl History {
         self.brief += relay.poll_unkept_ends();
         while let Some(key) = relay.poll_ended() {
             let is_uneventful = relay.is_uneventful(key) == Some(true);
-            match relay.view(key).filter(|_| self.allowance.allows(now, is_uneventful)) {
+            // A busy link has many ends that are only counted: nothing more is read of them.
+            let view = if self.allowance.allows(now, is_uneventful) { relay.view(key) } else { None };
+            match view {
                 Some(view) => self.note(record::request(&view)),
                 None => self.brief += 1,
             }
