@@ -88,7 +88,7 @@ fn remedy(report: &Report) -> Option<String> {
     if let Some((path, problem)) = unreadable.chain(elsewhere).next() {
         return Some(format!("first: mend {}: {}", shown(path), clean(problem)));
     }
-    if let Some(temporary) = program.temporary {
+    if let Some(temporary) = program.temporary.filter(|_| program.copy.is_none()) {
         return Some(format!("first: install rescind, for this one is in {temporary} and will not stay"));
     }
     let servers = files.iter().flat_map(|file| file.servers.iter().map(move |server| (file, server)));

@@ -42,9 +42,10 @@ pub(crate) struct Arguments {
 /// What rescind keeps in its folder, beside what `wrap` remembers: the name there, and what it is.
 ///
 /// Nothing else in that folder is touched: a recording may have been put there.
-const KEPT: [(&str, &str); 2] = [
+const KEPT: [(&str, &str); 3] = [
     ("sign-in", "sign-ins at servers; `rescind logout` also tells the server"),
     ("history", "the history of what has ended"),
+    ("told", "which warnings were given today"),
 ];
 
 pub(crate) fn main(arguments: &Arguments) -> Result<Completion, Failure> {

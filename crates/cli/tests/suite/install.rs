@@ -431,6 +431,8 @@ fn a_shim_in_a_cache_is_repaired_by_a_program_that_stays_and_no_other() {
         said.contains("`npx rescind wrap` repairs it: ") && said.contains("is in a cache of npx, and will not stay"),
         "{said}"
     );
+    // A cache is no reason to install anything: `wrap` leaves a copy.
+    assert!(said.contains("\nfirst: a in ") && !said.contains("install rescind"), "{said}");
     let said = succeeds(&home, &cached, &["wrap", "--server", "a", "--yes"]);
     assert!(said.contains("repaired 1 server in 1 file"), "{said}");
     assert_eq!(fs::read_to_string(&file).unwrap(), entry(&home.path().join(COPY)));
@@ -488,6 +490,7 @@ fn uninstall_asks_first_and_removes_only_what_rescind_keeps() {
     succeeds(&home, &program, &["wrap", "--all", "--yes"]);
     let secret = home.put(Path::new(".local/state/rescind/sign-in/a.json"), b"{}");
     let history = home.put(Path::new(".local/state/rescind/history/a.jsonl"), b"{}\n");
+    let told = home.put(Path::new(".local/state/rescind/told"), b"1 a warning\n");
     let recording = home.put(Path::new(".local/state/rescind/session.jsonl"), b"{}\n");
     let before = everything(home.path());
     let (code, said) = run(&home, &program, &["uninstall"]);
@@ -505,7 +508,7 @@ fn uninstall_asks_first_and_removes_only_what_rescind_keeps() {
     assert_eq!(everything(home.path()), before);
     let said = succeeds(&home, &program, &["uninstall", "--yes"]);
     assert!(said.contains(".local/state/rescind stays, with what else is in it"), "{said}");
-    assert!(!secret.exists() && !history.exists() && recording.exists());
+    assert!(!secret.exists() && !history.exists() && !told.exists() && recording.exists());
     assert_eq!(fs::read_to_string(file).unwrap(), PLAIN);
 }
 
