@@ -35,9 +35,9 @@ use server::Server;
 
 /// Put `rescind run` before the servers in the configuration files of your clients.
 ///
-/// Shows what it would change, and asks. Servers that have a shim already keep it as it is unless flags are given, and
-/// servers at a URL are left alone unless --urls is given. The rest of a file stays as it is: comments, order,
-/// indentation. `rescind unwrap` undoes it.
+/// Shows what it would change, and asks. Servers that have a shim already keep it as it is unless flags are given, except
+/// that each shim is told the names of its entry and its client. Servers at a URL are left alone unless --urls is given. The
+/// rest of a file stays as it is: comments, order, indentation. `rescind unwrap` undoes it.
 ///
 /// Files of a project that other people may share (.mcp.json, .vscode/mcp.json, .cursor/mcp.json and the like) are left
 /// alone unless --file names them. Then they get the word `rescind` instead of a path of this machine.
@@ -267,12 +267,15 @@ fn run(choice: &Choice, mut direction: Direction) -> Result<Completion, Failure>
     if choice.file.is_empty() {
         files::report_projects();
     }
-    let chosen = meant
-        .iter()
-        .flat_map(|(place, paths)| found[*place].servers.iter().filter(|server| paths.contains(&server.entry.path)));
-    let (mut servers, mut counts) = (Vec::new(), Counts::default());
-    for server in chosen {
+    let chosen = meant.iter().flat_map(|(place, paths)| {
+        let Found { target, servers, .. } = &found[*place];
+        servers.iter().filter(|server| paths.contains(&server.entry.path)).map(move |server| (target, server))
+    });
+    let (mut servers, mut counts, mut writes_path) = (Vec::new(), Counts::default(), false);
+    for (target, server) in chosen {
         for action in direction.actions(server) {
+            // Files that others share have a bare name, and need no copy.
+            writes_path |= !target.is_shared && matches!(action, Action::Wrap | Action::Repair(_));
             match action {
                 Action::Wrap | Action::Unwrap => servers.push(server),
                 Action::Flags { .. } => counts.flags += 1,
@@ -282,16 +285,6 @@ fn run(choice: &Choice, mut direction: Direction) -> Result<Completion, Failure>
         }
     }
     counts.servers = servers.len();
-    let writes_path = meant.iter().any(|(place, paths)| {
-        let Found { target, servers, .. } = &found[*place];
-        let writes = |action: &Action| matches!(action, Action::Wrap | Action::Repair(_));
-        // Files that others share have a bare name, and need no copy.
-        !target.is_shared
-            && servers
-                .iter()
-                .filter(|server| paths.contains(&server.entry.path))
-                .any(|server| direction.actions(server).iter().any(writes))
-    });
     let copy = direction.copy().filter(|copy| copy.is_outdated() || writes_path).cloned();
     if meant.is_empty() && copy.is_none() {
         report(&format!("nothing to {}", direction.verb()));

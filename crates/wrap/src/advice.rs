@@ -27,6 +27,7 @@ pub const ADVICE: &[Advice] = &[
     Advice { client: "claude-desktop", after: "4 minutes", timeout: "3m", set_by: &[] },
     Advice { client: "zed", after: "60 s", timeout: "50s", set_by: &["timeout", "context_server_timeout"] },
     Advice { client: "gemini", after: "10 minutes", timeout: "9m", set_by: &["timeout"] },
+    Advice { client: "antigravity", after: "180 s", timeout: "170s", set_by: &[] },
     Advice { client: "copilot", after: "60 s", timeout: "50s", set_by: &["timeout"] },
     Advice { client: "cline", after: "60 s", timeout: "50s", set_by: &["timeout"] },
 ];
