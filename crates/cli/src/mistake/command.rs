@@ -68,12 +68,12 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
     (&["quit", "exit", "close", "shutdown", "restart"], "`rescind end SESSION` ends the server of a session"),
     (
         &["log", "logs", "debug", "trace"],
-        "`rescind run --log debug COMMAND` logs a session, and `rescind ps --recent` lists what has ended",
+        "`rescind run --log debug COMMAND` logs a session, and `rescind ps --history` lists what has ended",
     ),
-    (&["recent", "history", "past"], "`rescind ps --recent` lists what has ended"),
+    (&["recent", "history", "past"], "`rescind ps --history` lists what has ended"),
     (
         &["record", "recording", "recordings", "replay", "play", "view"],
-        "`rescind run --record FILE COMMAND` records a session, and `rescind console FILE` shows it",
+        "`rescind run --record FOLDER/ COMMAND` records a session, and `rescind console FOLDER` shows it",
     ),
     (
         &["install", "setup", "init", "add", "enable", "config", "configure", "settings", "edit"],
