@@ -325,11 +325,7 @@ fn what_a_recorded_turn_of_codex_has_opened_stands_below_it_as_it_did_while_it_r
 #[test]
 fn background_work_in_a_recording_stands_below_its_prompt() {
     let (mut rig, folder) = recorded(&[]);
-    run_acp_two::greet(&mut rig);
-    run_acp_two::insert_prompt(&mut rig);
-    run_acp_two::state(&mut rig, &json!({"state": "running", "background": []}));
-    let listed = json!([{"type": "terminal", "terminalId": "built"}]);
-    run_acp_two::state(&mut rig, &json!({"state": "running", "background": listed}));
+    run_acp_two::begin_background(&mut rig);
     rig.server.exit(0);
     rig.shim.expect_exit(0);
     let found = parents(&requests(&open(folder.path())));

@@ -114,11 +114,7 @@ fn a_redacted_turn_of_acp_shows_the_same() {
 #[test]
 fn redacted_work_in_the_background_of_acp_shows_the_same() {
     let (mut rig, folder) = recorded(&[]);
-    run_acp_two::greet(&mut rig);
-    run_acp_two::insert_prompt(&mut rig);
-    run_acp_two::state(&mut rig, &json!({"state": "running", "background": []}));
-    let listed = json!([{"type": "terminal", "terminalId": "built"}]);
-    run_acp_two::state(&mut rig, &json!({"state": "running", "background": listed}));
+    run_acp_two::begin_background(&mut rig);
     rig.server.exit(0);
     rig.shim.expect_exit(0);
     shows_the_same(folder.path());

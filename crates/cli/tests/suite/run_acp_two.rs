@@ -30,6 +30,15 @@ pub(crate) fn insert_prompt(rig: &mut Rig) {
     pass_to_client(rig, &json!({"jsonrpc": "2.0", "id": 3, "result": {"messageId": "m"}}).to_string());
 }
 
+/// A prompt of session "s" has a terminal in the background, "built".
+pub(crate) fn begin_background(rig: &mut Rig) {
+    greet(rig);
+    insert_prompt(rig);
+    state(rig, &json!({"state": "running", "background": []}));
+    let listed = json!([{"type": "terminal", "terminalId": "built"}]);
+    state(rig, &json!({"state": "running", "background": listed}));
+}
+
 fn greeted() -> Rig {
     let mut rig = Rig::start(PROGRAM);
     greet(&mut rig);
