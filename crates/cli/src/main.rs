@@ -68,7 +68,7 @@ use completion::Completion;
 
 /// Cancellation that works, for MCP servers, ACP agents and language servers.
 #[derive(Debug, Parser)]
-#[command(name = "rescind", version, max_term_width = 100)]
+#[command(name = "rescind", version, max_term_width = 100, color = screen::colours_of_help())]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -76,7 +76,7 @@ struct Cli {
 
 /// The same with only what stays as long as a session, which so costs nothing for the other commands.
 #[derive(Debug, Parser)]
-#[command(name = "rescind", version, max_term_width = 100)]
+#[command(name = "rescind", version, max_term_width = 100, color = screen::colours_of_help())]
 struct SessionCli {
     #[command(subcommand)]
     command: SessionCommand,

@@ -36,9 +36,9 @@ impl Screen {
         Self { size: Some(size), colour }
     }
 
-    /// Whether lines can be drawn over: not where TERM is `dumb`, as in a shell of Emacs.
+    /// Whether lines can be drawn over.
     pub(crate) fn is_redrawn(self) -> bool {
-        self.size.is_some() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+        self.size.is_some() && !is_dumb()
     }
 
     /// Colours `line` in that tone.
@@ -51,6 +51,16 @@ impl Screen {
         };
         if self.colour { format!("\u{1b}[{code}m{line}\u{1b}[0m") } else { line.to_owned() }
     }
+}
+
+/// Whether the terminal can only write, as in a shell of Emacs.
+fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_some_and(|term| term == "dumb")
+}
+
+/// When help and errors of the command line are coloured: left to itself, clap colours a dumb terminal where `CI` is set.
+pub(crate) fn colours_of_help() -> clap::ColorChoice {
+    if is_dumb() { clap::ColorChoice::Never } else { clap::ColorChoice::Auto }
 }
 
 /// The columns and rows of a terminal.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rescind_feed::{End, Outcome, Request, Session, WorkStatus, duration};
 use rescind_operator::Shim;
+use rescind_proto::dialect::Dialect;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
@@ -104,7 +105,9 @@ impl SessionBoard {
     }
 
     pub(crate) fn note_begun(&mut self, request: &Request) {
-        self.began.insert(request.key.clone());
+        if Dialect::is_any_work(&request.method) {
+            self.began.insert(request.key.clone());
+        }
     }
 
     /// Notes that more was in flight than was listed.
@@ -143,8 +146,12 @@ impl SessionBoard {
         let work = WorkStatus::of(request, !is_closed && !has_failed);
         // The cancel may have been delivered and answered since.
         let may_have_changed = || has_failed && !is_forbidden(request);
+        // As of a client that only asks again and again how a task goes.
+        let starts_nothing = || !Dialect::is_any_work(&request.method);
         if self.has_ended {
             work.after_end()
+        } else if work == WorkStatus::Unknown && self.is_gone() && starts_nothing() {
+            WorkStatus::Finished
         } else if matches!(work, WorkStatus::NotDelivered | WorkStatus::NoAnswer) && may_have_changed() {
             WorkStatus::Unknown
         } else {

@@ -36,12 +36,12 @@ const PARTS: &[Part] = &[
         lines: 21_655,
     },
     // It was 82,156 before the engine's parts were shared, and 82,143 after; what users gain adds to it.
-    Part { name: "all crates", of: &[""], without: &[], lines: 100_400 },
+    Part { name: "all crates", of: &[""], without: &[], lines: 100_420 },
 ];
 
 /// The most lines of code of each crate.
 const CRATES: &[(&str, usize)] = &[
-    ("cli", 10_625),
+    ("cli", 10_640),
     ("console", 3_300),
     ("demo", 2_600),
     ("feed", 1_060),

@@ -23,7 +23,13 @@ fn session(sockets: &Sockets) -> FakeShim {
 /// Starts a command on a terminal of this kind.
 fn start(sockets: &Sockets, words: &[&str], variable: (&str, &str), terminal: &Terminal) -> Child {
     let mut command = sockets.command(words);
-    command.env(variable.0, variable.1).stdin(Stdio::null()).stdout(terminal.end()).stderr(terminal.end());
+    // Where this is set some programs colour everything.
+    command
+        .env("CI", "true")
+        .env(variable.0, variable.1)
+        .stdin(Stdio::null())
+        .stdout(terminal.end())
+        .stderr(terminal.end());
     command.spawn().unwrap()
 }
 

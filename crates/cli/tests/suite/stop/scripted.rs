@@ -293,6 +293,26 @@ fn a_session_that_breaks_off_is_said_and_nobody_is_sent_to_end_it() {
     assert_eq!(stderr, "hint: `rescind ps --orphans` shows what sessions that are gone have left\n");
 }
 
+/// As of a client that asks again and again how a task goes, and leaves when it is cancelled.
+#[test]
+fn a_question_that_starts_no_work_leaves_none_when_its_session_ends() {
+    let sockets = Sockets::new();
+    let shim = sockets.shim("4711", |_| {});
+    shim.put([request(1, "tasks/get", None, 0), request(2, "tools/call", None, 0)]);
+    shim.on_cancel(|request, reason| {
+        let sent = rescind_feed::Cancel { written: Some(0), outcome: Outcome::Sent, ..asked(0, reason) };
+        request.cancel = Some(sent.in_words(None));
+    });
+    let child = sockets.command(&["--within", "1h"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    shim.wait_for(|seen| (!seen.orders.is_empty()).then_some(()));
+    shim.put([request(3, "tasks/get", None, 0)]);
+    shim.end(End::Unknown);
+    let output = child.wait_with_output().unwrap();
+    let [stdout, stderr] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+    assert_eq!(stdout.lines().last(), Some("0 stopped, 1 finished, 1 unknown"), "{stdout}{stderr}");
+    assert!(!stderr.contains("began meanwhile"), "{stderr}");
+}
+
 /// A turn whose interrupt was refused, or a task whose server goes on, is asked once more, as `rescind cancel` does.
 #[test]
 fn what_is_stuck_is_asked_again() {
