@@ -1,5 +1,5 @@
-"""What `npx rescind wrap` and `uvx rescind wrap` leave: servers that start when the cache is gone, and after `rescind uninstall`
-the home as it was, byte for byte."""
+"""What `npx rescind wrap` and `uvx rescind wrap` leave: clients that start their servers also when the cache is gone, calls that
+can be seen and stopped, and after `rescind uninstall` the home as it was, byte for byte."""
 
 import json
 import os
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from description import ROOT
 
+from . import hung
 from .way import IS_WINDOWS, WITHIN, Bench, expect, left_out
 
 # Ends at once, and leaves a mark that its client sees.
@@ -19,7 +20,7 @@ FILES = {
     ".cursor/mcp.json": json.dumps({"mcpServers": {"one": {"command": SERVER[0], "args": SERVER[1:]}, "two": {"command": "x"}}}),
     ".codex/config.toml": "# mine\n[mcp_servers.three]\ncommand = 'x'\n",
     ".local/share/other/file": "stays",
-}
+} | ({} if IS_WINDOWS else {path: json.dumps(content, indent=2) for path, content in hung.FILES.items()})
 
 
 def check(bench: Bench, registry: str) -> None:
@@ -66,12 +67,24 @@ def play(bench: Bench, name: str, command: list[str]) -> None:
     doctor = run([*command, "doctor"], **tools)
     expect(f"{name}: doctor", (doctor.returncode, "all is well" in doctor.stdout), (0, True), doctor.stdout + doctor.stderr)
 
+    person = None if IS_WINDOWS else hung.Home(name, home, environment)
+    if person:
+        person.starts_all(program)
+        hanging = json.loads((home / ".mcporter/mcporter.json").read_text())["mcpServers"]["hanging"]
+        person.ends_hung_calls(program, hanging)
     shutil.rmtree(cache)
+    if person:
+        person.starts_all(program)
     said = succeeds("its server starts without the cache", [str(program), *entry["args"]])
     expect(f"{name}: the server", "the server has started" in said, True, said)
     said = succeeds("uninstall", [str(program), "uninstall", "--yes"])
-    expect(f"{name}: what uninstall unwraps", "unwrapped 3 servers in 2 files" in said, True, said)
-    expect(f"{name}: the home", everything(home), before)
+    servers = 3 if IS_WINDOWS else 6
+    expect(f"{name}: what uninstall unwraps", f"unwrapped {servers} servers in {servers - 1} files" in said, True, said)
+    after = everything(home)
+    expect(f"{name}: the home", {path: after.get(path) for path in before}, before)
+    # Clients have written files of their own.
+    ours = [path for path in after.keys() - before.keys() if "rescind" in path or not hung.clients()]
+    expect(f"{name}: what is left in the home", ours, [])
     print(f"{name} rescind wrap: servers start without its cache, and uninstall leaves the home as it was")
 
 
