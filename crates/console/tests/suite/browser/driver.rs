@@ -132,12 +132,12 @@ impl Browser {
         self.press(words.chars());
     }
 
-    /// Clicks the first element that a selector finds, as a mouse does: once it lies still, for the driver looks where
-    /// it is before it clicks there.
+    /// Clicks the first element that a selector finds, as a mouse does: once it is seen and lies still, for the driver looks
+    /// where it is before it clicks there.
     pub(crate) fn click(&self, selector: &str) {
         self.until(&format!(
             "((node) => {{
-               if (!node) return false;
+               if (!node?.checkVisibility()) return false;
                const {{ x, y }} = node.getBoundingClientRect();
                const rests = node.restsAt?.x === x && node.restsAt.y === y;
                node.restsAt = {{ x, y, frames: rests ? node.restsAt.frames + 1 : 0 }};
