@@ -82,8 +82,8 @@ pub(crate) struct LinkArguments {
     #[arg(long)]
     unlisted: bool,
 
-    /// Keep no history of what ends: what it was, how long it took, how it ended, and no messages (docs/history.md). So does
-    /// the environment variable RESCIND_NO_HISTORY
+    /// Keep no history of what ends: what it was, how long it took, how it ended, and no messages, for thirty days, on Linux in
+    /// ~/.local/state/rescind. So does the environment variable RESCIND_NO_HISTORY
     #[arg(long)]
     no_history: bool,
 

@@ -66,9 +66,11 @@ use rescind_demo::{hops, sample_server};
 
 use completion::Completion;
 
-/// Cancellation that works, for MCP servers, ACP agents and language servers.
+/// Between your clients and their MCP servers, ACP agents, language servers or Codex: a Stop stops the work, what works is
+/// seen, and what will not stop can be ended.
 #[derive(Debug, Parser)]
 #[command(name = "rescind", version, max_term_width = 100, color = screen::colours_of_help())]
+#[command(after_help = "Begin with `rescind demo`, which changes nothing, and `rescind wrap`, which asks first.")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -91,27 +93,28 @@ enum SessionCommand {
     Exec(exec::Arguments),
 }
 
+/// In the order of the help: what a person types first.
 #[derive(Debug, Subcommand)]
 enum Command {
-    #[command(flatten)]
-    Session(SessionCommand),
+    Wrap(wrap::WrapArguments),
     Ps(ps::Arguments),
-    Cancel(cancel::Arguments),
     Stop(stop::Arguments),
+    Cancel(cancel::Arguments),
     End(end::Arguments),
     Reap(reap::Arguments),
     Console(console::Arguments),
-    Redact(redact::Arguments),
-    Export(export::Arguments),
+    Doctor(doctor::Arguments),
+    Unwrap(wrap::UnwrapArguments),
+    Uninstall(wrap::uninstall::Arguments),
+    Demo(demo::Arguments),
+    #[command(flatten)]
+    Session(SessionCommand),
     Mcp(mcp::Arguments),
     Login(login::Arguments),
     Logout(logout::Arguments),
     Whoami(whoami::Arguments),
-    Wrap(wrap::WrapArguments),
-    Unwrap(wrap::UnwrapArguments),
-    Uninstall(wrap::uninstall::Arguments),
-    Doctor(doctor::Arguments),
-    Demo(demo::Arguments),
+    Redact(redact::Arguments),
+    Export(export::Arguments),
     Completions(completions::Arguments),
     #[command(name = sample_server::SUBCOMMAND, hide = true)]
     SampleServer,

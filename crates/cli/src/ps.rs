@@ -28,7 +28,8 @@ use crate::{
 };
 use row::{Busy, Row, is_from};
 
-/// List the requests in flight of all your running `rescind run` commands, except any started with --unlisted.
+/// List the requests in flight of every wrapped server, and of every other `rescind run` and `serve` of yours but those
+/// with --unlisted.
 ///
 /// Each `rescind run` is a session, named after its process id. The first column is the name for `rescind cancel`. Stdout
 /// has a heading and one line for each request, or nothing if there is none; of a session with more than 1,000 only the
@@ -59,7 +60,7 @@ pub(crate) struct Arguments {
     recent: bool,
 
     /// List what has ended, also in sessions that have, that which ended last at the end: what it was, whose, how long it
-    /// took, how it ended, and what its cancel learnt. Messages are not kept (docs/history.md)
+    /// took, how it ended, and what its cancel learnt. Messages are not kept. On Linux it is in ~/.local/state/rescind
     #[arg(long, conflicts_with_all = ["older_than", "state", "recent", "sessions", "processes", "orphans", "watch"])]
     history: bool,
 

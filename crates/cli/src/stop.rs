@@ -56,7 +56,8 @@ const NEWS: usize = 64;
 
 /// Stop everything in flight, in every session, and say of each request whether it stopped.
 ///
-/// Cancels every request in flight of all your running `rescind run` commands, from either side. What a server asks in
+/// Cancels at once, without a question, every request in flight of every wrapped server, and of every other `rescind run`
+/// and `serve` of yours, from either side: --dry-run only lists them. What has been done is not undone. What a server asks in
 /// the course of a cancelled request is cancelled, too; other requests that begin meanwhile are not, and are counted. On a
 /// terminal a table shows what becomes of each. Elsewhere a line is printed as each settles. What was cancelled before and
 /// is not known to have stopped (`released` in `rescind ps`) is shown again. On a terminal Enter ends the wait (not on

@@ -20,9 +20,10 @@ use crate::{
 
 /// Take the shim away from every server, and remove what rescind keeps on this machine.
 ///
-/// Shows what it would do, and asks. First each file of each client gets back the bytes that it had before `rescind wrap`.
-/// Only if that has worked for all of them, the copy of this program that `rescind wrap` has put in your home is removed, and
-/// what rescind keeps: it asks about each of these. Recordings and logs stay where you have put them.
+/// Shows what it would do, and asks. First each file of each client gets back the bytes that it had before `rescind wrap`; of
+/// one that was changed since, only the words of `rescind wrap` are taken out. Only if that has worked for all of them, the
+/// copy of this program that `rescind wrap` has put in your home is removed, and what rescind keeps: the history and the
+/// sign-ins. It asks about each of these. Recordings and logs stay where you have put them.
 ///
 /// It says how to remove the program itself, which depends on how you installed it.
 ///
