@@ -30,6 +30,10 @@ ci-apart:
 bench *ARGS:
     cargo run --release --manifest-path bench/Cargo.toml -- {{ARGS}}
 
+# Writes anew what a session runs through, which the linker lays together (crates/cli/session.ld).
+session-functions *ARGS:
+    scripts/session-functions {{ARGS}}
+
 # Fuzz one target for that many seconds; needs cargo-fuzz, and no nightly compiler.
 fuzz NAME SECONDS="60":
     cargo fuzz run -s none {{NAME}} -- -max_total_time={{SECONDS}}

@@ -90,7 +90,7 @@ fn run(options: &Options) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let promise = rows
         .iter()
         .find(|row| row.contender == Contender::Rescind.name())
-        .map(|row| Promise::at_most("idle shim, MiB resident", 8.0, 8.0).judge(row.medians.idle_mib));
+        .map(|row| Promise::at_most("idle shim, MiB resident", 6.5, 5.5).judge(row.medians.idle_mib));
     let report = Report { rows, promise };
     report.print(options.json)?;
     let is_wanting =
