@@ -86,6 +86,10 @@ page:
     cargo build -p rescind-cli --examples
     RESCIND_REQUIRE_PEERS=1 cargo test -p rescind-cli --test suite page::
 
+# Pictures of each state of the page, at three sizes, in light and dark, in target/screenshots; `--readme` for those of the README, too.
+pictures *ARGS:
+    scripts/screenshots {{ARGS}}
+
 # What being watched costs a shim, in instructions for each round trip; needs valgrind.
 watched:
     cargo build --release -p rescind-cli --examples

@@ -8,7 +8,7 @@ const SCRIPT: &str = "text/javascript; charset=utf-8";
 const ICON: &str = "image/svg+xml";
 
 /// The files that the page loads: name, content type, text.
-const ASSETS: [(&str, &str, &str); 22] = [
+const ASSETS: [(&str, &str, &str); 24] = [
     ("console.css", CSS, include_str!("page/console.css")),
     ("icon.svg", ICON, include_str!("page/icon.svg")),
     ("arguments.js", SCRIPT, include_str!("page/arguments.js")),
@@ -23,7 +23,9 @@ const ASSETS: [(&str, &str, &str); 22] = [
     ("keys.js", SCRIPT, include_str!("page/keys.js")),
     ("lanes.js", SCRIPT, include_str!("page/lanes.js")),
     ("messages.js", SCRIPT, include_str!("page/messages.js")),
+    ("mine.js", SCRIPT, include_str!("page/mine.js")),
     ("orders.js", SCRIPT, include_str!("page/orders.js")),
+    ("past.js", SCRIPT, include_str!("page/past.js")),
     ("processes.js", SCRIPT, include_str!("page/processes.js")),
     ("stop.js", SCRIPT, include_str!("page/stop.js")),
     ("store.js", SCRIPT, include_str!("page/store.js")),

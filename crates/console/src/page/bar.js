@@ -55,7 +55,7 @@ export class Bar {
       this.node.dataset.uid = request.uid;
       this.node.dataset.state = shownState(request);
       this.tone = `bar is-${tone}${request.cancel ? " has-cancel" : ""}`;
-      const name = plain(request.name ?? request.method, 60);
+      const name = plain(request.name || request.method, 60);
       const texts = [name, request.progress && request.state !== "ended" ? far(request.progress) : null, request.cancel?.words];
       this.parts.label.textContent = texts.filter((text) => text).map((text) => plain(String(text), 80)).join(" · ");
       this.parts.elbow.hidden = !up;

@@ -7,6 +7,7 @@ import { follow } from "./feed.js";
 import { Filter, controls } from "./filter.js";
 import { Frames } from "./frames.js";
 import { keys } from "./keys.js";
+import { Past } from "./past.js";
 import { Processes } from "./processes.js";
 import { EVENTFUL_MOST, OPEN_MOST, OVER_MOST, PLAIN_MOST, Store } from "./store.js";
 import { Stop } from "./stop.js";
@@ -37,10 +38,12 @@ const open = (/** @type {string | null} */ uid, toCancel = false) => {
   if (found) details.open(...found, toCancel);
 };
 
-const sessions = controls(filter, store, () => {
+const chips = controls(filter, store, () => {
   timeline.anew();
+  past.redraw();
   changed();
 });
+const past = new Past(store, filter, (uid) => open(uid));
 const table = new Table(store, filter, { open, cancel: (uid) => open(uid, true) });
 const end = new End(store);
 const timeline = new Timeline(store, filter, {
@@ -49,15 +52,25 @@ const timeline = new Timeline(store, filter, {
     open(uid);
   },
   end: (session) => end.open(session),
+  // Its button is gone, and the focus must be somewhere.
+  dismissed: () => table.focus(),
 });
 const details = new Details(store, {
   changed: () => {
+    cover();
     timeline.picked = details.uid;
     timeline.redraw();
     table.pick(details.uid);
   },
   focus: () => table.focus(),
 });
+
+// Where the details lie over everything else, that cannot be reached behind them.
+const covers = matchMedia("(max-width: 56rem)");
+const cover = () => {
+  for (const node of [document.querySelector("main"), document.querySelector("header")]) if (node) node.inert = covers.matches && details.uid !== null;
+};
+covers.addEventListener("change", cover);
 
 function pause() {
   store.setPaused(store.pause === null);
@@ -84,6 +97,8 @@ const live = (action) => () => {
 keys({
   next: () => table.move(1),
   previous: () => table.move(-1),
+  first: () => table.moveTo(false),
+  last: () => table.moveTo(true),
   open: () => open(table.current),
   cancel: live(() => open(details.uid ?? table.current, true)),
   close: () => details.close(),
@@ -100,17 +115,27 @@ keys({
 });
 byId("pause").addEventListener("click", pause);
 byId("help-open").addEventListener("click", help);
+for (const button of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("[data-copy]"))) {
+  button.addEventListener("click", async () => {
+    const done = await navigator.clipboard.writeText(button.dataset.copy ?? "").then(() => "Copied", () => "Could not copy");
+    setText(button, done);
+    say(done);
+  });
+}
 byId("skip").addEventListener("click", (event) => {
   event.preventDefault();
   table.focus();
 });
 
-// Announcements to screen readers: cancels by operators and of the open request, at most one a second.
+// Announcements to screen readers: cancels by operators and of the open request, what is stuck, and what was ordered; at
+// most one a second.
 /** @type {string[]} */
 let waiting = [];
+let unsaid = 0;
 let announcedAt = -Infinity;
 const say = (/** @type {string} */ text) => {
-  waiting.push(text);
+  unsaid += 1;
+  waiting = [...waiting.slice(-2), text];
 };
 const stop = new Stop(store, filter, say);
 const processes = new Processes(say);
@@ -118,18 +143,27 @@ store.onCancel = (/** @type {PageRequest} */ request) => {
   const { cancel } = request;
   if (!cancel || (cancel.cause !== "operator" && request.uid !== details.uid)) return;
   const words = plain(cancel.words);
-  say(`Cancel of ${label(request)} ${plain(request.name ?? request.method, 60)}: ${words}`);
+  say(`Cancel of ${label(request)} ${plain(request.name || request.method, 60)}: ${words}`);
 };
 /** @param {number} now */
 function announce(now) {
-  if (!waiting.length || now - announcedAt < SAY_EVERY) return;
-  announcedAt = now;
-  setText(byId("announce"), waiting.length > 3 ? `${waiting.length} cancels have changed; the last: ${waiting.at(-1)}` : waiting.join(". "));
-  waiting = [];
+  if (!unsaid) return;
+  const region = byId("announce");
+  // What lies behind an open dialog is not read.
+  const host = document.querySelector("dialog[open]") ?? document.body;
+  if (region.parentNode !== host) host.append(region);
+  else if (now - announcedAt >= SAY_EVERY) {
+    announcedAt = now;
+    setText(region, unsaid > waiting.length ? `${count(unsaid)} changes; the last: ${waiting.at(-1)}` : waiting.join(". "));
+    [waiting, unsaid] = [[], 0];
+  }
 }
 
+/** How many were stuck when that was said. */
+let stuckSaid = 0;
+
 function totals() {
-  const shown = store.shown();
+  const shown = store.all();
   const live = shown.filter((session) => !session.isOver);
   let [stuck, cancelling, released] = [0, 0, 0];
   for (const session of live) {
@@ -142,16 +176,17 @@ function totals() {
   const inFlight = live.reduce((sum, session) => sum + session.inFlight, 0);
   const ended = shown.filter((session) => session.hasEnded).length;
   const unknown = shown.length - live.length - ended;
+  if (stuck > stuckSaid) say(`${several(stuck, "request is", "requests are")} stuck`);
+  stuckSaid = stuck;
   const words = [
-    several(live.length, "session"), ended ? `${count(ended)} ended` : null, unknown ? `${count(unknown)} without news` : null,
-    `${count(inFlight)} ${unknown ? "known to be in flight" : "in flight"}`,
+    live.length || unknown ? several(live.length, "session") : "nothing is running", ended ? `${count(ended)} ended` : null, unknown ? `${count(unknown)} without news` : null,
+    live.length || unknown ? `${count(inFlight)} ${unknown ? "known to be in flight" : "in flight"}` : null,
     cancelling ? `${count(cancelling)} cancelling` : null, released ? `${count(released)} released` : null,
   ];
   const summary = store.isRecorded ? several(shown.length, "recording") : words.filter(Boolean).join(" · ");
   setText(byId("totals-calm"), shown.length ? summary : "");
   setText(byId("totals-stuck"), stuck ? ` · ${count(stuck)} stuck` : "");
   document.title = stuck ? `(${stuck} stuck) Rescind` : inFlight ? `(${inFlight}) Rescind` : "Rescind";
-  setText(byId("bounds"), shown.length ? bounds() : "");
   if (store.pause) setText(byId("paused"), `Paused: ${several(store.pause.changes, "change")} since then. Details and cancels stay live.`);
 }
 
@@ -160,10 +195,11 @@ function absence() {
   const { fleet } = store;
   const silent = Object.entries(fleet?.silent ?? {}).map(([name, why]) => `${plain(name)}: ${plain(why)}.`);
   const unused = (fleet?.unused ?? []).map((why) => `${plain(why)}; not used.`);
-  const none = store.sessions.size === 0 && store.shown().length === 0 && silent.length === 0;
+  const none = store.shown().length === 0 && silent.length === 0;
   const known = fleet?.pending === 0;
   byId("looking").hidden = !none || known;
   byId("empty").hidden = !none || !known || store.isRecorded;
+  setText(byId("empty-title"), store.sessions.size ? "Nothing is running now" : "No sessions yet");
   byId("dismissed").hidden = !none || !store.isRecorded;
   document.body.classList.toggle("is-recorded", store.isRecorded);
   const notes = silent.length ? [...silent, "Their requests are not shown."] : [];
@@ -183,7 +219,7 @@ function draw(stamp) {
   const begun = performance.now();
   const now = stamp * 1e3;
   // With reduced motion the timeline moves in steps.
-  if (!calm.matches || urgent || now - movedAt >= 2 * TABLE_EVERY) {
+  if (!calm.matches || urgent || timeline.isDue || now - movedAt >= 2 * TABLE_EVERY) {
     movedAt = now;
     timeline.frame(now);
   }
@@ -191,8 +227,9 @@ function draw(stamp) {
   const ticking = now - drawnAt >= TABLE_EVERY;
   if (urgent || ticking) {
     if (urgent || drawnVersion !== store.version || !store.pause) {
-      sessions();
       table.render();
+      chips(table.states);
+      past.render();
     }
     details.render();
     stop.render();

@@ -3,11 +3,11 @@
 
 import { Arguments } from "./arguments.js";
 import { Messages } from "./messages.js";
-import { post } from "./orders.js";
+import { cancel } from "./orders.js";
 import { pageNow } from "./store.js";
 import {
-  age, byId, cause, duration, far, isOpen, isPart, label, moment, named, outcomeWords, over, party, plain, setText,
-  several, shownState, stateWords,
+  age, byId, cause, client, command, dated, duration, far, isOpen, isPart, label, moment, named, outcomeWords, over, party,
+  plain, setText, several, shownState, stateWords, stopper,
 } from "./words.js";
 
 /** @typedef {import("./store.js").Session} Session */
@@ -18,11 +18,16 @@ const HOW = {
   silent: "without an answer, as its protocol prescribes", gone: "because its requester disconnected",
 };
 
-/** Fills `node` with the result of `build`, unless `sign` shows that it is unchanged. @param {Signed} node @param {string} sign @param {() => Node[]} build */
+/**
+ * Fills `node` with the result of `build`, unless `sign` shows that it is unchanged. What had the focus keeps it.
+ * @param {Signed} node @param {string} sign @param {() => Node[]} build
+ */
 function fill(node, sign, build) {
   if (node.sign === sign) return;
   node.sign = sign;
+  const key = node.contains(document.activeElement) ? /** @type {HTMLElement} */ (document.activeElement).dataset.key : undefined;
   node.replaceChildren(...build());
+  if (key !== undefined) /** @type {HTMLElement | undefined} */ ([...node.querySelectorAll("button")].find((button) => button.dataset.key === key))?.focus();
 }
 
 /** @template {keyof HTMLElementTagNameMap} K @param {K} name @param {string} text @param {string} [className] */
@@ -133,13 +138,13 @@ export class Details {
     const shown = shownState(request);
     const open = request.state !== "ended";
 
-    setText(byId("pane-title"), request.name ? `${plain(request.method, 120)} ${plain(request.name, 200)}` : plain(request.method, 200));
-    setText(byId("pane-sub"), `${named(session)}/${label(request)}`);
+    setText(byId("pane-title"), plain(request.name || request.method, 200));
+    setText(byId("pane-sub"), `${request.name ? `${plain(request.method, 120)} · ` : ""}${named(session)}/${label(request)}`);
     const state = stateWords(request);
     const took = request.settled ? duration(request.settled.at - request.since) : age(clock - request.since);
     const line = byId("pane-state");
     const text = !live ? `${state.text} when last seen; the page no longer keeps it`
-      : shown === "unknown" ? `unknown: its session is over (${over(session)})`
+      : shown === "unknown" ? `unknown: in flight when its session ended (${over(session)})`
       : shown === "stuck" ? `stuck: ${request.cancel?.worksOn ? "still being worked on" : request.settled ? "not known to have stopped" : "still unanswered"} ${age(clock - (request.cancel?.asked ?? request.since))} after its cancel`
       : shown === "released" ? `released: not known to have stopped ${age(clock - (request.cancel?.asked ?? request.since))} after its cancel`
       : request.waitsForTurn ? `${state.text} for ${took}: waits for the turn before`
@@ -160,7 +165,7 @@ export class Details {
     this.#kin(request, session);
     this.#progress(request, session, clock);
     this.arguments.changed(request);
-    this.messages.changed(request, session);
+    this.messages.changed(request, session, this.store.isRecorded);
   }
 
   /** @param {PageRequest} request @param {Session} session */
@@ -172,9 +177,9 @@ export class Details {
     const words = byId("receipt-words");
     fill(words, outcome.glyph + cancel.words, () => [element("span", outcome.glyph, "glyph"), document.createTextNode(plain(cancel.words))]);
     words.className = `words is-${outcome.tone}`;
-    const time = (/** @type {number} */ at) => `${moment(session.moment(at), 3)}, ${duration(at - request.since)} after its arrival`;
+    const time = (/** @type {number} */ at) => `${dated(session.moment(at), this.store.at(), 3)}, ${duration(at - request.since)} after its arrival`;
     facts(byId("receipt-facts"), [
-      ["Cancelled by", cause(cancel.cause)],
+      ["Cancelled by", cause(request, cancel)],
       ["Reason", cancel.reason && plain(cancel.reason, 1024)],
       ["Cancelled at", time(cancel.asked)],
       ["Written", cancel.written === undefined ? "not yet" : `${duration(cancel.written - cancel.asked)} later`],
@@ -192,19 +197,26 @@ export class Details {
   #facts(request, session, clock) {
     const { settled, late, deadline } = request;
     const requester = session.facts[request.from];
-    const when = (/** @type {number} */ at) => moment(session.moment(at), 3);
+    const now = this.store.at();
+    const when = (/** @type {number} */ at) => dated(session.moment(at), now, 3);
+    const entry = [client(session) && `of ${client(session)}`, session.facts.folder && `in ${plain(session.facts.folder, 200)}`];
+    const by = stopper(request);
+    const how = by === null ? (HOW[settled?.how ?? ""] ?? "ended") : `stopped by ${by || "an operator"}: its client was told so`;
     const left = deadline === undefined ? 0 : deadline - clock;
     facts(byId("facts"), [
+      ["Session", [command(session), ...entry, `(number ${plain(session.facts.name, 40)})`].filter(Boolean).join(" ")],
       ["Sent by", `${request.from}, ${party(requester)}`],
       ["Protocol", plain(requester.protocol, 60)],
       ["State", request.child && isOpen(request) && `${plain(request.child.state, 40)}, as its agent said ${age(clock - request.child.reported)} ago`],
       ["Status", request.atWork && isOpen(request) && `${plain(request.atWork.status.replaceAll("_", " "), 40)}, as its server said ${age(clock - request.atWork.reported)} ago`],
       ["Id", `${plain(request.id, 200)}${request.upstream ? `; on the other side ${plain(request.upstream, 200)}` : ""}`],
       [request.child || request.atWork ? "Since" : "Arrived", when(request.since)],
-      ["Ended", settled && `${when(settled.at)}, ${HOW[settled.how] ?? "ended"}${settled.code === undefined ? "" : ` (${settled.code})`}`],
+      ["Ended", settled && `${when(settled.at)}, ${how}${settled.code === undefined ? "" : ` (${settled.code})`}`],
+      ["Took", settled && duration(settled.at - request.since)],
       ["Deadline", deadline === undefined ? "" : settled ? when(deadline) : left > 0 ? `in ${age(left)}, ${when(deadline)}` : `passed, ${when(deadline)}`],
       ["Task", request.task && plain(request.task, 200)],
       ["Late", late && `${several(late.answers, "answer")} and ${several(late.notices, "notification")} came after its end and were dropped; the last ${duration(late.at - (settled?.at ?? request.since))} after it`],
+      ["Its session", session.isOver && `${over(session)}${session.hasEnded ? `, ${session.end === "unknown" ? "last seen " : ""}${when(session.stopped)}` : ""}`],
     ]);
   }
 
@@ -214,7 +226,7 @@ export class Details {
     const below = [...session.requests()].filter((other) => other.parent === request.key).slice(0, 20);
     const during = isPart(request) ? "Part of" : "Sent during";
     const link = (/** @type {string} */ words, /** @type {PageRequest} */ other) => {
-      const button = element("button", `${words} ${label(other)} ${plain(other.name ?? other.method, 80)}`, "quiet");
+      const button = element("button", `${words} ${label(other)} ${plain(other.name || other.method, 80)}`, "quiet");
       button.type = "button";
       button.dataset.key = other.key;
       return button;
@@ -255,7 +267,7 @@ export class Details {
     this.#sending = true;
     this.submit.disabled = true;
     this.#setNote("Sending…");
-    const [text, bad] = await order(session, key, reason);
+    const [text, bad] = await order(/** @type {PageRequest} */ (this.last).of, key, reason);
     this.#sending = false;
     this.submit.disabled = false;
     if (this.subject?.session !== session || this.subject?.key !== key) return;
@@ -267,10 +279,10 @@ export class Details {
 
 /**
  * Sends a cancel order. Returns the note to show, and whether the order failed.
- * @param {string} session @param {string} key @param {string} reason @returns {Promise<[string, boolean]>}
+ * @param {Session} session @param {string} key @param {string} reason @returns {Promise<[string, boolean]>}
  */
 async function order(session, key, reason) {
-  const { reply, error } = await post(session, "cancel", reason ? { requests: [key], reason } : { requests: [key] });
+  const { reply, error } = await cancel(session, [key], reason);
   if (error !== null) return [`Not cancelled: ${error}`, true];
   const done = reply?.requests?.[0];
   if (done?.accepted) return ["", false];
@@ -278,5 +290,5 @@ async function order(session, key, reason) {
   if (!known) return ["Not cancelled: the session no longer remembers this request.", true];
   if (known?.mayBeReleased) return ["Its client had cancelled it, and waits for the agent. Press again to answer the client now.", false];
   if (known.cancel && known.state !== "ended") return [`Already cancelled: ${plain(known.cancel.words)}.`, true];
-  return [`Not cancelled: the request is no longer in flight (${stateWords({ ...known, of: { isOver: false } }).text}).`, true];
+  return [`Not cancelled: the request is no longer in flight (${stateWords({ ...known, of: { isOver: false, facts: session.facts } }).text}).`, true];
 }

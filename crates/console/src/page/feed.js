@@ -35,8 +35,8 @@ export function follow(store, banner, anew = false) {
   });
   for (const kind of KINDS) {
     source.addEventListener(kind, (message) => {
-      const { session, event, why } = JSON.parse(message.data);
-      store.apply(session, kind, event, why);
+      const { session, event, why, past } = JSON.parse(message.data);
+      store.apply(session, kind, event, why, past === true);
     });
   }
 }

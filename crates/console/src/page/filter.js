@@ -1,7 +1,7 @@
 // @ts-check
 // Which requests are shown: chips for state, side and session, and words to search for.
 
-import { byId, label, named, shownState } from "./words.js";
+import { byId, client, command, count, label, named, plain, setText, shownState } from "./words.js";
 
 const STATES = ["queued", "running", "cancelling", "stuck", "answering", "released", "ended", "unknown"];
 /** The most characters of a request's text that are searched. */
@@ -45,13 +45,44 @@ function searched(request) {
 }
 
 /**
- * Connects a filter to its controls, and calls `changed` when it changes.
+ * Makes a group of buttons one stop of the Tab key, in which the arrows move.
+ * @param {HTMLElement} group
+ */
+function roving(group) {
+  const chips = () => /** @type {HTMLElement[]} */ ([...group.children]);
+  const stop = (/** @type {Element | null} */ chosen) => {
+    for (const chip of chips()) chip.tabIndex = chip === chosen ? 0 : -1;
+  };
+  group.addEventListener("focusin", (event) => stop(/** @type {HTMLElement} */ (event.target).closest("button")));
+  group.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const all = chips();
+    const at = all.indexOf(/** @type {HTMLElement} */ (document.activeElement));
+    /** @type {Record<string, number>} */
+    const steps = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: all.length - 1 };
+    const to = steps[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    all[(to + all.length) % all.length]?.focus();
+  });
+  /** One of them is always a stop. */
+  return () => {
+    if (!chips().some((chip) => chip.tabIndex === 0)) stop(group.firstElementChild);
+  };
+}
+
+/**
+ * Connects a filter to its controls, and calls `changed` when it changes. What it returns updates them, with how many
+ * requests there are in each state.
  * @param {Filter} filter @param {import("./store.js").Store} store @param {() => void} changed
  */
 export function controls(filter, store, changed) {
   const [search, clear] = [/** @type {HTMLInputElement} */ (byId("search")), byId("clear")];
+  const toggle = byId("filters-toggle");
   const done = () => {
     clear.hidden = filter.isEmpty;
+    const chosen = filter.state.size + filter.side.size + filter.session.size + (filter.cancelled ? 1 : 0);
+    setText(toggle, chosen ? `Filters (${chosen})` : "Filters");
     changed();
   };
 
@@ -60,6 +91,7 @@ export function controls(filter, store, changed) {
     button.type = "button";
     button.className = "chip";
     button.textContent = text;
+    button.tabIndex = -1;
     button.dataset.value = value;
     button.setAttribute("aria-pressed", String(set.has(value)));
     button.addEventListener("click", () => {
@@ -77,6 +109,18 @@ export function controls(filter, store, changed) {
   });
   byId("chips-state").append(...STATES.map((state) => chip(state, filter.state, state)), cancelled);
   byId("chips-side").append(chip("by client", filter.side, "client"), chip("by server", filter.side, "server"));
+  const stops = ["chips-state", "chips-side", "chips-session"].map((id) => roving(byId(id)));
+  const many = new Map(STATES.map((state, index) => {
+    const node = document.createElement("span");
+    node.className = "many";
+    byId("chips-state").children[index].append(" ", node);
+    return [state, node];
+  }));
+  toggle.addEventListener("click", () => {
+    const open = toggle.getAttribute("aria-expanded") !== "true";
+    toggle.setAttribute("aria-expanded", String(open));
+    byId("filters").classList.toggle("is-open", open);
+  });
 
   search.addEventListener("input", () => {
     filter.words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
@@ -92,8 +136,17 @@ export function controls(filter, store, changed) {
     search.focus();
   });
 
-  /** Updates the chips of the sessions. */
-  return function sessions() {
+  return (/** @type {Map<string, number>} */ states) => {
+    for (const [state, node] of many) {
+      const number = states.get(state) ?? 0;
+      setText(node, number ? count(number) : "");
+    }
+    sessions();
+    for (const stop of stops) stop();
+  };
+
+  /** Updates the chips of the sessions: one that comes later stands behind the others. */
+  function sessions() {
     const group = byId("chips-session");
     const names = store.shown().map((session) => session.name);
     const wanted = names.length > 1 ? names : [];
@@ -103,11 +156,18 @@ export function controls(filter, store, changed) {
     for (const button of chips()) if (!wanted.includes(button.dataset.value ?? "")) button.remove();
     for (const session of store.shown()) {
       if (!wanted.includes(session.name)) continue;
-      const known = chips().find((button) => button.dataset.value === session.name);
-      group.append(known ?? chip(named(session), filter.session, session.name));
+      if (chips().some((button) => button.dataset.value === session.name)) continue;
+      const button = chip([command(session), client(session)].filter(Boolean).join(" "), filter.session, session.name);
+      const number = document.createElement("span");
+      number.className = "many";
+      number.textContent = plain(session.name, 40);
+      button.append(" ", number);
+      button.title = named(session);
+      const behind = wanted.slice(wanted.indexOf(session.name) + 1);
+      group.insertBefore(button, chips().find((other) => behind.includes(other.dataset.value ?? "")) ?? null);
     }
     let lost = false;
     for (const name of filter.session) if (!names.includes(name)) lost = filter.session.delete(name) || lost;
     if (lost) done();
-  };
+  }
 }

@@ -3,7 +3,7 @@
 
 /**
  * Calls the action of a key.
- * @param {Record<"next" | "previous" | "open" | "cancel" | "close" | "search" | "pause" | "stop" | "processes" | "help" | "nearer" | "farther" | "earlier" | "later" | "follow", () => void>} actions
+ * @param {Record<"next" | "previous" | "first" | "last" | "open" | "cancel" | "close" | "search" | "pause" | "stop" | "processes" | "help" | "nearer" | "farther" | "earlier" | "later" | "follow", () => void>} actions
  */
 export function keys(actions) {
   document.addEventListener("keydown", (event) => {
@@ -20,11 +20,13 @@ export function keys(actions) {
     }
     if (typing) return;
     const button = target.closest("button, summary, a, pre");
-    if (button && ["Enter", " ", "ArrowDown", "ArrowUp"].includes(key)) return;
+    if (button && ["Enter", " ", "ArrowDown", "ArrowUp", "Home", "End"].includes(key)) return;
+    // These scroll the page, unless a request is chosen.
+    if ([" ", "Home", "End"].includes(key) && !target.closest("#rows")) return;
     /** @type {Record<string, () => void>} */
     const byKey = {
       j: actions.next, ArrowDown: actions.next, k: actions.previous, ArrowUp: actions.previous, Enter: actions.open,
-      c: actions.cancel, "/": actions.search, p: actions.pause, s: actions.stop, o: actions.processes, "?": actions.help, "+": actions.nearer, "=": actions.nearer,
+      " ": actions.open, Home: actions.first, End: actions.last, c: actions.cancel, "/": actions.search, p: actions.pause, s: actions.stop, o: actions.processes, "?": actions.help, "+": actions.nearer, "=": actions.nearer,
       "-": actions.farther, h: actions.earlier, l: actions.later, f: actions.follow,
     };
     const action = byKey[key];

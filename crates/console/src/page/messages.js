@@ -4,7 +4,7 @@
 import { member } from "./json.js";
 import { details } from "./orders.js";
 import { block } from "./text.js";
-import { byId, count, duration, moment, plain } from "./words.js";
+import { byId, count, duration, moment, plain, setText } from "./words.js";
 
 /** @typedef {import("./store.js").Session} Session */
 
@@ -43,10 +43,18 @@ export class Messages {
     this.list.replaceChildren();
   }
 
-  /** Fetches shown messages again after a change, at most once a second. @param {PageRequest} request @param {Session} session */
-  changed(request, session) {
+  /**
+   * Fetches shown messages again after a change, at most once a second. Those of a session that has ended went with it.
+   * @param {PageRequest} request @param {Session} session @param {boolean} isRecorded
+   */
+  changed(request, session, isRecorded) {
     this.session = session;
     if (!this.#shown) this.#seen = request;
+    if (session.hasEnded && !isRecorded) {
+      if (this.#shown) return;
+      this.ask.hidden = true;
+      return this.#setNote(session.isPast ? "The history keeps no messages and no arguments. What it has of this request stands above." : "Messages went with its session. What was learnt of the request stands above.");
+    }
     if (this.#seen === request || this.#timer !== undefined) return;
     this.#seen = request;
     this.#timer = setTimeout(() => {
@@ -66,13 +74,15 @@ export class Messages {
 
   /** @param {string} text */
   #setNote(text) {
-    this.note.textContent = text;
+    setText(this.note, text);
     this.note.hidden = !text;
   }
 
   /** @param {FeedDetails} details */
   #show({ request, frames, keptSince }) {
     const when = (/** @type {number} */ at) => moment(this.session?.moment(at) ?? at, 3);
+    // The button is gone, and the focus must be somewhere.
+    if (this.ask.contains(document.activeElement)) queueMicrotask(() => /** @type {HTMLElement} */ (this.list.querySelector("summary") ?? byId("pane-title")).focus());
     this.ask.hidden = true;
     if (!frames.length) {
       this.#setNote(
@@ -102,7 +112,10 @@ export class Messages {
     // Messages never change, so nodes that are being read or selected stay.
     if (same) return;
     parts.forEach((part, index) => (part.open = open[index] ?? part.open));
+    const stops = () => /** @type {HTMLElement[]} */ ([...this.list.querySelectorAll("summary, button, pre")]);
+    const focused = stops().indexOf(/** @type {HTMLElement} */ (document.activeElement));
     this.list.replaceChildren(...parts);
+    if (focused >= 0) stops()[focused]?.focus();
   }
 
   /** @param {FeedFrame} frame @param {FeedRequest} request @param {(at: number) => string} when */

@@ -1,7 +1,7 @@
 // @ts-check
 // Stops everything that the filter selects, shows what becomes of it, and ends the servers of what would not stop.
 
-import { post } from "./orders.js";
+import { cancel, post } from "./orders.js";
 import { pageNow } from "./store.js";
 import { byId, count, isHere, isOpen, label, named, plain, setText, several, workOf } from "./words.js";
 
@@ -125,7 +125,7 @@ export class Stop {
     const keys = list.map(now).filter((request) => (isOpen(request) && !request.cancel) || request.mayBeReleased).map((request) => request.key);
     for (let first = 0; first < keys.length; first += ORDER) {
       const requests = keys.slice(first, first + ORDER);
-      const { error } = await post(session.name, "cancel", reason ? { requests, reason } : { requests });
+      const { error } = await cancel(session, requests, reason);
       if (error !== null) this.#errors.set(session.name, error);
     }
     this.render();
@@ -152,7 +152,10 @@ export class Stop {
     const sessions = new Set(stopped.map((request) => request.of.name)).size;
     const title = `${isSettled ? "Result" : "Stopping"}: ${several(stopped.length, "request")} in ${several(sessions, "session")}`;
     setText(byId("stop-title"), title);
-    if (byId("stop-summary").textContent !== summary) setText(byId("stop-summary"), summary);
+    if (byId("stop-summary").textContent !== summary) {
+      setText(byId("stop-summary"), summary);
+      this.say(`${title}: ${summary}`);
+    }
     const errors = [...this.#errors].map(([name, error]) => `${plain(name, 60)}: ${error}.`);
     const more = stopped.length > LISTED ? [`${count(stopped.length - LISTED)} more are not listed here.`] : [];
     setText(byId("stop-note"), [...errors, ...more].join(" "));
@@ -174,7 +177,7 @@ export class Stop {
       }
       line.dataset.uid = request.uid;
       line.className = `is-${tone}`;
-      const name = `${named(request.of)}/${label(request)} ${plain(request.name ?? request.method, 60)}`;
+      const name = `${named(request.of)}/${label(request)} ${plain(request.name || request.method, 60)}`;
       setText(/** @type {Node} */ (line.firstChild), name);
       setText(/** @type {Node} */ (line.lastChild), `${glyph} ${text}${words ? `: ${words}` : ""}`);
     });

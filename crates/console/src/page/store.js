@@ -16,6 +16,8 @@ export const OVER_MOST = 50;
 const TRAIL_MOST = 20;
 const BRIEF_STEP = 250_000;
 const BRIEF_MOST = 2400;
+/** How long a session that ended before the page's eyes, with something in flight, stays among those that run, in microseconds. */
+const LINGER = 60e6;
 /** A session that ends within this many microseconds of its first event is a past one, such as a recording. */
 const AT_ONCE = 2e6;
 
@@ -48,11 +50,14 @@ export class Session {
   why = /** @type {string | null} */ (null);
   /** A new stream began and has not reported it yet. */
   isSilent = false;
+  /** When the page learnt of its end, on the page's clock. */
+  overSince = Infinity;
 
-  /** @param {string} name @param {FeedSession} facts */
-  constructor(name, facts) {
+  /** @param {string} name @param {FeedSession} facts @param {boolean} isPast it is of the history: it had ended before the page was opened */
+  constructor(name, facts, isPast) {
     this.name = name;
     this.facts = facts;
+    this.isPast = isPast;
     this.offset = -facts.started;
     /** Its clock in the last event. */
     this.latest = 0;
@@ -196,9 +201,33 @@ export class Store {
     return this.pause?.at ?? this.lost ?? pageNow();
   }
 
-  /** The sessions that are shown. */
-  shown() {
+  /** All sessions, as they are or as they were when the page was paused. */
+  all() {
     return this.pause ? this.pause.sessions : [...this.sessions.values()];
+  }
+
+  /** Those that run, and those that cannot be folded yet. */
+  shown() {
+    return this.#split(false);
+  }
+
+  /** Those that have ended, the last end first. */
+  past() {
+    const end = (/** @type {Session} */ session) => session.moment(session.stopped);
+    return this.#split(true).sort((a, b) => end(b) - end(a));
+  }
+
+  /**
+   * A session that ended before the page's eyes stays in sight while nothing else runs, and for a while if it left
+   * something in flight: its end is what its user looks for then.
+   * @param {boolean} isFolded
+   */
+  #split(isFolded) {
+    const all = this.all();
+    const runs = all.some((session) => !session.hasEnded);
+    const before = this.at() - LINGER;
+    const stays = (/** @type {Session} */ session) => !session.isPast && (!runs || (session.open.size > 0 && session.overSince > before));
+    return all.filter((session) => isFolded === (session.hasEnded && !this.isRecorded && !stays(session)));
   }
 
   /** @param {string} session @param {string} key */
@@ -208,18 +237,18 @@ export class Store {
 
   /** @param {boolean} paused */
   setPaused(paused) {
-    this.pause = paused ? { at: this.lost ?? pageNow(), sessions: this.shown().map((session) => session.frozen()), changes: 0 } : null;
+    this.pause = paused ? { at: this.lost ?? pageNow(), sessions: this.all().map((session) => session.frozen()), changes: 0 } : null;
     this.version += 1;
   }
 
   /**
    * Applies one event of the feed. Of a session that is gone, `why` is all there is.
    * @param {string} name @param {"snapshot" | "changes" | "ended" | "gone"} kind
-   * @param {any} event the JSON of that kind of event @param {string} [why]
+   * @param {any} event the JSON of that kind of event @param {string} [why] @param {boolean} [past] it is of the history
    */
-  apply(name, kind, event, why) {
+  apply(name, kind, event, why, past = false) {
     this.version += 1;
-    if (kind === "snapshot") return this.restart(name, event);
+    if (kind === "snapshot") return this.restart(name, event, past);
     const session = this.sessions.get(name);
     if (!session) return undefined;
     if (kind === "changes") return this.change(session, event);
@@ -235,6 +264,7 @@ export class Store {
     session.stopped = now;
     session.latest = now;
     session.end = how;
+    session.overSince = pageNow();
     // A past session, such as a recording, is shown at its own time.
     const at = pageNow();
     if (at - session.met < AT_ONCE && Math.abs(session.facts.started + now - at) > AT_ONCE) session.offset = -session.facts.started;
@@ -244,17 +274,21 @@ export class Store {
     for (const old of over.slice(0, Math.max(0, over.length - OVER_MOST))) this.sessions.delete(old.name);
   }
 
-  /** @param {string} name @param {FeedSnapshot} event */
-  restart(name, event) {
+  /** @param {string} name @param {FeedSnapshot} event @param {boolean} past */
+  restart(name, event, past) {
     const before = this.sessions.get(name);
-    const session = new Session(name, event.session);
+    const session = new Session(name, event.session, past);
     session.adjustClock(event.now, pageNow(), true);
     if (before && before.facts.started === event.session.started) {
       // Keys are never reused, so ended requests stay true; those in flight are in the snapshot.
       const { ended, eventful, trails, brief, counted, forgotten } = before;
       Object.assign(session, { ended, eventful, trails, brief, counted, forgotten });
     }
+    // In the order of their starts, whichever the console found first: every list of them has this order.
+    const later = before ? [] : [...this.sessions].filter(([, other]) => other.facts.started > session.facts.started);
+    for (const [other] of later) this.sessions.delete(other);
     this.sessions.set(name, session);
+    for (const [other, one] of later) this.sessions.set(other, one);
     // In the order of their ends, since the first is forgotten first.
     event.requests.sort((a, b) => (a.settled?.at ?? a.since) - (b.settled?.at ?? b.since));
     this.fill(session, event);

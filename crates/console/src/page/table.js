@@ -1,7 +1,7 @@
 // @ts-check
 // The table of requests: the most important few hundred. A row is kept while its request is shown.
 
-import { age, byId, client, command, count, duration, far, isOpen, isPart, label, named, outcomeWords, part, plain, setText, shownState, stateWords } from "./words.js";
+import { age, byId, client, command, count, duration, far, isOpen, isPart, label, named, outcomeWords, part, plain, party, setText, shownState, stateWords, stopper } from "./words.js";
 
 /** The initial number of rows, which "Show more" doubles, and the most. */
 const ROWS = 100;
@@ -80,6 +80,8 @@ export class Table {
   #most = ROWS;
   #sort = /** @type {string | null} */ (null);
   #down = false;
+  /** How many requests there are in each state, whatever the filter. */
+  states = /** @type {Map<string, number>} */ (new Map());
 
   /**
    * @param {import("./store.js").Store} store @param {import("./filter.js").Filter} filter
@@ -95,7 +97,10 @@ export class Table {
     this.showMore = byId("show-more");
     this.template = /** @type {HTMLTemplateElement} */ (byId("row-template"));
     this.heads = /** @type {HTMLElement[]} */ ([...byId("table").querySelectorAll("th button")]);
-    for (const head of this.heads) head.addEventListener("click", () => this.#sortBy(head.dataset.sort ?? null));
+    for (const head of this.heads) head.addEventListener("click", () => this.#turn(head.dataset.sort ?? null));
+    this.sorts = /** @type {HTMLSelectElement} */ (byId("sort"));
+    this.sorts.append(new Option("what is urgent", ""), ...this.heads.map((head) => new Option(head.textContent?.toLowerCase(), head.dataset.sort)));
+    this.sorts.addEventListener("change", () => this.#sortBy(this.sorts.value || null, false));
     this.showMore.addEventListener("click", () => {
       this.#most = Math.min(ROWS_MOST, this.#most * 2);
       this.render();
@@ -115,10 +120,16 @@ export class Table {
   }
 
   /** Sorts by a column, then in reverse, then in the initial order. @param {string | null} key */
-  #sortBy(key) {
-    if (this.#sort !== key) [this.#sort, this.#down] = [key, false];
-    else if (!this.#down) this.#down = true;
-    else [this.#sort, this.#down] = [null, false];
+  #turn(key) {
+    if (this.#sort !== key) this.#sortBy(key, false);
+    else if (!this.#down) this.#sortBy(key, true);
+    else this.#sortBy(null, false);
+  }
+
+  /** @param {string | null} key @param {boolean} down */
+  #sortBy(key, down) {
+    [this.#sort, this.#down] = [key, down];
+    this.sorts.value = key ?? "";
     for (const head of this.heads) {
       const on = head.dataset.sort === this.#sort;
       const cell = head.closest("th");
@@ -137,8 +148,11 @@ export class Table {
     /** @type {PageRequest[]} */
     const first = [];
     let all = 0;
+    this.states.clear();
     for (const session of this.store.shown()) {
       for (const request of session.requests()) {
+        const state = shownState(request);
+        this.states.set(state, (this.states.get(state) ?? 0) + 1);
         if (!this.filter.has(request)) continue;
         all += 1;
         if (first.length === this.#most && compare(request, first[first.length - 1]) >= 0) continue;
@@ -161,9 +175,9 @@ export class Table {
     this.shown = lines.map(([request]) => request);
     this.section.hidden = this.store.shown().length === 0;
     this.none.hidden = first.length > 0;
-    this.none.textContent = this.filter.isEmpty ? "No requests yet." : "No request matches the filters.";
+    setText(this.none, this.filter.isEmpty ? "Nothing has been asked yet." : "No request matches the filters.");
     const rest = all - first.length;
-    this.more.textContent = rest ? `${count(rest)} more are not listed.` : "";
+    setText(this.more, rest ? `${count(rest)} more are not listed.` : "");
     this.showMore.hidden = !rest || this.#most >= ROWS_MOST;
 
     const there = new Set(first.map((request) => request.uid));
@@ -216,7 +230,7 @@ export class Table {
     const one = (/** @type {string} */ selector) => /** @type {HTMLElement} */ (row.querySelector(selector));
     const all = (/** @type {string} */ selector) => /** @type {HTMLElement[]} */ ([...one(selector).children]);
     row.cells_ = {
-      session: all(".c-session > div"), id: one(".c-id"), from: one(".c-from"), method: all(".c-method"), state: all(".c-state"),
+      session: [one(".c-session .name"), one(".c-session .client"), one(".c-session .number")], id: one(".c-id"), from: one(".c-from"), method: all(".c-method"), state: all(".c-state"),
       age: one(".c-age"), progress: all(".c-progress"), deadline: one(".c-deadline"), cancel: all(".c-cancel"),
     };
     row.meter = one(".meter i");
@@ -236,17 +250,21 @@ export class Table {
     const { waitsForTurn, atWork } = request;
     const seen = atWork && isOpen(request) ? `as seen ${age(clock - atWork.reported)} ago` : "";
     setText(cells.progress[1], waitsForTurn ? "" : request.progress ? far(request.progress) : seen);
-    if (row.request === request && row.over === request.of.isOver) return;
+    const by = stopper(request);
+    if (row.request === request && row.over === request.of.isOver && row.stopper === by) return;
     row.request = request;
     row.over = request.of.isOver;
+    row.stopper = by;
 
+    const { facts } = request.of;
     setText(cells.session[0], command(request.of));
-    setText(cells.session[1], plain(request.of.name, 40));
-    cells.session[0].title = client(request.of) && named(request.of);
+    setText(cells.session[1], client(request.of) || (facts.client.name ? party(facts.client) : ""));
+    setText(cells.session[2], plain(request.of.name, 40));
+    cells.session[0].parentElement?.setAttribute("title", `${named(request.of)}: ${party(facts.client)} → ${party(facts.server)}`);
     setText(cells.id, label(request));
     setText(cells.from, request.from === "client" ? "client →" : "← server");
-    setText(cells.method[0], plain(request.method, 80));
-    setText(cells.method[1], request.name ? plain(request.name, 80) : "");
+    setText(cells.method[0], plain(request.name || request.method, 80));
+    setText(cells.method[1], request.name ? plain(request.method, 80) : "");
     const state = stateWords(request);
     setText(cells.state[0], state.glyph);
     setText(cells.state[1], state.text);
@@ -254,11 +272,14 @@ export class Table {
     row.dataset.state = shown;
     row.className = `is-${state.tone}${row.current ? " is-picked" : ""}${row.depth ? " is-part" : ""}`;
 
+    row.setAttribute("aria-label", `${plain(request.name || request.method, 80)}, ${state.text}, ${named(request.of)}/${label(request)}`);
+
     const { progress, cancel } = request;
     const fraction = part(progress);
     cells.progress[0].hidden = fraction === null;
     if (fraction !== null) row.meter.style.width = `${(fraction * 100).toFixed(1)}%`;
     setText(cells.progress[2], waitsForTurn ? "waits for the turn before" : progress?.message ? plain(progress.message, 160) : "");
+    cells.progress[2].title = cells.progress[2].textContent ?? "";
 
     const outcome = cancel && outcomeWords(cancel, request.state);
     setText(cells.cancel[0], outcome ? outcome.glyph : "");
@@ -268,7 +289,7 @@ export class Table {
     cells.cancel[0].className = `glyph${tone}`;
     cells.cancel[1].className = `words${tone}`;
     cells.cancel[2].hidden = Boolean(cancel) || Boolean(isFixed) || !isOpen(request) || shown === "unknown" || shown === "answering";
-    cells.cancel[2].setAttribute("aria-label", `Cancel… ${label(request)}`);
+    cells.cancel[2].setAttribute("aria-label", `Cancel… ${plain(request.name || request.method, 60)} ${label(request)}`);
   }
 
   /** Marks the row whose details are open. @param {string | null} uid */
@@ -298,6 +319,13 @@ export class Table {
     const index = this.shown.findIndex((request) => request.uid === this.current);
     const to = !inside && index >= 0 ? index : Math.min(this.shown.length - 1, Math.max(0, index + by));
     if (this.shown[to]) this.#mark(this.shown[to].uid);
+    this.focus();
+  }
+
+  /** Goes to the first row, or to the last. @param {boolean} last */
+  moveTo(last) {
+    const request = last ? this.shown.at(-1) : this.shown[0];
+    if (request) this.#mark(request.uid);
     this.focus();
   }
 

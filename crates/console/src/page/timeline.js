@@ -24,6 +24,8 @@ export class Timeline {
   all = false;
   end = /** @type {number | null} */ (null);
   picked = /** @type {string | null} */ (null);
+  /** Only its heading is shown. */
+  isFolded = false;
   #lanes = /** @type {Map<string, Lane>} */ (new Map());
   #ticks = /** @type {HTMLElement[]} */ ([]);
   #laidOut = -Infinity;
@@ -33,15 +35,20 @@ export class Timeline {
 
   /**
    * @param {import("./store.js").Store} store @param {import("./filter.js").Filter} filter
-   * @param {{ pick: (uid: string) => void, end: (session: Session) => void }} actions
+   * @param {{ pick: (uid: string) => void, end: (session: Session) => void, dismissed: () => void }} actions
    */
-  constructor(store, filter, { pick, end }) {
+  constructor(store, filter, { pick, end, dismissed }) {
     this.endServer = end;
+    this.dismiss = (/** @type {string} */ name) => {
+      store.dismiss(name);
+      dismissed();
+    };
     this.store = store;
     this.filter = filter;
     this.section = byId("timeline");
     this.axis = byId("axis");
     this.list = byId("lanes");
+    this.toggle = byId("timeline-toggle");
     this.followButton = byId("follow");
     this.zoomButtons = /** @type {HTMLElement[]} */ ([...byId("zoom").children]);
     const template = (/** @type {string} */ id) => /** @type {HTMLTemplateElement} */ (byId(id));
@@ -60,6 +67,15 @@ export class Timeline {
       button.addEventListener("click", () => this.zoomTo(button.dataset.span ?? "all"));
     }
     this.followButton.addEventListener("click", () => this.follow());
+    // On a phone the requests come first.
+    const narrow = matchMedia("(max-width: 46rem)");
+    const narrowed = () => this.#fold(narrow.matches);
+    narrow.addEventListener("change", narrowed);
+    this.toggle.addEventListener("click", () => {
+      narrow.removeEventListener("change", narrowed);
+      this.#fold(!this.isFolded);
+    });
+    narrowed();
     const zoom = (/** @type {WheelEvent} */ event, /** @type {boolean} */ always) => {
       const sideways = Math.abs(event.deltaX) > Math.abs(event.deltaY) ? event.deltaX : event.shiftKey ? event.deltaY : 0;
       if (sideways) this.pan((sideways / this.width) * this.span);
@@ -86,6 +102,13 @@ export class Timeline {
       if (uid && !grip?.moved) pick(uid);
       grip = null;
     });
+  }
+
+  #fold(/** @type {boolean} */ isFolded) {
+    this.isFolded = isFolded;
+    this.toggle.setAttribute("aria-expanded", String(!isFolded));
+    this.section.classList.toggle("is-folded", isFolded);
+    this.#version = -1;
   }
 
   /** The place of a pointer on the track, from 0 to 1. @param {MouseEvent} event */
@@ -175,16 +198,22 @@ export class Timeline {
     return { from: until - this.span, until };
   }
 
+  /** Whether the next frame lays everything out, whatever moves. */
+  get isDue() {
+    return this.#version === -1;
+  }
+
   /** Draws a frame: everything after a change, else only what moved. @param {number} at */
   frame(at) {
     const sight = this.#sight();
     const scale = this.width / this.span;
     const due = this.#version === -1 || (this.#version !== this.store.version && at - this.#laidOut >= LAYOUT_EVERY);
     const stale = at - this.#laidOut >= 5 * LAYOUT_EVERY;
-    const drawn = `${Math.round(sight.until * scale * 2)}/${this.span}/${this.width}`;
+    const drawn = `${Math.round(sight.until * scale)}/${this.span}/${this.width}`;
     if (due || stale) this.#layOut(sight, scale, at);
-    else if (drawn === this.#drawn) return;
+    else if (drawn === this.#drawn || this.isFolded) return;
     this.#drawn = drawn;
+    if (this.isFolded) return;
     this.#drawAxis(sight, scale);
     for (const lane of this.#lanes.values()) lane.place(sight, scale, this.width, this.store.at());
   }
@@ -194,6 +223,7 @@ export class Timeline {
     this.#laidOut = at;
     this.#version = this.store.version;
     const lanes = ordered(this.store.shown());
+    const focused = /** @type {HTMLElement | null} */ (this.list.contains(document.activeElement) ? document.activeElement : null);
     // If every session is past, everything is shown at first.
     if (lanes.length && !this.#met) this.all = lanes.every(({ session }) => session.isOver);
     if (lanes.length && !this.#met) this.#showSpan();
@@ -208,14 +238,20 @@ export class Timeline {
     /** @type {HTMLElement | null} */
     let before = null;
     for (const { session, depth, above } of lanes) {
-      const lane = this.#lanes.get(session.name) ?? new Lane(this.templates, (name) => this.store.dismiss(name), this.endServer);
+      const lane = this.#lanes.get(session.name) ?? new Lane(this.templates, this.dismiss, this.endServer);
       this.#lanes.set(session.name, lane);
       /** @type {ChildNode | null} */
       const place = before ? before.nextSibling : this.list.firstChild;
       if (place !== lane.node) this.list.insertBefore(lane.node, place);
       before = lane.node;
       lane.describe(session, depth, above);
-      lane.layOut(this.filter, sight, scale, this.store.at(), at, lanes.length, this.picked);
+      if (!this.isFolded) lane.layOut(this.filter, sight, scale, this.store.at(), at, lanes.length, this.picked);
+    }
+    // A lane that was moved, and a button that is hidden, have lost it.
+    if (focused && document.activeElement !== focused) {
+      const lane = focused.closest(".lane");
+      const next = focused.checkVisibility() ? focused : [...(lane?.querySelectorAll("button") ?? [])].find((button) => button.checkVisibility());
+      (next ?? this.toggle).focus({ preventScroll: true });
     }
   }
 
@@ -267,8 +303,10 @@ class Lane {
     this.template = templates.bar;
     this.node = /** @type {HTMLElement} */ (templates.lane.content.firstElementChild?.cloneNode(true));
     const of = (/** @type {string} */ name) => /** @type {HTMLElement} */ (this.node.querySelector(name));
-    this.title = of("h3");
+    this.title = of("h3 .name");
+    this.client = of("h3 .client");
     this.who = of(".who");
+    this.alerts = of(".alerts");
     this.facts = of(".facts");
     this.dismissButton = of(".dismiss");
     this.endButton = of(".end");
@@ -285,8 +323,10 @@ class Lane {
     const { facts } = session;
     setText(this.title, command(session));
     const of = client(session);
-    const introduced = facts.client.name ? ` (${party(facts.client)})` : "";
-    setText(this.who, `${of ? `${of}${introduced}` : party(facts.client)} → ${party(facts.server)}`);
+    const introduced = facts.client.name === facts.clientName ? ` ${plain(facts.client.version ?? "", 20)}` : facts.client.name ? ` (${party(facts.client)})` : "";
+    setText(this.client, of);
+    setText(this.who, `${of ? `${of}${introduced}`.trimEnd() : party(facts.client)} → ${party(facts.server)}`);
+    this.who.title = this.who.textContent ?? "";
     const protocols = [...new Set([facts.client.protocol, facts.server.protocol])].map((name) => plain(name, 40));
     const held = session.open.size;
     const released = session.released.size ? `${count(session.released.size)} not known to have stopped` : null;
@@ -299,8 +339,11 @@ class Lane {
     const unread = facts.heldUpBy ? `its ${facts.heldUpBy} does not read` : null;
     const owner = facts.owner ? `of ${plain(facts.owner, 40)}` : null;
     const folder = facts.entry && facts.folder ? `in ${plain(facts.folder, 120)}` : null;
-    const words = [plain(session.name, 40), folder, protocols.join(" / "), owner, connected(facts.connected), over(session), unseen, released, work, unkept, restarts, waits, unread, limited(facts.limits)];
+    const alerts = [over(session), waits, unread, unseen, released, limited(facts.limits), work, unkept, restarts];
+    setText(this.alerts, alerts.filter(Boolean).join(" · "));
+    const words = [connected(facts.connected), owner, folder, protocols.join(" / "), plain(session.name, 40)];
     setText(this.facts, words.filter(Boolean).join(" · "));
+    this.facts.title = this.facts.textContent ?? "";
     this.title.title = facts.command.map((word) => plain(word, 200)).join(" ");
     this.node.dataset.session = session.name;
     this.node.classList.toggle("is-over", session.isOver);

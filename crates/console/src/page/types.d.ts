@@ -249,6 +249,9 @@ interface PageRequest extends FeedRequest {
   searched?: string;
 }
 
+/** What the words for a state need of a request. */
+type Shown = FeedRequest & { of: { isOver: boolean; facts: FeedSession } };
+
 /** Whether the work on a request has stopped. */
 interface Work {
   text: string;
@@ -284,6 +287,8 @@ type Row = HTMLTableRowElement & {
   current?: boolean;
   meter: HTMLElement;
   depth?: number;
+  /** Which operator stopped it. */
+  stopper?: string | null;
   cells_: Record<"session" | "method" | "state" | "progress" | "cancel", HTMLElement[]> &
     Record<"id" | "from" | "age" | "deadline", HTMLElement>;
 };

@@ -1,6 +1,8 @@
 // @ts-check
 // Words for the values of the feed. Every text from a program passes `plain` before it is shown.
 
+import { who } from "./mine.js";
+
 /** The element with this id. */
 export const byId = (/** @type {string} */ id) => /** @type {HTMLElement} */ (document.getElementById(id));
 
@@ -55,8 +57,19 @@ export function moment(micros, digits = 0) {
   return digits ? `${whole}.${String(date.getMilliseconds()).padStart(3, "0").slice(0, digits)}` : whole;
 }
 
+const dayOf = (/** @type {number} */ micros) => new Date(micros / 1e3).toDateString();
+const DAY = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
+
+/** A moment with its day, unless that is the day of `now`. @param {number} micros @param {number} now @param {number} digits */
+export function dated(micros, now, digits = 0) {
+  return dayOf(micros) === dayOf(now) ? moment(micros, digits) : `${DAY.format(micros / 1e3)}, ${moment(micros, digits)}`;
+}
+
+// One for all: a busy page writes hundreds of numbers a second.
+const NUMBERS = new Intl.NumberFormat("en");
+
 /** A number with thousands separators. */
-export const count = (/** @type {number} */ n) => n.toLocaleString("en");
+export const count = (/** @type {number} */ n) => NUMBERS.format(n);
 
 /** A number and its noun. */
 export const several = (/** @type {number} */ n, /** @type {string} */ one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
@@ -173,9 +186,18 @@ const CHILDREN = {
 /** @type {Record<string, string>} */
 const HOWS = { result: "result", error: "error", answered_here: "answered by rescind", silent: "cancelled", gone: "gone" };
 
+/** The code of the answer that a client gets whose request an operator has stopped. */
+const STOPPED = -31003;
+
+/** Which operator stopped a request, so that its client was told that; null if none did. @param {Shown} request */
+export function stopper({ settled, cancel, of, key }) {
+  const isStopped = settled?.how === "answered_here" && settled.code === STOPPED && cancel?.cause === "operator";
+  return isStopped ? who(of.facts, key) : null;
+}
+
 /**
  * The state in a word and a sign, since colour alone is not enough.
- * @param {FeedRequest & { of: { isOver: boolean } }} request
+ * @param {Shown} request
  */
 export function stateWords(request) {
   const state = shownState(request);
@@ -186,6 +208,8 @@ export function stateWords(request) {
   if (request.atWork && state === "running") return { glyph: GLYPHS[state] ?? "?", text: plain(request.atWork.status.replace("_", " "), 40), tone: state };
   if (state !== "ended") return { glyph: GLYPHS[state] ?? "?", text: plain(state, 40), tone: OPEN.has(state) ? state : "unknown" };
   const { how, code } = request.settled ?? {};
+  const by = stopper(request);
+  if (by !== null) return { glyph: "■", text: by ? `stopped by ${by}` : "stopped", tone: "ended" };
   const text = (HOWS[how ?? ""] ?? plain(how ?? "ended", 40)) + (code === undefined ? "" : ` ${code}`);
   if (how === "error" && request.cancel?.outcome === "confirmed") return { glyph: "–", text: `cancelled ${code ?? ""}`.trim(), tone: "ended" };
   if (how === "error") return { glyph: "✕", text, tone: "error" };
@@ -254,8 +278,11 @@ export function far(progress) {
 /** @type {Record<string, string>} */
 const CAUSES = {
   caller: "the caller", timeout: "a timeout", parent: "the cancel of its parent", disconnect: "a lost connection",
-  shutdown: "a shutdown", operator: "an operator", policy: "a limit",
+  shutdown: "a shutdown", policy: "a limit",
 };
 
-/** Who asked for a cancel. */
-export const cause = (/** @type {string} */ word) => CAUSES[word] ?? plain(word, 60);
+/** Who asked for a request's cancel. @param {PageRequest} request @param {FeedCancel} cancel */
+export function cause({ of, key }, { cause }) {
+  if (cause === "operator") return who(of.facts, key) || "an operator";
+  return CAUSES[cause] ?? plain(cause, 60);
+}

@@ -95,6 +95,15 @@ struct PieceData<'a> {
     event: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<&'a str>,
+    /// It is of the history: the session had ended before.
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    past: bool,
+}
+
+impl<'a> PieceData<'a> {
+    fn of(session: &'a str) -> Self {
+        Self { session, event: None, why: None, past: false }
+    }
 }
 
 /// Opens the event stream of one browser, which resumes after the piece with the id `last_seen`.
@@ -133,7 +142,7 @@ impl BrowserStream {
             self.send_summary().await?;
         }
         for recording in &sources.recordings {
-            self.play(recording.name(), recording.events()).await?;
+            self.play(PieceData::of(recording.name()), recording.events()).await?;
         }
         // A browser that reconnects has it.
         let mut history = sources.history.clone().filter(|_| self.numbers.is_empty());
@@ -148,7 +157,7 @@ impl BrowserStream {
                 let running = self.fleet.found.sessions.iter().cloned().collect();
                 let read = tokio::task::spawn_blocking(move || past::sessions(&folder, running));
                 for (name, events) in read.await.unwrap_or_default() {
-                    self.play(&name, events).await?;
+                    self.play(PieceData { past: true, ..PieceData::of(&name) }, events).await?;
                 }
             }
             tokio::select! {
@@ -193,7 +202,7 @@ impl BrowserStream {
         };
         match work::explained(&message.data) {
             Ok(event) => {
-                let data = PieceData { session: &session, event: Some(&event), why: None };
+                let data = PieceData { event: Some(&event), ..PieceData::of(&session) };
                 self.send(&message.kind, &data).await
             }
             Err(error) => self.lose(&session, &format!("sent an invalid event: {error}")).await,
@@ -203,18 +212,18 @@ impl BrowserStream {
     /// Reports a session as gone, if the browser shows it as running.
     async fn lose(&mut self, session: &str, why: &str) -> Result<(), BrowserGone> {
         match self.numbers.remove(session) {
-            Some(_) => self.send("gone", &PieceData { session, event: None, why: Some(why) }).await,
+            Some(_) => self.send("gone", &PieceData { why: Some(why), ..PieceData::of(session) }).await,
             None => Ok(()),
         }
     }
 
     /// Sends a whole session, such as a recording. It has no event numbers, so a browser that reconnects gets it again.
-    async fn play(&self, session: &str, events: impl IntoIterator<Item = Event>) -> Result<(), BrowserGone> {
+    async fn play(&self, session: PieceData<'_>, events: impl IntoIterator<Item = Event>) -> Result<(), BrowserGone> {
         for event in events {
             let kind = event.kind();
             let explained = serde_json::to_string(&event).and_then(|event| work::explained(&event));
             if let Ok(event) = explained {
-                self.send(kind, &PieceData { session, event: Some(&event), why: None }).await?;
+                self.send(kind, &PieceData { event: Some(&event), ..session }).await?;
             }
         }
         Ok(())
@@ -292,6 +301,20 @@ mod tests {
             assert_eq!(pieces.recv().await.unwrap(), piece);
         }
         assert!(pieces.is_empty());
+    }
+
+    /// The page folds it, and does not ask for what the history does not keep.
+    #[tokio::test]
+    async fn a_session_of_the_history_says_so_in_each_of_its_pieces() {
+        let (stream, mut pieces) = stream("");
+        let ended = Event::Ended(rescind_feed::Ended { seq: 2, now: 7, how: rescind_feed::End::ExitCode(0) });
+        let past = PieceData { past: true, ..PieceData::of("4711") };
+        assert!(stream.play(past, [ended.clone()]).await.is_ok());
+        let piece = String::from_utf8(pieces.recv().await.unwrap().to_vec()).unwrap();
+        assert!(piece.starts_with("event: ended\n") && piece.ends_with(",\"past\":true}\n\n"), "{piece}");
+        assert!(stream.play(PieceData::of("a recording"), [ended]).await.is_ok());
+        let piece = String::from_utf8(pieces.recv().await.unwrap().to_vec()).unwrap();
+        assert!(!piece.contains("past"), "{piece}");
     }
 
     /// Until every session has answered or failed to, the page must not say that there are none.

@@ -32,7 +32,7 @@ fn more_in_flight_than_anybody_can_read_is_counted() {
         for batch in 0..6 {
             shim.put((0..BATCH).map(|n| request(batch * BATCH + n, "tools/call", Some("slow"), batch * BATCH + n)));
         }
-        browser.until("document.querySelector('.lane .facts')?.textContent.includes('1,000 more in flight')");
+        browser.until("document.querySelector('.lane .alerts')?.textContent.includes('1,000 more in flight')");
         browser.until("document.getElementById('totals-calm').textContent.includes('3,000 in flight')");
         browser.until("document.getElementById('more').textContent.startsWith('1,900 more')");
         assert_eq!(browser.run("return document.querySelectorAll('#rows tr').length"), 100);

@@ -20,11 +20,23 @@ const PATIENCE_MS: u64 = 30_000;
 const WATCH: &str = "globalThis.forbidden = []; document.addEventListener('securitypolicyviolation', \
                      (event) => forbidden.push(`${event.violatedDirective} ${event.blockedURI} ${event.sample}`));";
 
+/// Written into a document before it loads: its clock stands still, and what it does at a pace of its own it does at once.
+const STILL: &str = "
+    globalThis.clock = 0;
+    performance.now = () => globalThis.clock;
+    Object.defineProperty(performance, 'timeOrigin', { value: ORIGIN });
+    globalThis.requestAnimationFrame = ((real) => (frame) => real((stamp) => frame(stamp * 60)))(requestAnimationFrame.bind(globalThis));
+";
+
 /// A key as WebDriver writes it.
 pub(crate) mod key {
     pub(crate) const ENTER: char = '\u{e007}';
     pub(crate) const ESCAPE: char = '\u{e00c}';
     pub(crate) const TAB: char = '\u{e004}';
+    pub(crate) const DOWN: char = '\u{e015}';
+    pub(crate) const RIGHT: char = '\u{e014}';
+    pub(crate) const END: char = '\u{e010}';
+    pub(crate) const SPACE: char = ' ';
 }
 
 /// A Chromium with a profile of its own. Dropped, it ends, and only it.
@@ -33,6 +45,8 @@ pub(crate) struct Browser {
     driver: Child,
     port: u16,
     session: String,
+    /// Whether pages stand still.
+    is_still: bool,
     _profile: TempDir,
 }
 
@@ -63,7 +77,7 @@ impl Browser {
             "goog:loggingPrefs": { "browser": "ALL" },
             "timeouts": { "script": PATIENCE_MS + 10_000 },
         } } });
-        let mut browser = Self { driver, port, session: String::new(), _profile: profile };
+        let mut browser = Self { driver, port, session: String::new(), is_still: false, _profile: profile };
         let opened = browser.post("/session", &wanted);
         browser.session = format!("/session/{}", opened["sessionId"].as_str().expect("a session"));
         browser.before_each_page(WATCH);
@@ -96,12 +110,12 @@ impl Browser {
     pub(crate) fn until(&self, expression: &str) -> Value {
         let script = format!(
             "const done = arguments[arguments.length - 1];
-             const end = performance.now() + {PATIENCE_MS};
+             const end = Date.now() + {PATIENCE_MS};
              const look = () => {{
                let value;
                try {{ value = ({expression}); }} catch (error) {{ value = null; }}
                if (value) done(value);
-               else if (performance.now() > end) done(null);
+               else if (Date.now() > end) done(null);
                else requestAnimationFrame(look);
              }};
              look();"
@@ -116,6 +130,12 @@ impl Browser {
             );
         }
         value
+    }
+
+    /// Waits until the page has drawn itself once more.
+    pub(crate) fn next_frame(&self) {
+        self.run("globalThis.frame = 0");
+        self.until("(globalThis.frame += 1) > 2");
     }
 
     /// Types keys, wherever the focus is.
@@ -149,26 +169,72 @@ impl Browser {
         self.post(&format!("/element/{id}/click"), &json!({}));
     }
 
+    /// From now on every page takes `now`, in microseconds since 1970, for the time, and shows it in UTC.
+    pub(crate) fn stand_still(&mut self, now: u64) {
+        self.is_still = true;
+        self.before_each_page(&STILL.replace("ORIGIN", &format!("{}", now / 1_000)));
+        self.devtools("Emulation.setTimezoneOverride", &json!({ "timezoneId": "UTC" }));
+        self.scheme("light");
+    }
+
+    /// The page's clock, which stands still, goes on by so many microseconds.
+    pub(crate) fn go_on(&self, micros: u64) {
+        self.run(&format!("globalThis.clock += {}", micros / 1_000));
+    }
+
+    /// Waits until the page, whose clock stands still, changes no more.
+    pub(crate) fn rest(&self) {
+        self.run("globalThis.rest = { text: '', frames: 0 }");
+        self.until(
+            "((text) => {
+               rest = { text, frames: rest.text === text ? rest.frames + 1 : 0 };
+               return rest.frames > 5;
+             })(document.documentElement.outerHTML)",
+        );
+    }
+
     /// Makes the window so large.
     pub(crate) fn resize(&self, width: u32, height: u32) {
-        let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+        self.resize_as(width, height, false);
+    }
+
+    /// Makes the window so large; with `is_phone` it has a phone's scroll bars, which take no room.
+    pub(crate) fn resize_as(&self, width: u32, height: u32, is_phone: bool) {
+        let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": is_phone });
         self.devtools("Emulation.setDeviceMetricsOverride", &size);
     }
 
-    /// The user prefers `light` or `dark`.
+    /// The user prefers `light` or `dark`, and where pages stand still, that nothing moves.
     pub(crate) fn scheme(&self, scheme: &str) {
-        let features = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
-        self.devtools("Emulation.setEmulatedMedia", &features);
+        let motion = if self.is_still { "reduce" } else { "no-preference" };
+        let features = [("prefers-color-scheme", scheme), ("prefers-reduced-motion", motion)];
+        let features = features.map(|(name, value)| json!({ "name": name, "value": value }));
+        self.devtools("Emulation.setEmulatedMedia", &json!({ "features": features }));
+    }
+
+    /// Shows the scroll bars, or hides them.
+    pub(crate) fn scroll_bars(&self, are_shown: bool) {
+        self.devtools("Emulation.setScrollbarsHidden", &json!({ "hidden": !are_shown }));
+    }
+
+    /// The user has chosen this size of text in the browser's settings: 16 if nothing was chosen.
+    pub(crate) fn text_size(&self, pixels: u32) {
+        let sizes = json!({ "fontSizes": { "standard": pixels, "fixed": pixels * 13 / 16 } });
+        self.devtools("Page.setFontSizes", &sizes);
     }
 
     /// Writes a picture of the window for people to look at.
     pub(crate) fn picture(&self, name: &str) {
-        let picture = self.call("GET", "/screenshot", None);
-        let png = base64::engine::general_purpose::STANDARD.decode(picture.as_str().expect("a picture"));
         let folder = std::env::var_os("RESCIND_SCREENSHOTS")
             .map_or_else(|| Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("screenshots"), PathBuf::from);
         fs::create_dir_all(&folder).expect("a folder for pictures");
-        fs::write(folder.join(format!("{name}.png")), png.expect("a picture")).expect("a picture is written");
+        fs::write(folder.join(format!("{name}.png")), self.screenshot()).expect("a picture is written");
+    }
+
+    /// A picture of the window, as PNG.
+    pub(crate) fn screenshot(&self) -> Vec<u8> {
+        let picture = self.call("GET", "/screenshot", None);
+        base64::engine::general_purpose::STANDARD.decode(picture.as_str().expect("a picture")).expect("a picture")
     }
 
     /// What the page's policy forbade since it was loaded, and what the browser took for an error since last asked.
@@ -184,8 +250,9 @@ impl Browser {
         log.as_array().into_iter().flatten().filter(grave).map(|entry| entry["message"].to_string()).collect()
     }
 
-    fn devtools(&self, command: &str, parameters: &Value) {
-        self.post("/goog/cdp/execute", &json!({ "cmd": command, "params": parameters }));
+    /// Gives the browser a command of its DevTools protocol; its result.
+    pub(crate) fn devtools(&self, command: &str, parameters: &Value) -> Value {
+        self.post("/goog/cdp/execute", &json!({ "cmd": command, "params": parameters }))
     }
 
     fn post(&self, path: &str, body: &Value) -> Value {

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     driver::{Browser, key},
+    layout,
     stage::Stage,
 };
 
@@ -96,7 +97,9 @@ fn only_what_is_left_and_not_kept_is_ended_after_a_question() {
         browser.resize(360, 780);
         browser.until("document.documentElement.scrollWidth <= innerWidth");
         browser.picture("processes-5-phone");
+        assert_eq!(layout::all(browser, true), Vec::<String>::new());
         browser.resize(1280, 900);
+        assert_eq!(layout::all(browser, false), Vec::<String>::new());
 
         browser.click("#processes-end");
         browser.until("document.getElementById('processes-question').textContent.startsWith('End 2 processes of 1 ended session,')");

@@ -29,6 +29,15 @@ impl Stage {
 
     /// Opens one that shows recordings, if there are any, in place of what runs.
     pub(crate) fn with(recordings: Vec<Recording>) -> Self {
+        Self::showing(recordings, None)
+    }
+
+    /// Opens one that shows what runs, and what the history in this folder has of what ran.
+    pub(crate) fn remembering(history: PathBuf) -> Self {
+        Self::showing(Vec::new(), Some(history))
+    }
+
+    fn showing(recordings: Vec<Recording>, history: Option<PathBuf>) -> Self {
         let directory = TempDir::new().expect("a directory");
         let key = AccessKey::random().expect("a key");
         let inside = key.reveal().to_owned();
@@ -37,7 +46,7 @@ impl Stage {
         let shims = recordings.is_empty().then(|| Directories::at(directory.path().join("shims")));
         runtime.spawn(async move {
             let console =
-                Console::open(ConsoleSettings { port: 0, key, directories: shims, recordings, history: None }).await;
+                Console::open(ConsoleSettings { port: 0, key, directories: shims, recordings, history }).await;
             let console = console.expect("a console");
             let _ = told.send((console.link(), console.address().port()));
             console.serve().await;
