@@ -1,7 +1,7 @@
 // @ts-check
 // The table of requests: the most important few hundred. A row is kept while its request is shown.
 
-import { age, byId, client, command, count, duration, far, isOpen, isPart, label, named, outcomeWords, part, plain, party, setText, shownState, stateWords, stopper } from "./words.js";
+import { age, byId, client, command, count, duration, far, isOpen, isPart, label, named, outcomeWords, part, plain, party, setMethod, setText, shownState, stateWords, stopper } from "./words.js";
 
 /** The initial number of rows, which "Show more" doubles, and the most. */
 const ROWS = 100;
@@ -263,8 +263,8 @@ export class Table {
     cells.session[0].parentElement?.setAttribute("title", `${named(request.of)}: ${party(facts.client)} → ${party(facts.server)}`);
     setText(cells.id, label(request));
     setText(cells.from, request.from === "client" ? "client →" : "← server");
-    setText(cells.method[0], plain(request.name || request.method, 80));
-    setText(cells.method[1], request.name ? plain(request.method, 80) : "");
+    setMethod(cells.method[0], plain(request.name || request.method, 80));
+    setMethod(cells.method[1], request.name ? plain(request.method, 80) : "");
     const state = stateWords(request);
     setText(cells.state[0], state.glyph);
     setText(cells.state[1], state.text);

@@ -11,6 +11,12 @@ export const setText = (/** @type {Node} */ node, /** @type {string} */ text) =>
   if (node.textContent !== text) node.textContent = text;
 };
 
+/** The same of a method, which is broken behind its slashes before it is anywhere else. */
+export const setMethod = (/** @type {Element} */ node, /** @type {string} */ text) => {
+  if (node.textContent === text) return;
+  node.replaceChildren(...text.split(/(?<=\/)/).flatMap((part, place) => (place ? [document.createElement("wbr"), part] : [part])));
+};
+
 /** Control, invisible and direction-changing characters, which could make a text look like another. */
 const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
 
