@@ -3,6 +3,7 @@
 mod examine;
 mod program;
 mod report;
+mod sharing;
 mod text;
 
 use std::io::{self, Write};
@@ -17,7 +18,8 @@ use report::Report;
 /// Looks into the files of every client on this machine, and into the project files from the current directory up to the
 /// root of its repository. For each server that is wrapped it tells whether the program that its file names is there, can
 /// be run, is this version, and is in a place that will stay. It lists what has no file to change (extensions, plugins,
-/// managed servers), and which clients give up calls without a cancel, with what to set. The last three lines sum it up: what
+/// managed servers), which servers are shared or could be, and which clients give up calls without a cancel, with what to
+/// set. The last three lines sum it up: what
 /// to do first, how much wants attention, and how many servers have the shim.
 ///
 /// Another version of rescind is asked for its version (`--version`, two seconds at most). A program that only a project

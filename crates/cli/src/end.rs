@@ -18,7 +18,8 @@ use crate::{
     ps::row,
     question,
     screen::clean,
-    session_name, turns,
+    session_name::{self, Sessions},
+    turns,
 };
 
 /// Time for a server to end: the ladder takes a second, and the rest is for a slow machine and a slow client.
@@ -31,7 +32,8 @@ pub(crate) const END_PATIENCE: Duration = Duration::from_secs(8);
 /// each request in flight, and sees that the server has ended: most clients have to be told to start it again.
 ///
 /// Prints how the server ended, once that was seen, and names the processes of its session that have left its process group
-/// and still run: `rescind reap` ends them. A server on another machine (`run --url`) cannot be ended.
+/// and still run: `rescind reap` ends them. A server on another machine (`run --url`) cannot be ended. One that sessions share
+/// (`run --shared`) is a session of its own, and ends with that one for all of them: the next call of each starts it anew.
 ///
 /// Exit code: 0 if the server was seen to end; 1 if it was not, or you declined; 2 if nothing was tried.
 #[derive(Debug, Args)]
@@ -57,7 +59,8 @@ async fn run(Arguments { session: text, yes }: &Arguments) -> Result<Completion,
         let hint = format!("`rescind end {session}` ends all of session {session}; `rescind cancel` ends a request");
         return Err(Failure::new(clean(text), "is a request, and not a session", hint));
     }
-    let shim = session_name::find(text, fleet::shims()?).await?;
+    let shims = fleet::shims()?;
+    let shim = session_name::find(text, shims.clone()).await?;
     let name = &shim.name().to_owned();
     let SessionListing { session, requests, more, .. } =
         match fleet::ask_also_released(&shim, ListingQuery::default(), Pages::First).await {
@@ -69,7 +72,9 @@ async fn run(Arguments { session: text, yes }: &Arguments) -> Result<Completion,
             }
         };
     if !is_here(&session) {
-        let hint = format!("`rescind stop --session {name}` asks it to stop what is in flight");
+        let stop = format!("`rescind stop --session {name}` asks it to stop what is in flight");
+        let shared = if session.is_sharer() { Sessions::ask(shims).await.server_of(&session) } else { None };
+        let hint = shared.map_or(stop, |shared| format!("`rescind end {shared}` ends it for all who share it"));
         return Err(Failure::new(name, elsewhere(&session), hint));
     }
     if !yes {
@@ -124,14 +129,20 @@ fn told(name: &str, learnt: Result<Learnt, String>) -> Completion {
     completion
 }
 
-/// Whether the server is of this machine, so that it can be ended.
+/// Whether the server is this session's own and of this machine, so that it can be ended.
 pub(crate) fn is_here(session: &Session) -> bool {
     let is_url = |word: &String| word.starts_with("http://") || word.starts_with("https://");
+    if session.is_sharer() {
+        return false;
+    }
     session.server_pid.is_some() || !session.command.first().is_some_and(is_url)
 }
 
 /// Why the server cannot be ended, and what can be.
 pub(crate) fn elsewhere(session: &Session) -> String {
+    if session.is_sharer() {
+        return "its server is shared, and ends when the last session has left it".to_owned();
+    }
     let url = session.command.first().map(|url| clean(url)).unwrap_or_default();
     format!("its server is another machine's ({url}), where alone it can be ended")
 }

@@ -35,6 +35,8 @@ pub(crate) use limits::FinishArg;
 use limits::LimitArg;
 pub(crate) use recording::{RECORDING_HINT, RecordTarget, open_in as open_recording_in, open_new};
 pub(crate) use remote::{HeaderArguments, ProfileArguments, Remote};
+#[cfg(unix)]
+pub(crate) use sockets::private_folder;
 
 /// What a link is to do about time, stuck requests, and size, and who is told of it.
 #[derive(Debug, Args)]
@@ -145,6 +147,11 @@ impl LinkArguments {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Whether a stuck request ends the server.
+    pub(crate) fn kills_when_stuck(&self) -> bool {
+        self.on_stuck == Some(OnStuck::Kill)
     }
 
     /// Whether any request of the client has a clock.

@@ -51,6 +51,7 @@ mod screen;
 mod selector;
 mod serve;
 mod session_name;
+mod shared;
 mod sign_in;
 mod stderr;
 mod stop;

@@ -78,6 +78,7 @@ fn example(flag: &str) -> String {
         "N" => "8000",
         "SESSION" => "4711",
         "NAME: VALUE" => "'X-Team: blue'",
+        "VARIABLE" => "GITHUB_TOKEN",
         "NAME=VARIABLE" => "Authorization=MY_TOKEN",
         "FILE" => "session.jsonl",
         "FOLDER|FILE" => "recordings/",

@@ -20,6 +20,7 @@ use crate::{
     descriptors, duration,
     failure::Failure,
     link::{self, FinishArg, HeaderArguments, LinkArguments, ProfileArguments, RecordTarget},
+    shared::SharedArguments,
     stderr,
 };
 use protocol::Protocol;
@@ -49,6 +50,8 @@ const MAX_CONNECTIONS: usize = 704;
 /// If the server cannot be started, or ends, the error for each request in flight names its program, how it ended, and the
 /// last lines that it wrote to stderr, unless that is a terminal. A server that ends at its start has two seconds for the
 /// client's first request, so that this is answered.
+///
+/// With --shared NAME all sessions of yours with this COMMAND have one server process (docs/shared.md).
 ///
 /// With --url in place of COMMAND the server is reached over HTTP (Streamable HTTP, both eras of MCP): a cancel of a client
 /// on stdio becomes what the server's era has for it, a message in the session or a closed stream. If the server wants a
@@ -127,6 +130,9 @@ pub(crate) struct Arguments {
     keep_alive: Duration,
 
     #[command(flatten)]
+    shared: SharedArguments,
+
+    #[command(flatten)]
     headers: HeaderArguments,
 
     #[command(flatten)]
@@ -191,7 +197,7 @@ pub(crate) fn recording(words: &[String]) -> Option<PathBuf> {
 }
 
 pub(crate) fn main(arguments: Arguments) -> ExitCode {
-    let is_remote = arguments.url.is_some();
+    let is_remote = arguments.url.is_some() || arguments.shared.name().is_some();
     let ended = run(arguments);
     stderr::finish();
     match ended {
@@ -219,17 +225,22 @@ impl From<Failure> for Unrun {
 
 fn run(arguments: Arguments) -> Result<LinkEnd, Unrun> {
     check(&arguments)?;
-    let url = arguments.url.as_ref();
-    let server = |url: &String| {
-        // Each request to the server may have a connection of its own. A command keeps the limit that it was given.
-        let (connections, _) = descriptors::to_servers(descriptors::raise().min(MAX_CONNECTIONS));
-        arguments.headers.server("--url", url, arguments.keep_alive, connections)
+    // Each request to the server may have a connection of its own. A command keeps the limit that it was given.
+    let connections = || descriptors::to_servers(descriptors::raise().min(MAX_CONNECTIONS)).0;
+    let Arguments { url, shared, headers, keep_alive, command, .. } = &arguments;
+    let remote = match (url, shared.name()) {
+        (Some(url), _) => Some(headers.server("--url", url, *keep_alive, connections())?.signed_in(&arguments.profile)),
+        (None, Some(name)) => {
+            #[cfg(unix)]
+            check_shared(command)?;
+            Some(shared.join(name, command, headers, *keep_alive, connections())?)
+        }
+        (None, None) => None,
     };
-    let remote = url.map(server).transpose()?;
-    let remote = remote.map(|remote| remote.signed_in(&arguments.profile));
+    let shared = shared.name().map(ToOwned::to_owned);
     let (input, output) = detach_streams()
         .map_err(|error| Failure::new("standard streams", error, "check the limit on open files (ulimit -n)"))?;
-    let entry = EntryName::new(arguments.name, arguments.client_name);
+    let entry = EntryName::new(arguments.name, arguments.client_name).sharing(shared);
     let Arguments { protocol, server_protocol, finish, restart, record, no_hold, mut link, url, command, .. } =
         arguments;
     let client = protocol.dialect();
@@ -282,6 +293,15 @@ fn run(arguments: Arguments) -> Result<LinkEnd, Unrun> {
     })
 }
 
+/// Refuses the command of a shared server, which nobody starts whose client hears of it, with the exit code of one that was
+/// tried.
+#[cfg(unix)]
+fn check_shared(command: &[OsString]) -> Result<(), Unrun> {
+    let Some(program) = command.first() else { return Ok(()) };
+    rescind::launch::check(program)
+        .map_err(|error| Unrun { failure: of_exec(program, &error), code: error.exit_code() })
+}
+
 /// How errors name the flags that they come from.
 const SETTING_NAMES: SettingNames = SettingNames {
     response_timeout: "set by rescind run --timeout",
@@ -292,7 +312,9 @@ const SETTING_NAMES: SettingNames = SettingNames {
 
 /// Refuses flags that exclude each other, before anything is opened.
 fn check(arguments: &Arguments) -> Result<(), Failure> {
-    let Arguments { protocol: client, server_protocol, record, link, .. } = arguments;
+    let Arguments { protocol: client, server_protocol, record, link, shared, .. } = arguments;
+    let is_not_mcp = client.is_not_mcp() || server_protocol.is_some_and(Protocol::is_not_mcp);
+    shared.check(link, arguments.restart, is_not_mcp)?;
     if let Some(server) = server_protocol.filter(|server| client.excludes(*server)) {
         let cause = format_args!(
             "cannot be combined with --protocol {client}: rescind does not translate between LSP and other protocols"
@@ -308,7 +330,7 @@ fn check(arguments: &Arguments) -> Result<(), Failure> {
         let hint = "leave out the limits, or name the protocol";
         return Err(Failure::new("--limit", "nothing is refused in a protocol that is unknown", hint));
     }
-    if arguments.restart && (client.is_not_mcp() || server_protocol.is_some_and(Protocol::is_not_mcp)) {
+    if arguments.restart && is_not_mcp {
         let hint = "leave out --restart: what such a server knows of its client, no other one does";
         return Err(Failure::new("--restart", "is for servers of MCP", hint));
     }

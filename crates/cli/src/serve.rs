@@ -3,13 +3,13 @@
 mod access;
 mod watched_file;
 
-use std::{ffi::OsString, fs, net::SocketAddr, panic::resume_unwind, path::PathBuf, rc::Rc, time::Duration};
+use std::{ffi::OsString, fs, net::SocketAddr, panic::resume_unwind, path::PathBuf, pin::Pin, rc::Rc, time::Duration};
 
 use clap::Args;
-use rescind::relay::{self, LinkClient};
+use rescind::relay::{self, EntryName, LinkClient};
 use rescind_http::{
     server::{Access, Hosts, HttpServerConfig, Sessions, Stateless},
-    shell::{Endpoint, Listener, ListenerConfig, OpenedLink, Pool},
+    shell::{Endpoint, Listener, ListenerConfig, ListeningSocket, OpenedLink, Pool},
 };
 use rescind_proto::relay::SettingNames;
 use tokio::{
@@ -19,6 +19,8 @@ use tokio::{
 };
 
 use self::access::{AccessArguments, Granted};
+#[cfg(unix)]
+use crate::shared::holder::HeldArguments;
 use crate::{
     completion::Completion,
     descriptors, duration,
@@ -53,7 +55,13 @@ use crate::{
 pub(crate) struct Arguments {
     /// Where to listen, such as 127.0.0.1:8000; port 0 is any free port. The URL is printed to stderr
     #[arg(long, value_name = "ADDRESS", value_parser = crate::number::address)]
-    listen: SocketAddr,
+    #[cfg_attr(unix, arg(required_unless_present = "held"))]
+    #[cfg_attr(windows, arg(required = true))]
+    listen: Option<SocketAddr>,
+
+    #[cfg(unix)]
+    #[command(flatten)]
+    held: HeldArguments,
 
     /// The path of the endpoint
     #[arg(long, value_name = "PATH", default_value = "/mcp", value_parser = path)]
@@ -140,12 +148,41 @@ pub(crate) struct Arguments {
 impl Arguments {
     /// Whether sessions share a server process.
     const fn is_shared(&self) -> bool {
-        self.shared || self.pool.is_some()
+        self.shared || self.pool.is_some() || self.is_held()
+    }
+
+    /// Whether it is the process of a server that `rescind run --shared` has started.
+    #[cfg(unix)]
+    const fn is_held(&self) -> bool {
+        self.held.held.is_some()
+    }
+
+    #[cfg(windows)]
+    #[expect(clippy::unused_self, reason = "the same on each platform")]
+    const fn is_held(&self) -> bool {
+        false
+    }
+
+    /// Whether it listens where only this machine reaches it.
+    fn is_on_loopback(&self) -> bool {
+        self.listen.is_none_or(|address| address.ip().is_loopback())
+    }
+
+    /// What its sessions are called.
+    #[cfg(unix)]
+    fn entry(&self) -> EntryName {
+        EntryName::new(self.held.held_name.clone(), None).sharing(self.held.held_name.clone())
+    }
+
+    #[cfg(windows)]
+    #[expect(clippy::unused_self, reason = "the same on each platform")]
+    fn entry(&self) -> EntryName {
+        EntryName::default()
     }
 
     /// Whether its clients are taken to be this machine's own: nothing says that others are meant.
     fn is_of_this_machine(&self) -> bool {
-        self.listen.ip().is_loopback() && self.host.is_empty() && !self.behind_proxy && self.access.is_open()
+        self.is_on_loopback() && self.host.is_empty() && !self.behind_proxy && self.access.is_open()
     }
 }
 
@@ -160,10 +197,20 @@ const SETTING_NAMES: SettingNames = SettingNames {
 /// The names of this machine, for itself.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
+/// The silence on a stream that needs no sign of life.
+const QUIET: Duration = Duration::from_secs(60 * 60);
+
+/// Longer than any session.
+const NEVER: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+
 /// Time for clients to read what they are owed when the service ends.
 const LAST_BYTES: Duration = Duration::from_secs(1);
 
 pub(crate) fn main(arguments: Arguments) -> Result<Completion, Failure> {
+    #[cfg(unix)]
+    if arguments.held.detach()? {
+        return Ok(Completion::Whole);
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
     let served = runtime
         .map_err(|error| Failure::new("rescind serve", error, "check the limit on open files (ulimit -n)"))
@@ -181,7 +228,7 @@ pub(crate) fn main(arguments: Arguments) -> Result<Completion, Failure> {
 
 async fn serve(arguments: Arguments) -> Result<(), Failure> {
     let arguments = Rc::new(arguments);
-    let Arguments { listen, path, record, link, drain, upstream, headers, .. } = &*arguments;
+    let Arguments { path, record, link, drain, upstream, headers, .. } = &*arguments;
     link.check(None)?;
     if upstream.is_none() && headers.is_given() {
         return Err(Failure::new("--header, --header-env", "are for a server at a URL", "give --upstream URL"));
@@ -210,19 +257,19 @@ async fn serve(arguments: Arguments) -> Result<(), Failure> {
     let tokens = arguments.access.watched();
     let Granted { access, keys, warning } = arguments.access.grant()?;
     let config = endpoint_config(&arguments, access, discovery.is_some());
-    let is_open = arguments.access.is_open() && !listen.ip().is_loopback();
+    let is_open = arguments.access.is_open() && !arguments.is_on_loopback();
     let mut interrupts = Interrupts::listen("rescind serve")?;
-    let listener = TcpListener::bind(listen).await.map_err(|error| {
-        let hint = "choose another address or port; port 0 is any free one";
-        Failure::new(format_args!("--listen {listen}"), error, hint)
-    })?;
-    let address = listener.local_addr().unwrap_or(*listen);
+    let Listening { socket, address, mut left } = Listening::open(&arguments).await?;
     let pool = Pool::new(arguments.pool.unwrap_or(1), &config);
     let (end, ended) = oneshot::channel::<()>();
-    let config = ListenerConfig { probe_after: arguments.keep_alive, max_connections, ..defaults };
-    let listener = Listener::new(listener, pool.clone(), config);
+    // A session that shares the server shows by a connection that it is there, and says nothing on it.
+    let head_patience = if arguments.is_held() { NEVER } else { defaults.head_patience };
+    let config = ListenerConfig { probe_after: arguments.keep_alive, max_connections, head_patience, ..defaults };
+    let listener = Listener::new(socket, pool.clone(), config);
     let mut connections = tokio::task::spawn_local(listener.serve(async { drop(ended.await) }));
-    say(&format!("listening on http://{address}{path}"));
+    if let Some(address) = address {
+        say(&format!("listening on http://{address}{path}"));
+    }
     if is_open {
         say("warning: everyone who can reach this address can use the server\nhint: give --token-file, --owners or \
              --issuer, or listen on 127.0.0.1");
@@ -263,6 +310,7 @@ async fn serve(arguments: Arguments) -> Result<(), Failure> {
             },
             Some(_) = links.join_next() => {}
             () = interrupts.recv() => break,
+            () = &mut left => break,
         }
     }
     pool.members().iter().for_each(Endpoint::drain);
@@ -284,6 +332,34 @@ async fn serve(arguments: Arguments) -> Result<(), Failure> {
     drop(helpers);
     while links.join_next().await.is_some() {}
     Ok(())
+}
+
+/// Where the clients of a service come in.
+struct Listening {
+    socket: ListeningSocket,
+    /// Its address, which is told.
+    address: Option<SocketAddr>,
+    /// Ready once nobody can come any more.
+    left: Pin<Box<dyn Future<Output = ()>>>,
+}
+
+impl Listening {
+    async fn open(arguments: &Arguments) -> Result<Self, Failure> {
+        #[cfg(unix)]
+        if let Some((socket, all_left)) = arguments.held.open()? {
+            let left = Box::pin(async move { drop(all_left.await) });
+            return Ok(Self { socket: socket.into(), address: None, left });
+        }
+        let Some(listen) = arguments.listen else {
+            return Err(Failure::new("--listen", "is missing", "write: --listen 127.0.0.1:8000"));
+        };
+        let socket = TcpListener::bind(listen).await.map_err(|error| {
+            let hint = "choose another address or port; port 0 is any free one";
+            Failure::new(format_args!("--listen {listen}"), error, hint)
+        })?;
+        let address = Some(socket.local_addr().unwrap_or(listen));
+        Ok(Self { socket: socket.into(), address, left: Box::pin(std::future::pending()) })
+    }
 }
 
 /// What an endpoint has for the service.
@@ -343,6 +419,7 @@ async fn run_link(arguments: Rc<Arguments>, upstream: Option<Remote>, opened: Op
         };
         let mut link = link.link(client, server, config, None, recording.transpose()?)?;
         link.stderr_in_errors = arguments.is_of_this_machine();
+        link.entry = arguments.entry();
         let hint = "check the limits on processes and open files (ulimit -a)";
         relay::drive(link).await.map_err(|error| Failure::new("rescind serve", error, hint))
     };
@@ -357,7 +434,7 @@ const STATUS_WITHIN: Duration = Duration::from_secs(1);
 fn endpoint_config(arguments: &Arguments, access: Access, passes_authorization: bool) -> HttpServerConfig {
     let (shared, link) = (arguments.is_shared(), &arguments.link);
     let loopback = || LOOPBACK.map(Into::into).to_vec();
-    let hosts = match (arguments.listen.ip().is_loopback(), &*arguments.host) {
+    let hosts = match (arguments.is_on_loopback(), &*arguments.host) {
         (true, more) => Hosts::Named([loopback(), more.to_vec()].concat()),
         (false, []) => Hosts::Any,
         (false, named) => Hosts::Named(named.to_vec()),
@@ -380,7 +457,8 @@ fn endpoint_config(arguments: &Arguments, access: Access, passes_authorization: 
         sessions: if shared { Sessions::SharedLink } else { Sessions::OwnLink },
         idle: arguments.idle,
         resume_within: arguments.resume_within,
-        keep_alive: arguments.keep_alive,
+        // A Unix socket shows by itself that a client has hung up.
+        keep_alive: if arguments.is_held() { QUIET } else { arguments.keep_alive },
         max_sessions: arguments.max_sessions,
         max_in_flight: link.max_in_flight,
         max_message: link.max_message,

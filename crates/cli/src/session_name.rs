@@ -82,6 +82,16 @@ impl Sessions {
         }
     }
 
+    /// The number of the session that is the server itself which this one shares.
+    pub(crate) fn server_of(&self, sharer: &Session) -> Option<String> {
+        let is_it =
+            |one: &Session| is_shared_server(one) && one.shared == sharer.shared && one.command == sharer.command;
+        let mut servers = self.answered.iter().filter(|(_, one)| is_it(one));
+        // Of two that differ in what cannot be seen here, it could be either.
+        let (shim, _) = servers.next()?;
+        servers.next().is_none().then(|| shim.name().to_owned())
+    }
+
     /// The longest name of a session that stands before a slash at the beginning of this text.
     pub(crate) fn before_slash(&self, text: &str) -> Option<String> {
         let names =
@@ -98,8 +108,14 @@ fn qualified(session: &Session) -> Option<String> {
 
 /// The number of a session, its client, and its folder.
 fn told_apart(shim: &Shim, session: &Session) -> String {
-    let facts: Vec<String> = client(session).into_iter().chain(folder(session)).collect();
+    let shared = is_shared_server(session).then(|| "the server that sessions share".to_owned());
+    let facts: Vec<String> = shared.into_iter().chain(client(session)).chain(folder(session)).collect();
     if facts.is_empty() { shim.name().to_owned() } else { format!("{} ({})", shim.name(), facts.join(", ")) }
+}
+
+/// Whether it is the server itself that sessions share.
+fn is_shared_server(session: &Session) -> bool {
+    session.shared.is_some() && !session.is_sharer()
 }
 
 /// The client whose configuration has the entry, for a person.

@@ -15,7 +15,7 @@ use std::{
 };
 
 use clap::Args;
-use rescind_wrap::{client::CLIENTS, entry::Launch, journal::Journal, name, words::unnamed};
+use rescind_wrap::{client::CLIENTS, entry::Launch, journal::Journal, name, sharing, words::unnamed};
 
 use crate::{
     completion::Completion,
@@ -71,6 +71,12 @@ pub(crate) struct WrapArguments {
     /// With --urls: also servers that may need a sign-in, because nothing in their entry is a credential
     #[arg(long, requires = "urls")]
     force: bool,
+
+    /// Have the server of the entry NAME run once for all sessions of all clients that have it, instead of once for each:
+    /// `rescind run --shared`. By any way of writing the name; may be given several times. Without --all only these entries
+    /// are wrapped. What is shared stays so until `rescind unwrap` (docs/shared.md)
+    #[arg(long, value_name = "NAME", conflicts_with = "no_flags")]
+    shared: Vec<String>,
 
     /// Take the flags of `rescind run` off the servers that have a shim
     #[arg(long, conflicts_with_all = ["run_flags", "limit", "limit_repeats", "limit_errors", "take_advice"])]
@@ -153,6 +159,14 @@ pub(crate) fn wrap(arguments: &WrapArguments) -> Result<Completion, Failure> {
     arguments.limits.check()?;
     let run_flags = [arguments.limits.words(), arguments.run_flags.clone()].concat();
     check_flags(&run_flags)?;
+    if sharing::name(&run_flags).is_some() {
+        let hint = "give it before `--`, with the name of an entry: rescind wrap --shared NAME";
+        return Err(Failure::new(
+            "--shared",
+            "is of one server, and flags after `--` are for all that are selected",
+            hint,
+        ));
+    }
     let asks = !(arguments.choice.yes || arguments.choice.dry_run || arguments.choice.list);
     let silent = arguments.no_advice || arguments.no_flags || arguments.choice.list;
     let advising = Advising::of(arguments.take_advice, silent, asks, &run_flags);
@@ -169,7 +183,8 @@ pub(crate) fn wrap(arguments: &WrapArguments) -> Result<Completion, Failure> {
         Some(copy) => program::text(&copy.path)?,
         None => program,
     };
-    run(&arguments.choice, Direction::Wrap { program, copy, run_flags, sets_flags, advising, advised, urls })
+    let shared = arguments.shared.clone();
+    run(&arguments.choice, Direction::Wrap { program, copy, run_flags, sets_flags, advising, advised, urls, shared })
 }
 
 pub(crate) fn unwrap(arguments: &UnwrapArguments) -> Result<Completion, Failure> {
@@ -179,7 +194,8 @@ pub(crate) fn unwrap(arguments: &UnwrapArguments) -> Result<Completion, Failure>
 
 fn run(choice: &Choice, mut direction: Direction) -> Result<Completion, Failure> {
     let Choice { client, server, all, file, yes, .. } = choice;
-    if *yes && !all && client.is_empty() && server.is_empty() && file.is_empty() {
+    let shared = direction.shared().to_vec();
+    if *yes && !all && client.is_empty() && server.is_empty() && file.is_empty() && shared.is_empty() {
         let cause = "would change every server of every client without a question";
         return Err(Failure::new("--yes", cause, "add --all if that is meant, or --client, --server or --file"));
     }
@@ -200,10 +216,13 @@ fn run(choice: &Choice, mut direction: Direction) -> Result<Completion, Failure>
             }
         }
     }
-    let is_meant = |name: &str| choice.server.is_empty() || choice.server.iter().any(|one| one == name);
-    let tells_of_file = |one: &Found| {
-        matches!(direction, Direction::Wrap { .. }) && choice.server.is_empty() && !one.remarks.is_empty()
+    let selects = !choice.server.is_empty() || !shared.is_empty() && !all;
+    let is_meant = |name: &str| {
+        let is_shared = || shared.iter().any(|one| name::plain_text(one) == name::plain_text(name));
+        !selects || choice.server.iter().any(|one| one == name) || is_shared()
     };
+    let tells_of_file =
+        |one: &Found| matches!(direction, Direction::Wrap { .. }) && !selects && !one.remarks.is_empty();
     let mut lines = Vec::new();
     let mut meant: Vec<(usize, Vec<Vec<String>>)> = Vec::new();
     for (place, one) in found.iter().enumerate() {
@@ -263,7 +282,8 @@ fn run(choice: &Choice, mut direction: Direction) -> Result<Completion, Failure>
         return Ok(completion);
     }
     drop(stdout);
-    missing(choice, &found)?;
+    missing(&choice.server, &found, |name, known| name == known)?;
+    missing(&shared, &found, |name, known| name::plain_text(name) == name::plain_text(known))?;
     if choice.file.is_empty() {
         files::report_projects();
     }
@@ -408,10 +428,10 @@ fn list_others(stdout: &mut impl Write, found: &[Found]) {
     }
 }
 
-/// Complains of names that no file has.
-fn missing(choice: &Choice, found: &[Found]) -> Result<(), Failure> {
-    let has = |name: &str| found.iter().flat_map(|one| &one.servers).any(|one| one.entry.name() == name);
-    match choice.server.iter().find(|name| !has(name)) {
+/// Complains of names that no file has, as `is` compares them.
+fn missing(names: &[String], found: &[Found], is: fn(&str, &str) -> bool) -> Result<(), Failure> {
+    let has = |name: &str| found.iter().flat_map(|one| &one.servers).any(|one| is(name, one.entry.name()));
+    match names.iter().find(|name| !has(name)) {
         None => Ok(()),
         Some(name) => {
             let cause = "no file that was looked into has a server of this name";

@@ -113,6 +113,7 @@ impl Recording {
             command: header.command.clone(),
             entry: header.entry.clone(),
             client_name: header.client_name.clone(),
+            shared: None,
             folder: None,
             started: header.started(),
             client: replay.implementation(rescind_proto::side::Side::Client),

@@ -32,6 +32,10 @@ pub struct Session {
     /// The client whose configuration that is, such as `cursor`, if that was given (`run --client-name`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_name: Option<String>,
+    /// The name under which its server process is shared by sessions of this user, if it is (`run --shared`): in the session
+    /// of each client, and in that of the process itself, which alone has a `server_pid`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared: Option<String>,
     /// The directory in which the shim was started, which most clients make that of the project.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<String>,
@@ -165,6 +169,12 @@ impl Session {
         let Some(entry) = self.entry.as_deref().filter(|entry| !entry.is_empty()) else { return false };
         let behind_client = |client: &str| text.strip_prefix(client)?.strip_prefix(':');
         text == entry || self.client_name.as_deref().and_then(behind_client) == Some(entry)
+    }
+
+    /// Whether it is of one of the clients that share a server process, and not of that process itself.
+    #[must_use]
+    pub const fn is_sharer(&self) -> bool {
+        self.shared.is_some() && self.server_pid.is_none()
     }
 
     /// Whether every message passes as it is, and so no request is refused (D57, D58).

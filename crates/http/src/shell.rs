@@ -6,6 +6,8 @@ mod body;
 pub mod client;
 mod endpoint;
 mod listener;
+#[cfg(unix)]
+mod local;
 mod pool;
 mod room;
 mod seed;
@@ -14,6 +16,6 @@ mod turns;
 
 pub use body::ResponseBody;
 pub use endpoint::{Endpoint, HttpLink, OpenedLink, WantedPage};
-pub use listener::{Listener, ListenerConfig};
+pub use listener::{Listener, ListenerConfig, ListeningSocket};
 pub use pool::Pool;
 pub use service::Respond;

@@ -259,6 +259,7 @@ pub fn session(name: &str, command: &[&str]) -> Session {
         command: command.iter().map(|&word| word.to_owned()).collect(),
         entry: None,
         client_name: None,
+        shared: None,
         folder: None,
         started: 1_790_000_000_000_000,
         client: speaks("mcp-2025-11-25"),

@@ -11,6 +11,7 @@
 mod ends;
 mod rig;
 mod service;
+mod sharing;
 mod strings;
 
 use std::{
@@ -30,6 +31,7 @@ use rustix::{
 pub use ends::{Ends, Framing, Listening, Transcript};
 pub use rig::{Rig, RigBuilder, Shim, Streams};
 pub use service::{Connection, Event, Head, Service, Session, run_url};
+pub use sharing::Sharing;
 pub use strings::{Puppet, Server};
 
 /// The puppet itself: `puppet SOCKET`.

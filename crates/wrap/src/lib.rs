@@ -22,6 +22,7 @@ pub mod oddity;
 pub mod outside;
 pub mod patience;
 pub mod remote;
+pub mod sharing;
 pub mod strict;
 pub mod syntax;
 mod tree;

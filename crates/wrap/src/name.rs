@@ -33,6 +33,12 @@ pub fn near<'a>(text: &str, known: impl IntoIterator<Item = (&'a str, &'a str)>)
     nearest
 }
 
+/// A name without what people write differently: case, spaces, hyphens and underscores.
+#[must_use]
+pub fn plain_text(name: &str) -> String {
+    plain(name).into_iter().collect()
+}
+
 /// A name without what people write differently.
 fn plain(name: &str) -> Vec<char> {
     name.chars().filter(|letter| letter.is_alphanumeric()).flat_map(char::to_lowercase).collect()

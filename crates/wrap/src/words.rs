@@ -55,7 +55,11 @@ pub fn flags(words: &[String], own: OwnWords) -> Option<Range<usize>> {
 }
 
 /// Flags that belong to an entry, and stay when its flags are replaced: what `wrap` says of it, and how its URL is reached.
-const KEPT: [&str; 6] = ["--name", "--client-name", "--header", "--header-env", "--profile", "--sign-in"];
+const KEPT: [&str; 8] =
+    ["--name", "--client-name", "--shared", "--shared-env", "--header", "--header-env", "--profile", "--sign-in"];
+
+/// The same for one that has no value.
+const KEPT_ALONE: &str = "--shared-folder";
 
 /// Divides flags into those that belong to their entry and all others. One that is among the `wanted` does not belong to it.
 #[must_use]
@@ -63,7 +67,7 @@ pub fn divided(flags: &[String], wanted: &[String]) -> (Vec<String>, Vec<String>
     let name = |word: &str| word.split('=').next().unwrap_or_default().to_owned();
     let is_kept = |word: &str| {
         let name = name(word);
-        KEPT.contains(&&*name) && !wanted.iter().any(|one| one.split('=').next() == Some(&name))
+        (KEPT.contains(&&*name) || name == KEPT_ALONE) && !wanted.iter().any(|one| one.split('=').next() == Some(&name))
     };
     let (mut kept, mut others) = (Vec::new(), Vec::new());
     let mut rest = flags.iter();
@@ -90,12 +94,14 @@ const REFERENCES: [&str; 3] = ["$", "{env:", "{file:"];
 /// is empty, is left out.
 #[must_use]
 pub fn names(entry: &str, client: Option<&str>) -> Vec<String> {
-    let is_plain = |name: &&str| {
-        let is_odd = name.chars().any(char::is_control) || REFERENCES.iter().any(|start| name.contains(start));
-        (1..=MAX_NAME).contains(&name.len()) && !is_odd
-    };
     let given = NAMES.iter().zip([Some(entry), client]);
-    given.filter_map(|(flag, name)| Some(format!("{flag}{}", name.filter(is_plain)?))).collect()
+    given.filter_map(|(flag, name)| Some(format!("{flag}{}", name.filter(|name| is_plain(name))?))).collect()
+}
+
+/// Whether a command can carry this name as it is.
+pub(crate) fn is_plain(name: &str) -> bool {
+    let is_odd = name.chars().any(char::is_control) || REFERENCES.iter().any(|start| name.contains(start));
+    (1..=MAX_NAME).contains(&name.len()) && !is_odd
 }
 
 /// The places of the names in a command that begins with a shim: after its program and `run`.
@@ -244,6 +250,8 @@ mod tests {
         assert_eq!(of("--name=a --client-name b --timeout 5m", ""), ["--name=a --client-name b", "--timeout 5m"]);
         assert_eq!(of("--name a --timeout 5m", "--name b"), ["", "--name a --timeout 5m"]);
         assert_eq!(of("--name a", "--name=b"), ["", "--name a"]);
+        let shared = "--shared=a --shared-env T --shared-folder";
+        assert_eq!(of(&format!("{shared} --timeout 5m"), "--timeout 4m"), [shared, "--timeout 5m"]);
         assert_eq!(of("", ""), ["", ""]);
     }
 }

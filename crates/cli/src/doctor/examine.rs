@@ -21,6 +21,7 @@ use super::{
         FileReport, JournalReport, PatienceReport, ProgramReport, ProgramState, Report, ServerReport, ServerState,
         ThisProgram,
     },
+    sharing::{self, Sharing},
 };
 use crate::{
     failure::Failure,
@@ -41,12 +42,14 @@ pub(super) fn report() -> Result<Report, Failure> {
     let mut programs = Programs::new(PathBuf::from(&path));
     let managed = Managed::read();
     let targets = files::targets(&[], &[])?.into_iter().chain(files::projects());
-    let files: Vec<FileReport> = targets.map(|target| file(target, &managed, &mut programs)).collect();
+    let mut sharing = Sharing::default();
+    let files: Vec<FileReport> = targets.map(|target| file(target, &managed, &mut programs, &mut sharing)).collect();
     let origin = Origin::of(Path::new(&path));
     let copy = origin.needs_copy().then(folders::copy).transpose()?;
     let mut report = Report {
         format: 1,
         program: ThisProgram { path, version: OWN, temporary: origin.passing_place(), copy, call: origin.call() },
+        sharing: sharing.report(),
         patience: patience(&files),
         files,
         outside: outside()?,
@@ -58,12 +61,15 @@ pub(super) fn report() -> Result<Report, Failure> {
     Ok(report)
 }
 
-fn file(target: Target, managed: &Managed, programs: &mut Programs) -> FileReport {
+fn file(target: Target, managed: &Managed, programs: &mut Programs, sharing: &mut Sharing) -> FileReport {
     let read = files::read(&target);
     let refused = read.as_ref().map_or_else(|_| Vec::new(), |(_, config)| files::refused(&target, config));
     let Target { client, path, is_shared, .. } = target;
     let (problem, leftover, servers) = match read {
         Ok((snapshot, config)) => {
+            if let Some(client) = client {
+                config.entries().iter().for_each(|entry| sharing.add(entry, client.name));
+            }
             let servers = config.entries().iter().map(|entry| server(entry, managed, is_shared, programs)).collect();
             (None, snapshot.leftover(), servers)
         }
@@ -99,7 +105,8 @@ fn server(entry: &Entry, managed: &Managed, is_shared: bool, programs: &mut Prog
     } else if state == ServerState::Wrapped && entry.is_debugged {
         Some("has `dev.debug`, with which VS Code does not start a shim: take that out, or use `rescind unwrap`".into())
     } else {
-        program.as_ref().and_then(|program| wants_attention(program, this))
+        let of_program = || program.as_ref().and_then(|program| wants_attention(program, this));
+        sharing::wants_attention(entry, &this.call()).or_else(of_program)
     };
     ServerReport {
         name: entry.name().to_owned(),

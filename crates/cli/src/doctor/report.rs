@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use rescind_wrap::{outside::Outside, patience::Patience};
 use serde::Serialize;
 
+use super::sharing::SharingReport;
 use crate::{completion::Completion, origin::Origin};
 
 /// What was found.
@@ -15,6 +16,7 @@ pub(super) struct Report {
     pub(super) program: ThisProgram,
     pub(super) files: Vec<FileReport>,
     pub(super) outside: Vec<Outside>,
+    pub(super) sharing: Vec<SharingReport>,
     pub(super) patience: Vec<PatienceReport>,
     pub(super) journal: JournalReport,
     /// How many things want attention.

@@ -8,7 +8,10 @@ use rescind_wrap::{
     verdict::Verdict,
 };
 
-use super::report::{FileReport, PatienceReport, ProgramState, Report, ServerReport, ServerState};
+use super::{
+    report::{FileReport, PatienceReport, ProgramState, Report, ServerReport, ServerState},
+    sharing::SharingReport,
+};
 use crate::{
     screen::{Screen, Tone, clean},
     wrap::{files::SHARED, shown},
@@ -24,7 +27,7 @@ pub(super) fn print(report: &Report) -> io::Result<()> {
 }
 
 fn lines(report: &Report) -> Vec<(String, Tone)> {
-    let Report { program, files, outside, patience, journal, .. } = report;
+    let Report { program, files, outside, sharing, patience, journal, .. } = report;
     let mut lines = vec![(format!("rescind {}  {}", program.version, clean(&program.path)), Tone::Plain)];
     match (program.temporary, &program.copy) {
         (Some(temporary), Some(copy)) => {
@@ -44,6 +47,10 @@ fn lines(report: &Report) -> Vec<(String, Tone)> {
     if !outside.is_empty() {
         lines.push(("\nServers without a file that `rescind wrap` changes".into(), Tone::Plain));
         lines.extend(outside.iter().flat_map(of_outside));
+    }
+    if !sharing.is_empty() {
+        lines.push(("\nServers that several clients have".into(), Tone::Plain));
+        lines.extend(sharing.iter().map(|one| of_sharing(one, &program.call)));
     }
     if !patience.is_empty() {
         lines.push(("\nHow long these clients wait for a call".into(), Tone::Plain));
@@ -189,6 +196,25 @@ fn of_outside(one: &Outside) -> Vec<(String, Tone)> {
         lines.push((format!("    cannot be read: {}", clean(problem)), Tone::Alarm));
     }
     lines
+}
+
+fn of_sharing(one: &SharingReport, call: &str) -> (String, Tone) {
+    let SharingReport { name, shared_by, started_by, saves } = one;
+    let (name, wrap) = (clean(name), format!("`{call} wrap --shared {}`", clean(name)));
+    let saves = saves.map(|bytes| format!(", and saves about {} now", megabytes(bytes))).unwrap_or_default();
+    let words = match (&*shared_by.join(", "), &**started_by) {
+        (shared, []) => format!("one for {shared}"),
+        ("", all) => format!("{} start one each; {wrap} has them share one{saves}", all.join(", ")),
+        (shared, [one]) => format!("one for {shared}; {one} starts its own, and {wrap} has it join{saves}"),
+        (shared, more) => {
+            format!("one for {shared}; {} start one each, and {wrap} has them join{saves}", more.join(", "))
+        }
+    };
+    (format!("  {name}: {words}"), Tone::Plain)
+}
+
+fn megabytes(bytes: u64) -> String {
+    format!("{} MB", bytes.div_ceil(1_000_000))
 }
 
 fn of_patience(one: &PatienceReport) -> Vec<(String, Tone)> {

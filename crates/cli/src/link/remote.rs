@@ -1,9 +1,11 @@
 //! Servers that are reached over HTTP: `run --url` and `serve --upstream`.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{ffi::OsString, fmt, sync::Arc, time::Duration};
 
 use clap::{Args, ValueEnum};
 use rescind::relay::{Credentials, LinkServer, MessageStream};
+#[cfg(unix)]
+use rescind_http::shell::client::Dialer;
 use rescind_http::{
     client::HttpClientConfig,
     shell::client::{ConnectConfig, ConnectError, Connections, Discovery, HttpTransport, Tokens},
@@ -62,6 +64,8 @@ pub(crate) struct Remote {
     connect: ConnectConfig,
     /// Whose tokens it gets, and how a person signs in.
     sign_in: Option<(SignIn, String)>,
+    /// How it is listed, if not by its URL.
+    name: Option<Vec<OsString>>,
 }
 
 impl HeaderArguments {
@@ -94,7 +98,7 @@ impl HeaderArguments {
             config = add(config, &format!("{name}: {value}"), format_args!("{shown}"))?;
         }
         let connect = ConnectConfig { probe_after: keep_alive, connections, ..ConnectConfig::default() };
-        Ok(Remote { flag, config, connect, sign_in: None })
+        Ok(Remote { flag, config, connect, sign_in: None, name: None })
     }
 
     pub(crate) const fn is_given(&self) -> bool {
@@ -112,6 +116,14 @@ impl Remote {
     /// Has the status of an answer told to an HTTP server of ours, which passes it on.
     pub(crate) fn noting_status(mut self) -> Self {
         self.config.notes_status = true;
+        self
+    }
+
+    /// Has it reached by this dialer, and listed as this command.
+    #[cfg(unix)]
+    pub(crate) fn reached_by(mut self, dialer: Dialer, command: &[OsString]) -> Self {
+        self.connect.dialer = Some(dialer);
+        self.name = Some(command.to_owned());
         self
     }
 
@@ -161,7 +173,7 @@ impl Remote {
         stream.handle_credentials(credentials);
         // A query may hold a secret, and the list of sessions is for people to read.
         let url = self.config.url().to_string();
-        let name = url.split('?').next().unwrap_or_default().into();
-        Ok(LinkServer::Messages { stream: Box::new(stream), name: vec![name] })
+        let by_url = || vec![url.split('?').next().unwrap_or_default().into()];
+        Ok(LinkServer::Messages { stream: Box::new(stream), name: self.name.clone().unwrap_or_else(by_url) })
     }
 }

@@ -27,6 +27,21 @@ pub(super) fn directories() -> Vec<PathBuf> {
     all
 }
 
+/// A folder of this name that only this user can use, in the first of those directories that can be used.
+#[cfg(unix)]
+pub(crate) fn private_folder(name: &str) -> Result<PathBuf, String> {
+    let all = rescind_feed::directories(|name| std::env::var_os(name), rescind_ledger::identity::user());
+    let mut why = String::new();
+    for directory in all {
+        let folder = directory.join(name);
+        match check(&directory).and_then(|()| check(&folder)) {
+            Ok(()) => return Ok(folder),
+            Err((error, _)) => why = format!("{}: {error}", clean(&directory.display().to_string())),
+        }
+    }
+    Err(why)
+}
+
 /// Creates the directory if it is missing, and checks that readers would use it.
 fn check(path: &Path) -> Result<(), (String, String)> {
     match private().create(path) {

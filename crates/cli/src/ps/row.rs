@@ -123,6 +123,11 @@ impl Row {
             (Busy::No, false) => "idle",
         }
         .to_owned();
+        if session.is_sharer() {
+            state.push_str(", shares its server");
+        } else if session.shared.is_some() {
+            state.push_str(", shared");
+        }
         state.extend(refused(session).map(|count| format!(", {count} refused by limits")));
         state.extend(session.connected.iter().map(|connected| format!(", {}", over_http(connected))));
         let client = session_name::client(session).unwrap_or_default();

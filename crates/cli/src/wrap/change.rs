@@ -17,7 +17,9 @@ use rescind_wrap::{
     entry::Launch,
     file::{FileError, Turn},
     journal::{Journal, Note},
+    name,
     remote::{self, Refusal},
+    sharing::{self, NotShared},
     syntax::Syntax,
     verdict::Verdict,
     words,
@@ -35,7 +37,7 @@ use crate::{
     fleet::report,
     origin::Origin,
     own_copy::OwnCopy,
-    run::{has_timeouts, own_words, recording},
+    run::{check_flags, has_timeouts, own_words, recording},
     screen::clean,
 };
 
@@ -57,6 +59,8 @@ pub(super) enum Direction {
         /// The timeouts that were proposed and taken.
         advised: Vec<&'static Advice>,
         urls: Urls,
+        /// The names of entries whose servers are to be shared, as they were given.
+        shared: Vec<String>,
     },
     Unwrap,
 }
@@ -88,6 +92,9 @@ pub(super) enum Urls {
 impl Direction {
     /// What is to be done with such a server, one after the other.
     pub(super) fn actions(&self, server: &Server) -> Vec<Action> {
+        if let Some(Err(_)) = self.sharing(server) {
+            return Vec::new();
+        }
         match (self, server.verdict) {
             (Self::Wrap { .. }, Verdict::Bare) => vec![Action::Wrap],
             (Self::Unwrap, Verdict::Wrapped(_) | Verdict::WrappedUrl) => vec![Action::Unwrap],
@@ -113,25 +120,59 @@ impl Direction {
         run_flags.iter().cloned().chain(timeout.into_iter().flatten()).collect()
     }
 
+    /// The names of entries whose servers are to be shared.
+    pub(super) fn shared(&self) -> &[String] {
+        match self {
+            Self::Wrap { shared, .. } => shared,
+            Self::Unwrap => &[],
+        }
+    }
+
+    /// The flags by which the shim of this server shares it, if it is to; or why it cannot.
+    fn sharing(&self, server: &Server) -> Option<Result<Vec<String>, String>> {
+        let plain = name::plain_text(server.entry.name());
+        let name = self.shared().iter().find(|name| name::plain_text(name) == plain)?;
+        let is_at_url = server.verdict == Verdict::WrappedUrl;
+        let flags = if is_at_url { Err(NotShared::AtUrl) } else { sharing::flags(&server.entry, name) };
+        Some(flags.map_err(|why| why.to_string()).and_then(|flags| {
+            let others = match server.flags() {
+                Some((_, now)) => self.changed_flags(server, now).unwrap_or_else(|| now.to_vec()),
+                None => self.flags(server),
+            };
+            // Its client alone would see that they exclude each other.
+            check_flags(&sharing::merged(&others, &flags))
+                .map_err(|failure| format!("cannot be shared: {} {}", failure.input, failure.cause))?;
+            Ok(flags)
+        }))
+    }
+
     /// What gives the shim of this server the flags that it is to have. Those that belong to its entry stay.
     fn other_flags(&self, server: &Server) -> Option<Action> {
-        let Self::Wrap { sets_flags, run_flags, advising, .. } = self else { return None };
         let (places, now) = server.flags()?;
-        // A question is about servers that are to be wrapped.
-        let wanted = if *advising == Advising::Take { self.flags(server) } else { run_flags.clone() };
-        let flags = if *sets_flags {
-            let (kept, others) = words::divided(now, &wanted);
-            if others == wanted {
-                return None;
-            }
-            [kept, wanted].concat()
-        } else if !wanted.is_empty() && !has_timeouts(now) {
-            [now, &*wanted].concat()
-        } else {
-            return None;
+        let changed = self.changed_flags(server, now);
+        let base = changed.as_deref().unwrap_or(now);
+        let sharing = match self.sharing(server) {
+            Some(sharing) => sharing.ok(),
+            // What its entry says now may not be what it said when it was wrapped.
+            None => sharing::name(base).and_then(|name| sharing::flags(&server.entry, name).ok()),
         };
+        let shared = sharing.map(|sharing| sharing::merged(base, &sharing)).filter(|shared| shared != base);
+        let flags = shared.or(changed)?;
         let flags = [server.names.clone(), words::unnamed(&flags).to_vec()].concat();
         Some(Action::Flags { places, flags })
+    }
+
+    /// The flags that a shim which has these is to have, if they are others.
+    fn changed_flags(&self, server: &Server, now: &[String]) -> Option<Vec<String>> {
+        let Self::Wrap { sets_flags, run_flags, advising, .. } = self else { return None };
+        // A question is about servers that are to be wrapped.
+        let wanted = if *advising == Advising::Take { self.flags(server) } else { run_flags.clone() };
+        if *sets_flags {
+            let (kept, others) = words::divided(now, &wanted);
+            (others != wanted).then(|| [kept, wanted].concat())
+        } else {
+            (!wanted.is_empty() && !has_timeouts(now)).then(|| [now, &*wanted].concat())
+        }
     }
 
     /// Asks about the timeouts that are proposed for these servers, which are to be wrapped.
@@ -152,6 +193,9 @@ impl Direction {
 
     /// Why such a server is left alone.
     pub(super) fn why_not(&self, server: &Server) -> String {
+        if let Some(Err(why)) = self.sharing(server) {
+            return why;
+        }
         match (self, &server.refusal) {
             (Self::Wrap { urls: Urls::Wrap | Urls::Force, .. }, Some(refusal)) => refusal.to_string(),
             (Self::Wrap { urls: Urls::Leave, .. }, None) if server.verdict == Verdict::Remote => {
@@ -244,7 +288,8 @@ impl Direction {
         match self {
             Self::Wrap { program, .. } => {
                 let program = if target.is_shared { "rescind" } else { program };
-                [&[program.to_owned(), "run".to_owned()], &*server.names, &self.flags(server)].concat()
+                let sharing = self.sharing(server).and_then(Result::ok).unwrap_or_default();
+                [&[program.to_owned(), "run".to_owned()], &*server.names, &*sharing, &*self.flags(server)].concat()
             }
             Self::Unwrap => Vec::new(),
         }

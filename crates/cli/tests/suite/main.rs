@@ -40,6 +40,7 @@ mod run_progress;
 mod run_record;
 mod run_record_folder;
 mod run_restart;
+mod run_shared;
 mod run_stderr;
 mod run_tasks;
 mod run_terminal;

@@ -36,6 +36,7 @@ mod programs;
 mod questions;
 mod raw;
 mod recording;
+mod shared;
 mod story;
 mod supergateway;
 mod table;

@@ -6,6 +6,7 @@ mod flags;
 mod forms;
 mod names;
 mod odd;
+mod shared;
 
 use std::{
     collections::BTreeMap,

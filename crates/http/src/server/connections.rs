@@ -139,9 +139,9 @@ impl Connections {
         });
     }
 
-    /// Records that a connection is closed.
-    pub(crate) fn close(&mut self, key: ConnectionKey) {
-        let Some(Connection { holder, since, state }) = self.connections.remove(&key) else { return };
+    /// Records that a connection is closed. Returns its holder, if this was the last connection of one that is told apart.
+    pub(crate) fn close(&mut self, key: ConnectionKey) -> Option<Holder> {
+        let Connection { holder, since, state } = self.connections.remove(&key)?;
         match state {
             State::Waiting => self.leave(&holder, since),
             State::Answering => {
@@ -151,6 +151,7 @@ impl Connections {
             }
             State::Ending => {}
         }
+        (holder != Holder::Anyone && !self.holders.contains_key(&holder)).then_some(holder)
     }
 
     /// The next connection that is to be ended, while there are too many. If all others are being answered, it is the one
@@ -343,6 +344,19 @@ mod tests {
         }
         connections.open(at(1), false);
         assert_eq!(ended(&mut connections), [slow]);
+    }
+
+    #[test]
+    fn the_last_connection_of_a_client_is_known_as_such() {
+        let mut connections = Connections::new(8);
+        let [first, second, other] = [1, 1, 2].map(|number| connections.open(at(number), true));
+        let here = connections.open([127, 0, 0, 1].into(), true);
+        assert_eq!(connections.close(first), None);
+        connections.answer(second);
+        assert_eq!(connections.close(other), Some(Holder::at(at(2))));
+        assert_eq!(connections.close(second), Some(Holder::at(at(1))));
+        assert_eq!(connections.close(second), None, "it is closed");
+        assert_eq!(connections.close(here), None, "clients here are not told apart");
     }
 
     #[test]

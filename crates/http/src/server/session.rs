@@ -1,7 +1,7 @@
 //! How sessions end, and links with all that they serve.
 
 use http::StatusCode;
-use rescind_proto::{dialect::mcp, time::Instant};
+use rescind_proto::{dialect::mcp, holder::Holder, time::Instant};
 
 use super::{
     HttpServer, LinkInput, LinkKey, SessionKey, Sessions,
@@ -20,6 +20,13 @@ impl HttpServer {
         self.end_session(now, session);
         reply.empty(StatusCode::NO_CONTENT);
         Ok(())
+    }
+
+    /// A client is gone, and does not come back: its sessions end.
+    pub(crate) fn handle_client_gone(&mut self, now: Instant, client: &Holder) {
+        let of_client = self.streams.sessions.0.iter().filter(|(_, session)| session.holder == *client);
+        let left: Vec<SessionKey> = of_client.map(|(key, _)| *key).collect();
+        left.into_iter().for_each(|session| self.end_session(now, session));
     }
 
     /// Ends a session: what is in flight is cancelled, and its streams end.

@@ -14,6 +14,8 @@ mod tokens;
 mod transport;
 
 pub use authorizer::{Authorizer, Authorizing, RefusedRequest, Renewal};
+#[cfg(unix)]
+pub use connect::Dialer;
 pub use connect::{ConnectConfig, ConnectError, Connections, Proxy};
 pub use discovery::Discovery;
 pub use issuer_keys::{IssuerKeys, IssuerKeysError};

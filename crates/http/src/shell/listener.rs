@@ -19,6 +19,8 @@ use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioTimer;
 use rescind_proto::error_code;
 use rustix::net::sockopt;
+#[cfg(unix)]
+use tokio::net::UnixListener;
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::watch,
@@ -26,6 +28,8 @@ use tokio::{
     time::{sleep, timeout},
 };
 
+#[cfg(unix)]
+use super::local;
 use super::{
     pool::Pool,
     room::{Answer, Place, Question, Room, Stage, Watched},
@@ -85,10 +89,55 @@ impl Default for ListenerConfig {
     }
 }
 
-/// Serves an [`Endpoint`](super::Endpoint), or a pool of them, on a TCP socket.
+/// Where connections come in.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ListeningSocket {
+    /// Over TCP.
+    Tcp(TcpListener),
+    /// Over a Unix socket, from processes of this user and of root. Each process counts as an address of its own, and once it
+    /// has no connection any more, its sessions end: what is in flight in them is cancelled.
+    #[cfg(unix)]
+    Unix(UnixListener),
+}
+
+impl ListeningSocket {
+    /// The next connection, and the address that its client counts as.
+    async fn accept(&self) -> io::Result<(TcpStream, IpAddr)> {
+        match self {
+            Self::Tcp(listener) => listener.accept().await.map(|(stream, address)| (stream, address.ip())),
+            #[cfg(unix)]
+            Self::Unix(listener) => local::accept(listener).await,
+        }
+    }
+
+    /// Whether a client is gone that has no connection. Over a network it may come back.
+    const fn tells_clients(&self) -> bool {
+        match self {
+            Self::Tcp(_) => false,
+            #[cfg(unix)]
+            Self::Unix(_) => true,
+        }
+    }
+}
+
+impl From<TcpListener> for ListeningSocket {
+    fn from(listener: TcpListener) -> Self {
+        Self::Tcp(listener)
+    }
+}
+
+#[cfg(unix)]
+impl From<UnixListener> for ListeningSocket {
+    fn from(listener: UnixListener) -> Self {
+        Self::Unix(listener)
+    }
+}
+
+/// Serves an [`Endpoint`](super::Endpoint), or a pool of them, on a socket.
 #[derive(Debug)]
 pub struct Listener {
-    listener: TcpListener,
+    listener: ListeningSocket,
     pool: Pool,
     config: ListenerConfig,
 }
@@ -96,8 +145,8 @@ pub struct Listener {
 impl Listener {
     /// Serves `served`, an endpoint or a pool of them, on this socket.
     #[must_use]
-    pub fn new(listener: TcpListener, served: impl Into<Pool>, config: ListenerConfig) -> Self {
-        Self { listener, pool: served.into(), config }
+    pub fn new(listener: impl Into<ListeningSocket>, served: impl Into<Pool>, config: ListenerConfig) -> Self {
+        Self { listener: listener.into(), pool: served.into(), config }
     }
 
     /// Serves until `end` is ready. Then no connection is accepted, and each ends with the response that is being given.
@@ -105,6 +154,7 @@ impl Listener {
     pub async fn serve(self, end: impl Future<Output = ()>) {
         let room = Room::new(self.config.max_connections.min(descriptors() / 2));
         let parts_addresses = self.pool.parts_addresses();
+        let tells_clients = self.listener.tells_clients();
         let (ending, ended) = watch::channel(false);
         let turns = Arc::new(Turns::new());
         let config = Arc::new(self.config);
@@ -122,9 +172,10 @@ impl Listener {
             };
             match accepted {
                 Ok((stream, address)) => {
-                    let (place, seat) = (room.open(address.ip(), parts_addresses), turns.seat());
-                    let connection = Connection { place, seat, pool: self.pool.clone(), config: Arc::clone(&config) };
-                    connection.spawn(&mut connections, stream, address.ip(), ended.clone());
+                    let (place, seat) = (room.open(address, parts_addresses), turns.seat());
+                    let connection =
+                        Connection { place, seat, pool: self.pool.clone(), config: Arc::clone(&config), tells_clients };
+                    connection.spawn(&mut connections, stream, address, ended.clone());
                 }
                 Err(error) => {
                     if is_want_of_descriptors(&error) {
@@ -146,6 +197,8 @@ struct Connection {
     seat: Seat,
     pool: Pool,
     config: Arc<ListenerConfig>,
+    /// A client without a connection is gone.
+    tells_clients: bool,
 }
 
 /// How a connection came to its end.
@@ -177,7 +230,7 @@ impl Connection {
         let local = stream.local_addr().ok().map(|local| LocalAddress(local.ip()));
         let stream = Watched::new(stream, Arc::clone(&self.place));
         async move {
-            let Self { place, seat, pool, config } = &self;
+            let Self { place, seat, pool, config, .. } = &self;
             let (end, socket) = {
                 let service = service_fn(|mut request: Request<Incoming>| {
                     let admission = place.ask();
@@ -255,6 +308,12 @@ impl Connection {
                 }
                 End::NoRoom => {}
             }
+            drop(socket);
+            if self.tells_clients
+                && let Some(client) = self.place.close()
+            {
+                self.pool.lose(&client);
+            }
         }
     }
 }
@@ -327,7 +386,13 @@ mod tests {
         let room = Room::new(2);
         let place = room.open(address.ip(), true);
         let pool = Endpoint::new(HttpServerConfig::default()).into();
-        let connection = Connection { place, seat: Arc::new(Turns::new()).seat(), pool, config: Arc::default() };
+        let connection = Connection {
+            place,
+            seat: Arc::new(Turns::new()).seat(),
+            pool,
+            config: Arc::default(),
+            tells_clients: false,
+        };
         let (_ending, ended) = watch::channel(false);
         let conversation = connection.converse(stream, address.ip(), ended);
         // 712 of it are those of hyper.

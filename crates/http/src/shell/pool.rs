@@ -9,6 +9,7 @@ use std::{future::poll_fn, sync::Arc, task::Poll};
 
 use http::Request;
 use http_body::Body;
+use rescind_proto::holder::Holder;
 
 use super::{endpoint::Endpoint, seed, service::Respond};
 use crate::server::{Access, HttpServerConfig, KeySet, PoolMember};
@@ -85,6 +86,11 @@ impl Pool {
             [reader, ..] => Respond::of_several(reader, &self.members, request),
             [] => unreachable!("a pool has at least one member"),
         }
+    }
+
+    /// A client is gone, and does not come back.
+    pub(super) fn lose(&self, client: &Holder) {
+        self.members.iter().for_each(|member| member.with(|server, now| server.handle_client_gone(now, client)));
     }
 
     /// Whether clients are distinguished by their address.

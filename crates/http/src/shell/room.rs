@@ -24,6 +24,7 @@ use hyper::{
     rt::{Read, ReadBufCursor, Write},
 };
 use hyper_util::rt::TokioIo;
+use rescind_proto::holder::Holder;
 use tokio::{net::TcpStream, sync::Notify};
 
 use super::body::ResponseBody;
@@ -159,6 +160,11 @@ impl Place {
             Stage::Silent | Stage::Asked | Stage::Resting | Stage::Unread => return,
         }
         self.wait(true);
+    }
+
+    /// Reports that this connection is closed. Returns its holder, if that has no other.
+    pub(super) fn close(&self) -> Option<Holder> {
+        self.room.lock().connections.close(self.key)
     }
 
     fn set(&self, stage: Stage) {

@@ -114,7 +114,8 @@ impl Admin {
             ancestors: ancestors().take(MAX_ANCESTORS).collect(),
             server_pid,
             command: command.iter().map(|word| record::text(&word.to_string_lossy())).collect(),
-            entry: EntryName::new(entry.name.as_deref().map(record::text), entry.client.as_deref().map(record::text)),
+            entry: EntryName::new(entry.name.as_deref().map(record::text), entry.client.as_deref().map(record::text))
+                .sharing(entry.shared.as_deref().map(record::text)),
             folder: std::env::current_dir().ok().map(|folder| record::text(&folder.to_string_lossy())),
             started: super::since_1970(origin).as_micros().try_into().unwrap_or(u64::MAX),
             origin,

@@ -15,6 +15,8 @@ pub struct EntryName {
     pub name: Option<String>,
     /// The client, such as `cursor`.
     pub client: Option<String>,
+    /// The name under which its process is shared by several links, if it is.
+    pub shared: Option<String>,
 }
 
 impl EntryName {
@@ -22,7 +24,13 @@ impl EntryName {
     #[must_use]
     pub fn new(name: Option<String>, client: Option<String>) -> Self {
         let given = |text: Option<String>| text.filter(|text| !text.is_empty());
-        Self { name: given(name), client: given(client) }
+        Self { name: given(name), client: given(client), shared: None }
+    }
+
+    /// The same for a server whose process is shared under this name.
+    #[must_use]
+    pub fn sharing(self, shared: Option<String>) -> Self {
+        Self { shared, ..self }
     }
 }
 

@@ -34,6 +34,8 @@ use hyper_util::{
 use rustls::{ConfigBuilder, RootCertStore, WantsVerifier, client::WantsClientCert, crypto::ring};
 #[cfg(feature = "tls")]
 use rustls_platform_verifier::BuilderVerifierExt;
+#[cfg(unix)]
+use tokio::net::UnixStream;
 use tokio::{
     net::TcpStream,
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -45,6 +47,8 @@ use super::{
     resolver::{Guard, Resolver},
 };
 use crate::client::Lane;
+#[cfg(unix)]
+use crate::shell::local;
 
 /// How connections to a server are made.
 #[derive(Clone, Debug)]
@@ -61,6 +65,10 @@ pub struct ConnectConfig {
     pub connections: Connections,
     /// Which proxy is used.
     pub proxy: Proxy,
+    /// How connections are opened to a server on this machine that has no port; `None` to reach servers by their URLs.
+    /// Whatever the URL of a request, it goes there, without TLS.
+    #[cfg(unix)]
+    pub dialer: Option<Dialer>,
     /// How servers are checked over TLS; `None` for as the system does it.
     #[cfg(feature = "tls")]
     pub tls: Option<rustls::ClientConfig>,
@@ -122,6 +130,36 @@ pub enum Proxy {
     Through(String),
 }
 
+/// Opens connections to a server on this machine, over a Unix socket.
+#[cfg(unix)]
+#[derive(Clone)]
+pub struct Dialer(Arc<Dial>);
+
+#[cfg(unix)]
+type Dial = dyn Fn() -> Pin<Box<dyn Future<Output = io::Result<UnixStream>> + Send>> + Send + Sync;
+
+#[cfg(unix)]
+impl Dialer {
+    /// Has `dial` open each connection. Its errors are shown as those of a server that cannot be reached.
+    pub fn new<F: Future<Output = io::Result<UnixStream>> + Send + 'static>(
+        dial: impl Fn() -> F + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(move || Box::pin(dial())))
+    }
+
+    fn connect(&self) -> Connecting<TokioIo<TcpStream>> {
+        let dialing = (self.0)();
+        Box::pin(async move { Ok(TokioIo::new(local::as_tcp(dialing.await?)?)) })
+    }
+}
+
+#[cfg(unix)]
+impl fmt::Debug for Dialer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Dialer")
+    }
+}
+
 /// Why a client could not be set up.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -143,6 +181,8 @@ impl Default for ConnectConfig {
             probe_after: Duration::from_secs(15),
             connections: Connections::default(),
             proxy: Proxy::default(),
+            #[cfg(unix)]
+            dialer: None,
             #[cfg(feature = "tls")]
             tls: None,
         }
@@ -185,8 +225,14 @@ impl Sender {
     fn guarded(url: &Uri, config: ConnectConfig, guard: Guard) -> Result<Self, ConnectError> {
         let proxies = Arc::new(Proxies::new(&config.proxy));
         let direct = tcp(HttpConnector::new_with_resolver(Resolver::new(guard.clone())), &config);
-        let connector =
-            Connector { direct, guard, tcp: tcp(HttpConnector::new(), &config), proxies: Arc::clone(&proxies) };
+        let connector = Connector {
+            direct,
+            guard,
+            tcp: tcp(HttpConnector::new(), &config),
+            proxies: Arc::clone(&proxies),
+            #[cfg(unix)]
+            dialer: config.dialer.clone(),
+        };
         let mut builder = Client::builder(TokioExecutor::new());
         builder.pool_timer(TokioTimer::new()).timer(TokioTimer::new());
         #[cfg(feature = "tls")]
@@ -239,11 +285,14 @@ fn tcp<R>(mut tcp: HttpConnector<R>, config: &ConnectConfig) -> HttpConnector<R>
 
 #[cfg(feature = "tls")]
 fn secure(url: &Uri, connector: Connector, config: ConnectConfig) -> Result<Secured, ConnectError> {
-    let tls = match config.tls.map_or_else(tls_of_system, Ok) {
+    let unused = || tls(|tls| Ok(tls.with_root_certificates(RootCertStore::empty())));
+    #[cfg(unix)]
+    let is_local = config.dialer.is_some();
+    #[cfg(windows)]
+    let is_local = false;
+    let tls = match config.tls.map_or_else(|| if is_local { unused() } else { tls_of_system() }, Ok) {
         // It needs none, unless it redirects; and then it is not known where that leads.
-        Err(_) if url.scheme_str() == Some("http") => {
-            tls(|tls| Ok(tls.with_root_certificates(RootCertStore::empty())))?
-        }
+        Err(_) if url.scheme_str() == Some("http") => unused()?,
         tls => tls?,
     };
     let builder = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(tls);
@@ -314,6 +363,9 @@ struct Connector {
     /// To a proxy.
     tcp: HttpConnector,
     proxies: Arc<Proxies>,
+    /// To a server without a port, in place of all others.
+    #[cfg(unix)]
+    dialer: Option<Dialer>,
 }
 
 type BoxError = Box<dyn Error + Send + Sync>;
@@ -329,6 +381,10 @@ impl Service<Uri> for Connector {
     }
 
     fn call(&mut self, url: Uri) -> Self::Future {
+        #[cfg(unix)]
+        if let Some(dialer) = &self.dialer {
+            return dialer.connect();
+        }
         let Some(proxy) = self.proxies.of(&url) else {
             let (mut direct, guard) = (self.direct.clone(), self.guard.clone());
             return Box::pin(async move {

@@ -62,6 +62,7 @@ impl SessionFacts {
             command: self.command.clone(),
             entry: self.entry.name.clone(),
             client_name: self.entry.client.clone(),
+            shared: self.entry.shared.clone(),
             folder: self.folder.clone(),
             started: self.started,
             client: implementations[Side::Client].clone(),
