@@ -155,6 +155,15 @@ pub(crate) fn restarted(session: &str, facts: &Session, now: u64) -> Option<Stri
     }
 }
 
+/// The message for a session whose client was greeted before its server has started (D70); `now` is its clock.
+pub(crate) fn greeted(session: &str, facts: &Session, now: u64) -> Option<String> {
+    let waited = rescind_feed::duration(now.saturating_sub(facts.starting?));
+    Some(format!(
+        "note: {session}: its server has not started yet, since {waited}; its client was greeted from the cache, and its \
+         requests are queued"
+    ))
+}
+
 /// The message for a session whose work cannot be seen, or not all of it (D55, D57, D58).
 pub(crate) fn unseen(session: &str, facts: &Session) -> String {
     if facts.hides_work {

@@ -200,6 +200,7 @@ impl LinkArguments {
             stderr_in_errors: true,
             admin: if self.unlisted { Vec::new() } else { sockets::directories() },
             history: if self.no_history { None } else { folders::history_of_session() },
+            welcome: None,
         })
     }
 }

@@ -190,6 +190,7 @@ async fn once(arguments: &Arguments) -> Result<Completion, Failure> {
                 report(&fleet::held_up(shim.name(), unread));
             }
             fleet::restarted(shim.name(), session, *now).iter().for_each(|words| report(words));
+            fleet::greeted(shim.name(), session, *now).iter().for_each(|words| report(words));
         }
     }
     hidden.iter().for_each(|line| report(line));

@@ -1,6 +1,7 @@
 //! `rescind run [flags] COMMAND…`: relays between a client on stdin and stdout and a server as a child.
 
 mod end;
+pub(crate) mod last_start;
 mod protocol;
 mod unstarted;
 
@@ -93,6 +94,15 @@ pub(crate) struct Arguments {
     /// --url a lost session is opened again in any case
     #[arg(long)]
     restart: bool,
+
+    /// While an MCP server still starts, answer its client's `initialize` and its requests for lists of tools, prompts and
+    /// resources as the server answered them at the last start of the same COMMAND, so that a slow start (npx, uvx, docker)
+    /// does not fail. All else waits for the server, with progress where the client asked for it, and can be cancelled. When
+    /// the server answers, its lists are compared, and the client is notified of one that is another; a server that cannot
+    /// hold what its client was told is ended, and the next start is right. What servers answer is kept with mode 0600 (for
+    /// 64 commands at most), without calls and their results. A server at URL needs none of it
+    #[arg(long)]
+    greet_from_cache: bool,
 
     /// The name of this server's entry in the configuration of its client, by which `rescind ps` and the console list it.
     /// `rescind wrap` gives it; an empty one counts as none
@@ -241,8 +251,13 @@ fn run(arguments: Arguments) -> Result<LinkEnd, Unrun> {
     let (input, output) = detach_streams()
         .map_err(|error| Failure::new("standard streams", error, "check the limit on open files (ulimit -n)"))?;
     let entry = EntryName::new(arguments.name, arguments.client_name).sharing(shared);
-    let Arguments { protocol, server_protocol, finish, restart, record, no_hold, mut link, url, command, .. } =
-        arguments;
+    let Arguments { protocol, server_protocol, finish, restart, greet_from_cache, record, no_hold, .. } = arguments;
+    let Arguments { mut link, url, command, .. } = arguments;
+    let is_greeted = greet_from_cache && remote.is_none();
+    let welcome = is_greeted.then(|| {
+        let flags = format!("{protocol} {} {}", server_protocol.unwrap_or(protocol), link.bridge);
+        last_start::file(&command, entry.client.as_deref(), &flags)
+    });
     let client = protocol.dialect();
     let dialects = Sides { client, server: server_protocol.map_or(client, Protocol::dialect) };
     // Over HTTP it is MCP, and a user who names a protocol, or wants its eras joined, knows which it is.
@@ -274,7 +289,8 @@ fn run(arguments: Arguments) -> Result<LinkEnd, Unrun> {
     let Some(remote) = remote else {
         #[cfg(windows)]
         let program = command.first().cloned().unwrap_or_default();
-        let link = Link { entry, ..link.link(client, link::command(command)?, config, finish.0, recording)? };
+        let link = link.link(client, link::command(command)?, config, finish.0, recording)?;
+        let link = Link { entry, welcome: welcome.flatten(), ..link };
         return relay::run(link).map_err(|error| {
             #[cfg(windows)]
             if let relay::LinkError::Start(error) = &error
@@ -333,6 +349,10 @@ fn check(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.restart && is_not_mcp {
         let hint = "leave out --restart: what such a server knows of its client, no other one does";
         return Err(Failure::new("--restart", "is for servers of MCP", hint));
+    }
+    if arguments.greet_from_cache && (client.is_not_mcp() || server_protocol.is_some_and(Protocol::is_not_mcp)) {
+        let hint = "leave out --greet-from-cache: only MCP has lists that clients read when they arrive";
+        return Err(Failure::new("--greet-from-cache", "is for servers of MCP", hint));
     }
     if link.bridge && (client.dialect().is_some() || server_protocol.is_some_and(|server| server.dialect().is_some())) {
         let hint = "leave out --protocol and --server-protocol: which revision each side speaks is found out";

@@ -129,6 +129,7 @@ impl Recording {
             ending_turns: None,
             restarts: None,
             restarting: false,
+            starting: None,
             hides_work: false,
             unkept_tasks: replay.monitor(rescind_proto::side::Side::Server).unkept_tasks(),
             unkept_released: 0,

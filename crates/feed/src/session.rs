@@ -80,6 +80,10 @@ pub struct Session {
     /// The server has died, and its successor has not been started or does not answer yet: requests are queued (D64).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub restarting: bool,
+    /// Since when on the session's clock, in microseconds, its client was greeted with what the server answered at its last
+    /// start, if the server has not answered yet: requests are queued (D70).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starting: Option<u64>,
     /// An agent of ACP v2 does not list what works in the background, or listed more than the shim follows: such work is
     /// neither listed here nor cancelled (D55).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

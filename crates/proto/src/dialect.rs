@@ -109,6 +109,8 @@ pub struct Dialect {
     pub handshake_first: Option<Rule>,
     /// A client's request that the server ends with a cancel of its own, and how its notifications name it (MCP-M02).
     pub subscription: Option<SubscriptionForm>,
+    /// The lists of a server that its clients read when they arrive.
+    pub lists: &'static [ListForm],
     /// Whether `_meta` exists, and so can carry the remaining time (D17).
     pub meta: bool,
     /// How it is spoken over HTTP, if it is.
@@ -439,6 +441,19 @@ pub struct SubscriptionForm {
     pub path: &'static [&'static str],
 }
 
+/// A list of a server that its clients read when they arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ListForm {
+    /// The request for it.
+    pub method: &'static str,
+    /// The member of a result that holds the items.
+    pub items: &'static str,
+    /// The capability with which a server declares that it has the list.
+    pub capability: &'static str,
+    /// The notification that the list has changed.
+    pub changed: &'static str,
+}
+
 /// How a request becomes a task, how its answer names that, and how a task is cancelled (D38).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TaskForm {
@@ -532,6 +547,21 @@ impl Dialect {
             }
             ResponseBody::Result(result) => self.cancel_result(method).is_some_and(|own| own.is_in(result)),
         }
+    }
+
+    /// The request with which a client begins, and by whose answer it knows what its server has: the handshake, or in a
+    /// revision without sessions [`DISCOVER`].
+    #[must_use]
+    pub fn opener(&self) -> Option<&'static str> {
+        if self.stateless { Some(DISCOVER) } else { self.handshake }
+    }
+
+    /// The notifications that lists have changed, of those lists whose capability `has` chooses: each once.
+    pub(crate) fn list_changes(&self, has: impl Fn(&str) -> bool) -> Vec<&'static str> {
+        let mut changes: Vec<_> =
+            self.lists.iter().filter(|list| has(list.capability)).map(|list| list.changed).collect();
+        changes.dedup();
+        changes
     }
 
     /// Finds the method's own cancellation result.

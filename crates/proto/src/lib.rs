@@ -49,10 +49,12 @@ pub mod relay;
 pub mod rule;
 pub mod side;
 pub mod task;
+pub mod welcome;
 
 mod children;
 mod early_cancels;
 mod family;
+mod fingerprint;
 mod standstill;
 mod tombstones;
 mod turns;

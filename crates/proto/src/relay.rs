@@ -30,6 +30,7 @@ mod child;
 mod clocks;
 mod config;
 mod departing;
+mod early_welcome;
 mod end;
 mod event;
 mod exchange;
@@ -63,6 +64,7 @@ pub use crate::early_cancels::EarlyCancelLimits;
 pub use arguments::ArgumentsView;
 pub use child::{ChildParent, ChildView};
 pub use config::{ClockRule, Emit, GraceRule, RelayConfig, SettingNames};
+pub use early_welcome::WelcomeNews;
 pub use end::{End, EndedBy, EndedServer};
 pub use event::{Hop, RelayEvent, Settled, StuckSign, TaskNews};
 pub use limits::{ErrorLimit, LimitRules, RateLimit, RepeatLimit};
@@ -92,6 +94,7 @@ use crate::{
     turns::Turns,
 };
 use arguments::Arguments;
+use early_welcome::EarlyWelcome;
 use exchange::{Cancelling, Exchange};
 use exchanges::Exchanges;
 use limits::Limits;
@@ -219,6 +222,8 @@ struct Core {
     arguments: Option<Box<Arguments>>,
     /// Present where a server that has died is started again (D64).
     restart: Option<Box<Restart>>,
+    /// Present where a client is welcomed before its server has started (D70).
+    welcome: Option<Box<EarlyWelcome>>,
     /// What the step that is being taken leaves to be done; empty between steps.
     followups: Vec<Followup>,
     /// How the server's input ended.
@@ -308,6 +313,8 @@ enum Timer {
     Quiet(RequestKey),
     /// A server that was started again has not answered our greeting (D64).
     Greeting,
+    /// Who waits for a server that has not started is to be told so (D70).
+    StillStarting,
     /// The server of a cancelled task wants to be asked for its status again.
     AskAgain(RequestKey),
     /// The oldest early cancel (D9).
@@ -324,8 +331,10 @@ const KEPT_RECORDS: usize = 256;
 impl Relay {
     /// A relay that has seen nothing.
     #[must_use]
-    pub fn new(config: RelayConfig) -> Self {
+    pub fn new(mut config: RelayConfig) -> Self {
         let seed = Seed::new(config.seed);
+        // What is known is kept in one place.
+        let known = config.welcomes.as_mut().map(core::mem::take);
         let mut relay = Self {
             tables: Sides::from_fn(|_| Exchanges::new(seed, config.remembered, config.remember)),
             early_cancels: Sides::from_fn(|side| EarlyCancels::new(config.early_cancels[side], seed)),
@@ -358,6 +367,7 @@ impl Relay {
                 limits: Limits::new(&config.limits, seed),
                 arguments: config.keeps_arguments.then(Box::default),
                 restart: config.restart.then(Box::default),
+                welcome: known.map(|known| Box::new(EarlyWelcome::new(known))),
                 followups: Vec::new(),
                 server_end: None,
                 ended_by: None,

@@ -5,6 +5,7 @@
 mod admin;
 mod drive;
 mod ends;
+mod kept_welcome;
 mod log;
 #[cfg(not(feature = "admin"))]
 mod no_admin;
@@ -18,13 +19,12 @@ mod stderr;
 #[cfg(feature = "wrap")]
 pub mod wrap;
 
-#[cfg(feature = "admin")]
-use std::path::PathBuf;
 use std::{
     fs::File,
     future::poll_fn,
     hash::{BuildHasher, RandomState},
     io::{self, IsTerminal as _},
+    path::PathBuf,
     pin::Pin,
     time::{Duration, SystemTime},
 };
@@ -51,6 +51,7 @@ use admin::Admin;
 use drive::{Drive, Port, Server};
 #[cfg(feature = "admin")]
 use ends::StreamFacts;
+use kept_welcome::KeptWelcome;
 use log::Log;
 #[cfg(not(feature = "admin"))]
 use no_admin::NoAdmin;
@@ -105,6 +106,10 @@ pub struct Link {
     /// something to write. A link without an admin socket has none. Failure is reported on stderr, and is not an error.
     #[cfg(feature = "admin")]
     pub history: Option<PathBuf>,
+    /// The file in which it is kept what the server answers to its clients: the next of them are welcomed with that while the
+    /// server starts (D70). Its folder is made where it is missing, and is for such files alone: 64 at most stay there.
+    /// Failure is logged, and is not an error.
+    pub welcome: Option<PathBuf>,
 }
 
 /// How a link ended.
@@ -181,7 +186,10 @@ fn boxed(link: Link) -> Pin<Box<dyn Future<Output = Result<LinkEnd, LinkError>>>
 
 async fn drive_here(link: Link) -> Result<LinkEnd, LinkError> {
     let origin = std::time::Instant::now();
-    let Link { client, server, entry, mut config, finish, recording, log, on_stuck, stderr_in_errors, .. } = link;
+    let Link { client, server, entry, mut config, finish, recording, log, on_stuck, stderr_in_errors, welcome, .. } =
+        link;
+    let welcome = welcome.map(KeptWelcome::new);
+    config.welcomes = welcome.as_ref().map(KeptWelcome::read);
     // Before the server starts and before anything is written: no signal may be missed or end the link.
     let signals = match &client {
         LinkClient::Descriptors { .. } => Signals::listen(),
@@ -308,6 +316,7 @@ async fn drive_here(link: Link) -> Result<LinkEnd, LinkError> {
     if is_person {
         limits.first_request = Duration::ZERO;
     }
+    let server = Server { welcome, ..server };
     let ports = Sides { client, server: port };
     let mut drive = Drive::new(origin, (config, limits), ports, server, signals, observer, admin);
     if let Some(error) = &unstarted {

@@ -275,6 +275,7 @@ pub fn session(name: &str, command: &[&str]) -> Session {
         ending_turns: None,
         restarts: None,
         restarting: false,
+        starting: None,
         hides_work: false,
         unkept_tasks: 0,
         unkept_released: 0,

@@ -15,7 +15,8 @@ use super::{
     heading, in_files, open_journal, program, shown, words,
 };
 use crate::{
-    completion::Completion, failure::Failure, fleet::report, folders, origin::Origin, own_copy, question, screen::clean,
+    completion::Completion, failure::Failure, fleet::report, folders, origin::Origin, own_copy, question,
+    run::last_start, screen::clean,
 };
 
 /// Take the shim away from every server, and remove what rescind keeps on this machine.
@@ -43,9 +44,10 @@ pub(crate) struct Arguments {
 /// What rescind keeps in its folder, beside what `wrap` remembers: the name there, and what it is.
 ///
 /// Nothing else in that folder is touched: a recording may have been put there.
-const KEPT: [(&str, &str); 3] = [
+const KEPT: [(&str, &str); 4] = [
     ("sign-in", "sign-ins at servers; `rescind logout` also tells the server"),
     ("history", "the history of what has ended"),
+    (last_start::FOLDER, "what servers answered at their last starts (--greet-from-cache)"),
     ("told", "which warnings were given today"),
 ];
 

@@ -61,6 +61,7 @@ fn link(folder: &Path) -> (thread::JoinHandle<End>, [Flooder; 2]) {
         stderr_in_errors: true,
         admin: vec![folder.join("sockets")],
         history: None,
+        welcome: None,
     };
     let running = thread::spawn(move || relay::run(link).unwrap().server);
     let client = Flooder::start(1, from_link, to_link);

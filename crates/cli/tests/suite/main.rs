@@ -33,6 +33,7 @@ mod run_children;
 mod run_codex;
 mod run_container;
 mod run_flags;
+mod run_greet;
 mod run_lifecycle;
 mod run_limits;
 mod run_log;

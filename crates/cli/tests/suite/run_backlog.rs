@@ -44,6 +44,7 @@ fn link_with(
         stderr_in_errors: true,
         admin: Vec::new(),
         history: None,
+        welcome: None,
     };
     let running = thread::spawn(move || run(link));
     (running, OwnedFd::from(to_link).into(), OwnedFd::from(from_link).into())

@@ -199,6 +199,7 @@ fn a_process_that_the_system_refuses_is_told_to_the_client() {
         stderr_in_errors: true,
         admin: Vec::new(),
         history: None,
+        welcome: None,
     };
     assert!(matches!(relay::run(link), Err(LinkError::Start(_))));
     let mut answer = String::new();

@@ -335,7 +335,8 @@ class Lane {
     const work = hasUnseen(facts) ? hidden : null;
     const unkept = facts.unkeptChildren || facts.unkeptTasks || facts.unkeptReleased ? "not all of its work is listed" : null;
     const restarts = facts.restarts ? several(facts.restarts.count, "restart") : null;
-    const waits = facts.signingIn ? "waits for a person to sign in" : facts.restarting ? "its server is being started again" : null;
+    const starts = facts.starting === undefined ? null : "its server has not started yet; its client was greeted from the cache";
+    const waits = facts.signingIn ? "waits for a person to sign in" : facts.restarting ? "its server is being started again" : starts;
     const unread = facts.heldUpBy ? `its ${facts.heldUpBy} does not read` : null;
     const owner = facts.owner ? `of ${plain(facts.owner, 40)}` : null;
     const folder = facts.entry && facts.folder ? `in ${plain(facts.folder, 120)}` : null;

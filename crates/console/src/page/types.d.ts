@@ -114,6 +114,8 @@ interface FeedSession {
   endingTurns?: string[];
   restarts?: { count: number; last: number };
   restarting?: boolean;
+  /** Since when its client, greeted from the cache, waits for a server that has not started. */
+  starting?: number;
   /** An agent does not list all of its background work. */
   hidesWork?: boolean;
 }

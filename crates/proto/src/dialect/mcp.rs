@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::{
     CancelForm, CancelReply, CancelResult, Cancellers, DefaultClocks, Dialect, Disconnect, ErrorText, FailureForm,
-    Family, HttpForm, IdReuse, JSON_RPC, ProgressForm, ReportForm, StrayError, SubscriptionForm, TaskForm,
+    Family, HttpForm, IdReuse, JSON_RPC, ListForm, ProgressForm, ReportForm, StrayError, SubscriptionForm, TaskForm,
 };
 use crate::{error_code, rule::Rule};
 
@@ -65,6 +65,7 @@ pub const REVISION_2024_11_05: Dialect = Dialect {
     }),
     handshake: Some("initialize"),
     ping: Some("ping"),
+    lists: LISTS,
     meta: true,
     // Its own transport is not spoken; a client may all the same agree on it over the one of 2025-03-26.
     http: Some(WITH_SESSIONS),
@@ -123,6 +124,29 @@ pub const REVISION_2026_07_28: Dialect = Dialect {
     http: Some(HttpForm { stream_closed: Disconnect::Cancels, primer: false }), // MCP-H03, MCP-H05
     ..REVISION_2024_11_05
 };
+
+/// Lists that share a notification stand side by side.
+const LISTS: &[ListForm] = &[
+    ListForm { method: "tools/list", items: "tools", capability: "tools", changed: "notifications/tools/list_changed" },
+    ListForm {
+        method: "resources/list",
+        items: "resources",
+        capability: "resources",
+        changed: "notifications/resources/list_changed",
+    },
+    ListForm {
+        method: "resources/templates/list",
+        items: "resourceTemplates",
+        capability: "resources",
+        changed: "notifications/resources/list_changed",
+    },
+    ListForm {
+        method: "prompts/list",
+        items: "prompts",
+        capability: "prompts",
+        changed: "notifications/prompts/list_changed",
+    },
+];
 
 /// A tool that failed: its client shows the model the text.
 const TOOL: FailureForm = FailureForm {

@@ -39,6 +39,7 @@ pub const JSON_RPC: Dialect = Dialect {
     last_request: None,
     handshake_first: None,
     subscription: None,
+    lists: &[],
     meta: false,
     http: None,
 };

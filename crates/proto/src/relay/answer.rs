@@ -25,12 +25,22 @@ impl Relay {
             if self.core.restart.is_some() && self.is_answer_of_restart(from, response) {
                 return None;
             }
+            if self.core.welcome.is_some() && self.is_answer_of_welcome(now, from, response) {
+                return None;
+            }
             self.core.handle_stray(from, response);
             return None;
         };
-        let renamed = self.with(now, request, |step| step.answered(!exact, &response.body))??;
+        let is_opener = self.core.welcome.as_ref().is_some_and(|early| early.is_opener(request));
+        let renamed = self.with(now, request, |step| step.answered(!exact, &response.body));
+        if is_opener {
+            self.server_arrived(now, &response.body);
+        }
+        let renamed = renamed??;
         let splice = renamed.map(|id| (response.id_span.clone(), id));
-        Some(Passed { splice, tag: Tag::Of(request, Part::Answer), urgent: false })
+        // What a server asks before it answers the handshake must be answered, or it never does.
+        let urgent = self.core.links[from.other()].gated;
+        Some(Passed { splice, tag: Tag::Of(request, Part::Answer), urgent })
     }
 
     /// The request of `origin` that a response answers, and whether its id matches exactly (D10).
@@ -95,6 +105,9 @@ impl Step<'_> {
         if self.core.restart.is_some() {
             self.answered_for_restart(body);
         }
+        if self.core.welcome.is_some() {
+            self.answered_for_next_start(body);
+        }
         let is_cancelled = self.exchange.cancel.is_some();
         let is_handle = self.note_task(body);
         if is_cancelled {
@@ -112,6 +125,10 @@ impl Step<'_> {
             self.withdraw_progress();
             let is_known_otherwise = loosely || self.exchange.renamed.is_some();
             return Some(is_known_otherwise.then(|| self.exchange.id.clone()));
+        }
+        // Its client was answered before.
+        if self.core.welcome.as_ref().is_some_and(|early| early.is_opener(self.request)) {
+            return None;
         }
         if is_cancelled {
             self.core.followups.push(Followup::Orphaned(self.request));
@@ -163,5 +180,14 @@ impl Step<'_> {
         {
             cancel.frame = None;
         }
+    }
+}
+
+/// Whether a response names this request of ours, perhaps carelessly (D10).
+pub(super) fn is_loosely(named: Option<&ResponseId>, own: &RequestId) -> bool {
+    match named {
+        Some(ResponseId::Exact(id)) => id == own || id.loose().is_some() && id.loose() == own.loose(),
+        Some(ResponseId::Loose(value)) => own.loose() == Some(*value),
+        None => false,
     }
 }

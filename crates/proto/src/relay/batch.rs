@@ -82,7 +82,9 @@ impl Relay {
         }
         self.core.reports.allowance = Some(Allowance::FULL);
         let to = from.other();
-        let joins = self.core.spoken(to).batches;
+        // While they wait for a server that has not started, each can be taken back by itself (D70).
+        let waits = self.core.welcome.as_ref().is_some_and(|early| early.is_told());
+        let joins = self.core.spoken(to).batches && !waits;
         let mut array = Array::default();
         for member in batch.members() {
             let passed = match &mut frame::parse_member(member) {

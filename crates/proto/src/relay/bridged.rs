@@ -142,5 +142,8 @@ impl Relay {
             self.core.reports.emit(RelayEvent::Frame { hop: Hop::From(Side::Server), bytes: line.into() });
         }
         self.take_alone(now, Side::Server, body);
+        if self.core.welcome.is_some() {
+            self.pursue_welcome(now);
+        }
     }
 }

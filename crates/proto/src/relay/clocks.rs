@@ -28,6 +28,7 @@ impl Relay {
                 Timer::Held(request) => self.held_due(now, request),
                 Timer::Quiet(request) => self.step(now, request, |step| step.quiet_due()),
                 Timer::Greeting => self.greeting_is_due(),
+                Timer::StillStarting => self.still_starting(now),
                 Timer::AskAgain(request) => self.step(now, request, |step| step.look_due()),
                 Timer::EarlyCancels(side) => self.early_cancels_due(now, side),
                 Timer::Tombstones => {

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::{LimitRules, arguments, reporting, restart, sessions, tasks, threads};
+use super::{LimitRules, arguments, early_welcome, reporting, restart, sessions, tasks, threads};
 use crate::{
     bridge::{Bridge, BridgeConfig},
     children,
@@ -12,6 +12,7 @@ use crate::{
     link::Clock,
     outbox,
     side::Sides,
+    welcome::Welcomes,
 };
 
 /// The most that a request costs: its entry, its indexes, its last progress and the reason of its cancel.
@@ -72,6 +73,9 @@ pub struct RelayConfig {
     pub server_departs: bool,
     /// Whether a server that has died may be started again (D64): what it has to be told is remembered.
     pub restart: bool,
+    /// What the server answered at its last starts, if its client is to be welcomed with that while it starts, and what it
+    /// answers now is to be learnt (D70); empty where nothing is known yet.
+    pub welcomes: Option<Welcomes>,
     /// Whether the params of requests in flight are kept ([`Relay::arguments`](super::Relay::arguments)): 16 KiB of each, and
     /// 1 MiB of all, with what that costs.
     pub keeps_arguments: bool,
@@ -110,6 +114,7 @@ impl RelayConfig {
             None => 0,
         };
         let limits = self.limits.most_held() + if self.restart { restart::MOST_HELD } else { 0 };
+        let welcome = if self.welcomes.is_some() { early_welcome::MOST_HELD } else { 0 };
         let arguments = if self.keeps_arguments { arguments::MAX_HELD } else { 0 };
         // Prompts that wait, and then all of them at once in the queue, which may have grown to twice that.
         let held = 3 * self.max_backlog + 2 * self.max_message;
@@ -119,6 +124,7 @@ impl RelayConfig {
             + EVENTS * read
             + bridge
             + limits
+            + welcome
             + arguments
             + FOLLOWED
             + reporting::MAX_HELD
@@ -173,6 +179,7 @@ impl Default for RelayConfig {
             bridge: None,
             server_departs: false,
             restart: false,
+            welcomes: None,
             keeps_arguments: false,
             emit: Emit::default(),
             setting_names: SettingNames::default(),

@@ -61,7 +61,10 @@ impl Relay {
     pub(super) fn server_gone(&mut self, now: Instant) {
         let asked = self.core.reports.tally.requests[Side::Client];
         let open = self.tables[Side::Client].by_age(|ex| ex.is_open_upstream() || ex.is_waiting());
-        self.core.untold_end = (asked <= 1 && open.is_empty()).then_some(asked);
+        // The first request of a client that was welcomed early is open, and its client waits for nothing.
+        let is_told = self.core.welcome.as_ref().is_some_and(|early| early.is_told());
+        let is_idle = if is_told { self.tables.client.live() == 0 } else { asked <= 1 && open.is_empty() };
+        self.core.untold_end = is_idle.then_some(asked);
         self.lose_server(now, open);
     }
 

@@ -4,7 +4,6 @@
 //! does is cancelled with the cause `policy` before it was sent, and answered at once. What passes is counted then, and
 //! stays counted whatever becomes of it.
 
-mod fingerprint;
 mod window;
 
 use core::{
@@ -17,7 +16,7 @@ use super::{Relay, Settled, Step, settle::write_receipt};
 use crate::{
     cause::{Cause, CauseCode, cut, sanitised},
     dialect::FailureForm,
-    error_code,
+    error_code, fingerprint,
     frame::{Params, ResponseBody},
     hash::Seed,
     json,

@@ -197,6 +197,9 @@ impl Relay {
         };
         let packed = PackedTag::from(tag);
         let ticket = match splice {
+            Some((span, id)) if urgent => outbox.push_urgent(packed, |out| {
+                message::frame(*framing, out, |out| frame::splice(framed.body(), span.clone(), id, out));
+            }),
             Some((span, id)) => outbox.push_sized(packed, framed.raw().len(), |out| {
                 message::frame(*framing, out, |out| frame::splice(framed.body(), span.clone(), id, out));
             }),
@@ -208,14 +211,17 @@ impl Relay {
     }
 
     /// Passes a message on in a frame of its own, whatever frame it came in.
-    pub(super) fn pass_alone(&mut self, now: Instant, to: Side, body: &[u8], Passed { splice, tag, .. }: Passed) {
+    pub(super) fn pass_alone(&mut self, now: Instant, to: Side, body: &[u8], passed: Passed) {
+        let Passed { splice, tag, urgent } = passed;
         let Core { links, framing, .. } = &mut self.core;
         let Link { outbox, write_closed: false, .. } = &mut links[to] else {
             return self.frame_gone(now, to, tag, 0, FrameState::Lost);
         };
-        let ticket = outbox.push_sized(tag.into(), body.len(), |out| {
-            message::frame(*framing, out, |out| frame::splice_or_copy(body, splice, out));
-        });
+        let write = |out: &mut Vec<u8>| message::frame(*framing, out, |out| frame::splice_or_copy(body, splice, out));
+        let ticket = match urgent {
+            true => outbox.push_urgent(tag.into(), write),
+            false => outbox.push_sized(tag.into(), body.len(), write),
+        };
         self.frame_waits(tag, Some(ticket));
     }
 

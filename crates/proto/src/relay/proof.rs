@@ -149,6 +149,7 @@ impl Relay {
         let bridge = self.bridge.as_ref().map_or(0, |bridge| bridge.held());
         let limits = self.core.limits.as_ref().map_or(0, |limits| limits.held())
             + self.core.restart.as_ref().map_or(0, |restart| restart.held())
+            + self.core.welcome.as_ref().map_or(0, |early| early.held())
             + self.core.arguments.as_ref().map_or(0, |arguments| arguments.held());
         let threads = self.core.threads.as_ref().map_or(0, |threads| threads.held());
         let sessions = self.core.sessions.as_ref().map_or(0, |sessions| sessions.held());
@@ -171,6 +172,9 @@ impl Relay {
         }
         if let Some(restart) = &self.core.restart {
             restart.hash_state(now, state);
+        }
+        if let Some(early) = &self.core.welcome {
+            early.hash_state(now, state);
         }
         for side in Side::BOTH {
             let link = &self.core.links[side];

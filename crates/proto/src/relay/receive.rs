@@ -36,6 +36,9 @@ impl Relay {
             }
             self.core.links[side].decoder = Some(decoder);
         }
+        if self.core.welcome.is_some() {
+            self.pursue_welcome(now);
+        }
         for side in Side::BOTH {
             self.watch_backlog(now, side);
         }
@@ -53,6 +56,9 @@ impl Relay {
         }
         self.receive_leftover(now, side);
         self.let_all_go(now);
+        if side == Side::Client {
+            self.open_early();
+        }
         if side == Side::Server {
             self.core.server_end = Some(how.clone());
             self.handle_write_closed(now, Side::Server);
@@ -220,6 +226,11 @@ impl Relay {
             };
             let token = token.clone();
             return self.with(now, RequestKey { from: from.other(), key }, |step| step.progress(token, params.raw))?;
+        }
+        if from == Side::Client
+            && let Some(early) = &mut self.core.welcome
+        {
+            early.saw_notification(method);
         }
         if from == Side::Client
             && let Some(restart) = &mut self.core.restart

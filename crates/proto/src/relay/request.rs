@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use super::{
     Relay, Settled, Step,
+    early_welcome::Course,
     exchange::{Exchange, Rare, Up},
     link::{Part, Passed, Tag},
     task_work::{TaskAsk, TaskPart},
@@ -67,6 +68,7 @@ impl Relay {
         }
 
         let is_taken = is_taken || self.core.restart.as_ref().is_some_and(|restart| restart.has_asked(&id));
+        let is_taken = is_taken || self.core.welcome.as_ref().is_some_and(|early| early.has_asked(&id));
         let table = &mut self.tables[from];
         let ambiguous = table.is_ambiguous(&id) && upstream_dialect.uncancellable(method).is_none();
         let renamed = (dialect.reuse != upstream_dialect.reuse || is_taken || ambiguous).then(|| table.own_id(&id));
@@ -121,6 +123,15 @@ impl Relay {
         if cancels_task {
             self.note_task_cancel(now, request_key);
         }
+        let mut urgent = false;
+        if self.core.welcome.is_some() && from == Side::Client {
+            let asked = (request_key, body.len());
+            match self.welcome_request(now, asked, is_handshake, method, params, renamed.is_none()) {
+                Course::Passes => {}
+                Course::PassesFirst => urgent = true,
+                Course::Ended => return None,
+            }
+        }
         let splice = renamed.map(|id| (request.id_span.clone(), id));
         if in_turns && session.is_some() {
             return self.unless_held(now, request_key, body, splice);
@@ -128,7 +139,7 @@ impl Relay {
         if is_close && let Some(session) = session {
             self.take_back_prompts(now, session);
         }
-        Some(Passed { splice, tag: Tag::Of(request_key, Part::Request), urgent: false })
+        Some(Passed { splice, tag: Tag::Of(request_key, Part::Request), urgent })
     }
 
     /// Whether a request may be taken in: its id must be free (D7), and there must be room (D12). A settled request of

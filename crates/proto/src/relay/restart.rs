@@ -18,14 +18,16 @@ use std::collections::BTreeSet;
 
 use super::{
     Core, End, Relay, Step, Timer,
+    answer::is_loosely,
     exchange::{Exchange, Up},
     link::{PackedTag, Part, Tag},
     task_work::TaskPart,
 };
 use crate::{
+    dialect::Dialect,
     early_cancels::EarlyCancels,
     excerpt::excerpt,
-    frame::{Params, Response, ResponseBody, ResponseId},
+    frame::{Params, Response, ResponseBody},
     framing::{Decoder, Framing},
     hash::Seed,
     id::RequestId,
@@ -36,6 +38,7 @@ use crate::{
     slab::Key,
     time::Instant,
     timer_queue::TimerKey,
+    welcome::is_version,
 };
 
 /// The time that a server that was started again has to answer our `initialize`, where no clock is set for that: what
@@ -47,13 +50,6 @@ const SUBSCRIBE: &str = "resources/subscribe";
 const UNSUBSCRIBE: &str = "resources/unsubscribe";
 const SET_LEVEL: &str = "logging/setLevel";
 const INITIALIZED: &str = "notifications/initialized";
-
-/// Lists of a server: its capability, and the notification that the list has changed.
-const LISTS: [(&str, &str); 3] = [
-    ("tools", "notifications/tools/list_changed"),
-    ("resources", "notifications/resources/list_changed"),
-    ("prompts", "notifications/prompts/list_changed"),
-];
 
 /// What a new server has to be told is kept up to so many entries, and so many bytes. With more, none is started.
 const MAX_ENTRIES: usize = 4096;
@@ -107,8 +103,8 @@ struct Greeting {
     params: Box<[u8]>,
     /// The revision that was agreed on, as JSON.
     version: Box<[u8]>,
-    /// Which of the lists the server has declared.
-    lists: [bool; LISTS.len()],
+    /// The notifications that the lists which the server has declared have changed.
+    changes: Vec<&'static str>,
 }
 
 /// What a request of the client changes once it is answered. All of it is JSON.
@@ -156,10 +152,10 @@ impl Restart {
     }
 
     /// Notes what follows from the answer to a request of the client.
-    fn answered(&mut self, key: Key, is_stateless: bool, body: &ResponseBody<'_>) {
+    fn answered(&mut self, key: Key, dialect: &Dialect, body: &ResponseBody<'_>) {
         let noted = self.asked.iter().position(|(asked, _)| *asked == key).map(|at| self.asked.swap_remove(at).1);
         let ResponseBody::Result(result) = body else { return };
-        self.is_stateless |= is_stateless;
+        self.is_stateless |= dialect.stateless;
         match noted {
             None => return,
             Some(Noted::Initialize(params)) => {
@@ -167,7 +163,8 @@ impl Restart {
                 self.greeting = version.map(|version| Greeting {
                     params,
                     version: version.into(),
-                    lists: LISTS.map(|(capability, _)| json::lookup(result, &["capabilities", capability]).is_some()),
+                    changes: dialect
+                        .list_changes(|capability| json::lookup(result, &["capabilities", capability]).is_some()),
                 });
                 (self.has_initialized, self.level) = (false, None);
                 self.subscribed.clear();
@@ -255,6 +252,9 @@ impl Relay {
         match &self.core.restart {
             _ if link.ended || link.write_closed => Some("its end has been reported"),
             None => Some("what it would have to be told was not kept"),
+            Some(_) if self.core.welcome.as_ref().is_some_and(|early| early.is_unfit()) => {
+                Some("its client was told otherwise than it answers")
+            }
             Some(restart) if restart.is_over => Some(OVER),
             Some(restart) if restart.greeting.is_none() && !restart.is_stateless => {
                 Some("it had not yet answered its client in MCP, and servers of other protocols are not started again")
@@ -286,6 +286,7 @@ impl Relay {
             self.bridge = config.bridge();
         }
         self.core.untold_end = None;
+        self.core.welcome.iter_mut().for_each(|early| early.server_lost());
         let table = &self.tables.client;
         if let Some(restart) = &mut self.core.restart {
             (restart.stage, restart.own) = (Stage::Down, Vec::new());
@@ -413,11 +414,7 @@ impl Relay {
     #[cold]
     pub(super) fn is_answer_of_restart(&mut self, from: Side, response: &Response<'_>) -> bool {
         let Some(restart) = self.core.restart.as_deref_mut().filter(|_| from == Side::Server) else { return false };
-        let names = |own: &RequestId| match &response.id {
-            Some(ResponseId::Exact(id)) => id == own || id.loose().is_some() && id.loose() == own.loose(),
-            Some(ResponseId::Loose(value)) => own.loose() == Some(*value),
-            None => false,
-        };
+        let names = |own: &RequestId| is_loosely(response.id.as_ref(), own);
         if matches!(&restart.stage, Stage::Greeting { id, .. } if names(id)) {
             self.core.stop_greeting();
             self.greeted(&response.body);
@@ -446,7 +443,7 @@ impl Relay {
                 return restart.stage = Stage::Unfit(Some(why));
             }
         };
-        let lists = greeting.lists;
+        let changes = greeting.changes.clone();
         core.negotiation.saw_initialize_result(result);
         core.implementations.server = Implementation::of(result);
         restart.stage = Stage::Standing;
@@ -456,7 +453,7 @@ impl Relay {
             link.outbox.push_urgent(PackedTag::PLAIN, |out| message::frame(Framing::Line, out, |out| write(out)));
         });
         link.gated = false;
-        for ((_, changed), _) in LISTS.iter().zip(lists).filter(|(_, is_declared)| *is_declared) {
+        for changed in changes {
             core.write(Side::Client, Tag::Plain, |out| message::raw_notification(changed, b"", out));
         }
     }
@@ -475,17 +472,10 @@ impl Step<'_> {
     /// Notes what follows from an answer for a server that is started again.
     #[cold]
     pub(super) fn answered_for_restart(&mut self, body: &ResponseBody<'_>) {
-        let is_stateless = self.exchange.dialect.stateless;
         if let Some(restart) = self.core.restart.as_mut().filter(|_| self.request.from == Side::Client) {
-            restart.answered(self.request.key, is_stateless, body);
+            restart.answered(self.request.key, self.exchange.dialect, body);
         }
     }
-}
-
-/// Whether an answer to `initialize` names this revision, which is JSON.
-fn is_version(result: &[u8], version: &[u8]) -> bool {
-    let text = |json| json::text(json);
-    json::member(result, "protocolVersion").and_then(text).is_some_and(|named| Some(named) == text(version))
 }
 
 /// The members of a JSON object.

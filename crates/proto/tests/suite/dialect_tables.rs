@@ -43,7 +43,7 @@ fn answers(dialect: &Dialect) -> Vec<(&'static str, String)> {
     answers! {
         family date stateless opaque cancel aliases settlement gave_up cancellers no_server_requests uncancellable tasks disconnect gate
         batches reuse null_ids sticky stray_error clocks cancel_results upkeep failure progress turn threads handshake ping last_request
-        handshake_first subscription meta http
+        handshake_first subscription lists meta http
     }
 }
 

@@ -68,6 +68,7 @@ mod relay_tasks_at_work;
 mod relay_translation;
 mod relay_updates;
 mod relay_view;
+mod relay_welcome;
 mod spoilt;
 mod wire;
 mod wire_property;

@@ -61,6 +61,8 @@ pub(crate) enum EndReason {
     Silent,
     /// It was started again, and did not answer its client's handshake for this long (D64).
     Ungreeted(Duration),
+    /// Its client was told otherwise before it had started (D70).
+    Unwelcome,
     /// A cancelled request was still being worked on (MCP-S03).
     Stuck,
     /// An operator ordered it at the admin socket.
@@ -78,6 +80,7 @@ impl EndReason {
             Self::Unread(_) => "unread",
             Self::Silent => "silent",
             Self::Ungreeted(_) => "ungreeted",
+            Self::Unwelcome => "unwelcome",
             Self::Stuck => "stuck",
             Self::Operator => "operator",
         }
@@ -99,6 +102,7 @@ impl fmt::Display for EndReason {
             Self::Ungreeted(limit) => {
                 write!(f, "it was started again and did not answer initialize within {limit:?} (--restart)")
             }
+            Self::Unwelcome => f.write_str("it started otherwise than its client had been told (--greet-from-cache)"),
             Self::Stuck => f.write_str("a cancelled request was stuck in it (--on-stuck kill)"),
             Self::Operator => f.write_str("an operator asked for it"),
         }

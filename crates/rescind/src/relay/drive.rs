@@ -9,6 +9,7 @@ mod messages;
 mod port;
 mod restart;
 mod server;
+mod welcome;
 
 use std::{
     future::Future as _,
@@ -149,6 +150,9 @@ impl Drive {
             }
             self.handle_events(now);
             moved |= self.poll_turns(cx, now);
+            if self.server.welcome.is_some() {
+                moved |= self.poll_welcome(cx, now);
+            }
             if self.server.restarts.is_some() && self.poll_restart(now) {
                 continue;
             }
@@ -194,7 +198,7 @@ impl Drive {
     /// until our stderr was read.
     pub(crate) async fn finish(self, how: &End, is_alone: bool) {
         let Self { mut relay, server, ports, mut observer, mut admin, origin, .. } = self;
-        let Server { group, container, stderr, turns, .. } = server;
+        let Server { group, container, stderr, turns, welcome, .. } = server;
         admin.handle_eof(Instant::after_origin(origin.elapsed()), &mut relay, how);
         // Closed before the wait for a container.
         drop((ports, group));
@@ -205,6 +209,10 @@ impl Drive {
         }
         if let Some(turns) = turns {
             turns.finish().await;
+        }
+        if let Some(mut welcome) = welcome {
+            relay.poll_welcomes().into_iter().for_each(|document| welcome.keep(document));
+            welcome.finish().await;
         }
         if let Some(why) = admin.finish_history().await {
             observer.handle_history_failed(&why);

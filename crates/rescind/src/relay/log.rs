@@ -17,7 +17,7 @@ use rescind_proto::{
     id::RequestId,
     link::{CancelNotice, Rejected, Verdict},
     receipt::Outcome,
-    relay::{End, RelayEvent, Settled, TaskNews},
+    relay::{End, RelayEvent, Settled, TaskNews, WelcomeNews},
     rule::Violations,
     side::{Side, Sides},
 };
@@ -132,6 +132,26 @@ impl Log {
 
     pub(super) fn server_restarted(&mut self, count: u64) {
         self.line(LogLevel::Info, "the server was started again", |line| line.word("count", count));
+    }
+
+    pub(super) fn welcome(&mut self, news: &WelcomeNews) {
+        match news {
+            WelcomeNews::Welcomed => self.line(LogLevel::Info, "the client was greeted from the cache", |line| line),
+            WelcomeNews::Confirmed { after, lacks } => {
+                self.line(LogLevel::Info, "the server has started", |line| {
+                    let line = line.word("after", format!("{after:?}"));
+                    if lacks.is_empty() { line } else { line.words("lacks", &lacks.join(", ")) }
+                });
+            }
+            WelcomeNews::Changed { list, is_reported } => {
+                self.line(LogLevel::Info, "a list is another than its client was told", |line| {
+                    line.word("list", list).word("reported", is_reported)
+                });
+            }
+            WelcomeNews::Unfit(why) => {
+                self.line(LogLevel::Error, "the client cannot go on with the server", |line| line.words("why", why));
+            }
+        }
     }
 
     pub(super) fn suspended(&mut self, how: Suspended) {

@@ -10,7 +10,7 @@ use std::{
 use rescind_proto::{
     cause::sanitised,
     dialect::Dialect,
-    relay::{End, RelayConfig, RelayEvent, StuckSign},
+    relay::{End, RelayConfig, RelayEvent, StuckSign, WelcomeNews},
     rule::Violations,
     side::{Side, Sides},
     time::Instant,
@@ -152,6 +152,43 @@ impl Observer {
         let why = sanitised(why);
         self.stderr.write(&format!(
             "error: the server was started again, and its client cannot go on with it: {why}\nhint: restart the session\n"
+        ));
+    }
+
+    /// This became of a client that was welcomed before its server had started (D70).
+    pub(super) fn handle_welcome(&mut self, news: &WelcomeNews) {
+        if let Some(log) = &mut self.log {
+            log.welcome(news);
+        }
+        match news {
+            WelcomeNews::Welcomed | WelcomeNews::Changed { is_reported: true, .. } => {}
+            WelcomeNews::Confirmed { lacks, .. } if lacks.is_empty() => {}
+            WelcomeNews::Confirmed { lacks, .. } => {
+                let lacks = sanitised(&lacks.join(", "));
+                self.stderr.write(&format!(
+                    "warning: the server has less than its client was told from its last start: {lacks} \
+                     (--greet-from-cache)\nhint: restart the session; the next client is told what is so now\n"
+                ));
+            }
+            WelcomeNews::Changed { list, is_reported: false } => self.stderr.write(&format!(
+                "warning: {list}: the server answers otherwise than its client was told from its last start, and its client \
+                 was told of no notification for that (--greet-from-cache)\nhint: restart the session\n"
+            )),
+            WelcomeNews::Unfit(why) => {
+                let why = sanitised(why);
+                self.stderr.write(&format!(
+                    "error: the client was told of the server's last start, and cannot go on with the server: {why} \
+                     (--greet-from-cache)\nhint: restart the session; the next client is told what is so now\n"
+                ));
+            }
+        }
+    }
+
+    /// What the server has answered cannot be kept for its next start.
+    pub(super) fn handle_welcome_not_kept(&mut self, error: &io::Error) {
+        self.stderr.write(&format!(
+            "warning: --greet-from-cache: what the server answers cannot be kept: {error}\nhint: its next start is not \
+             helped by this one\n"
         ));
     }
 

@@ -128,6 +128,7 @@ async fn relayed(people: &[&str], refusals: u32) -> Vec<(String, Credentials)> {
         admin: Vec::new(),
         #[cfg(feature = "admin")]
         history: None,
+        welcome: None,
     };
     relay::drive(link).await.unwrap();
     let sent = sent.lock().unwrap();

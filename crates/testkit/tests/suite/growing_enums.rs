@@ -36,6 +36,7 @@ const COMPLETE: &[(&str, &str, &str)] = &[
     ("proto", "Answer", "an answer is a result or an error, as JSON-RPC has it"),
     ("proto", "Side", "there are two sides, and code for one is code for the other"),
     ("proto", "RequestState", "a request is written, answered and over; what shows it must have a word for each state"),
+    ("proto", "WelcomeNews", "a driver that left one out would take a server for another than it is"),
     ("proto", "RelayEvent", "a recording that left one out could not be replayed"),
     (
         "proto",

@@ -14,6 +14,7 @@ use crate::{
     receipt::{Answer, Receipt},
     relay::{
         ClockRule, End, Link, RelayConfig, Settled, Tag,
+        early_welcome::EarlyWelcome,
         exchange::{Cancelling, Exchange, HeldPrompt, Rare, RequestClocks, Running},
         task_work::{TaskAsk, TaskSeen},
     },
@@ -24,6 +25,7 @@ use crate::{
     task::{TaskEnd, TaskStatus},
     timer_queue::{TimerKey, TimerQueue},
     turns::Turns,
+    welcome::Welcomes,
 };
 
 const SECOND: core::time::Duration = core::time::Duration::from_secs(1);
@@ -481,6 +483,9 @@ fn every_change_of_the_relay_shows_in_its_hash() {
             ("when something is forgotten", |relay| relay.tombstones_due = due(now() + SECOND)),
             ("that something will be forgotten", |relay| relay.tombstones_due = TimerKey::NOT),
             ("that what waits for a server is held back", |relay| relay.core.links.server.gated = true),
+            ("what a client is welcomed with", |relay| {
+                relay.core.welcome = Some(Box::new(EarlyWelcome::new(Welcomes::default())));
+            }),
             ("what a new server has to be told", |relay| relay.core.restart = Some(Box::default())),
             ("that the server has ended", |relay| relay.core.server_end = Some(End::Closed)),
         ],

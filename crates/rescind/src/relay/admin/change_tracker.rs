@@ -57,6 +57,8 @@ pub(super) struct ChangeTracker {
     refused: u64,
     /// How often the server was started again, and whether it is about to be, as last reported.
     restarts: (Option<Restarts>, bool),
+    /// Since when its client waits for a server that has not started, as last reported.
+    starting: Option<Instant>,
     /// The event buffer has been notified of changes.
     pub(super) has_notified: bool,
 }
@@ -84,6 +86,7 @@ impl ChangeTracker {
     /// Whether something that belongs to no request is not as last reported.
     fn differs(&self, relay: &Relay, facts: &SessionFacts) -> bool {
         (facts.restarts, relay.awaits_server()) != self.restarts
+            || relay.awaits_start() != self.starting
             || unkept(relay) != self.unkept
             || relay.may_hide_work() != self.hides_work
             || relay.held_up_by() != self.held_up_by
@@ -108,6 +111,7 @@ impl ChangeTracker {
             || self.differs(relay, facts);
         let session = is_other.then(|| facts.session(relay));
         self.restarts = (facts.restarts, relay.awaits_server());
+        self.starting = relay.awaits_start();
         (self.implementations, self.connected) = (implementations, connected);
         (self.is_signing_in, self.refused) = (is_signing_in, refused);
         (self.unkept, self.held_up_by) = (unkept(relay), relay.held_up_by());

@@ -277,6 +277,7 @@ fn in_short(session: Session) -> Session {
         ending_turns: None,
         restarts: None,
         restarting: false,
+        starting: None,
         ..session
     }
 }

@@ -78,6 +78,7 @@ impl SessionFacts {
             ending_turns: self.ending_turns.clone(),
             restarts: self.restarts,
             restarting: relay.awaits_server(),
+            starting: relay.awaits_start().map(record::micros),
             hides_work: relay.may_hide_work(),
             unkept_tasks: relay.unkept_tasks(),
             unkept_released: relay.unkept_released(),

@@ -22,7 +22,7 @@ use crate::{
         starter::Starter,
         turn_processes::TurnProcesses,
     },
-    relay::server_stderr::ServerStderr,
+    relay::{kept_welcome::KeptWelcome, server_stderr::ServerStderr},
 };
 
 /// The most to read from the pipe of a server that has exited: what the largest pipe holds.
@@ -49,6 +49,8 @@ pub(crate) struct Server {
     pub(crate) program: Option<String>,
     /// Why it could not be started, until its end is reported.
     pub(crate) unstarted: Option<String>,
+    /// What it has answered to its clients, if they are welcomed with that (D70).
+    pub(crate) welcome: Option<KeptWelcome>,
     /// How it ended, where that is not reported before it is known whether another takes its place.
     pub(crate) untold: Option<End>,
 }

@@ -24,7 +24,7 @@ enum Open {
 
 /// The fingerprint of these params: the same whatever the order of members, the white space and the escapes. Numbers count
 /// as they are spelled. `_meta` does not count.
-pub(super) fn of(seed: Seed, params: &Params<'_>) -> u64 {
+pub(crate) fn of(seed: Seed, params: &Params<'_>) -> u64 {
     let raw = params.raw.unwrap_or(b"{}");
     if raw.len() > MAX_READ {
         let span = params.meta.and_then(|meta| span_of(raw, meta)).unwrap_or(raw.len()..raw.len());
