@@ -16,7 +16,7 @@ fn main() {
     }
 }
 
-/// Whether a program can be linked so: gold and mold do not know `INSERT`. `None` without what cargo says of the build.
+/// Whether a program can be linked so: not every linker knows `INSERT`. `None` without what cargo says of the build.
 fn can_link_with(argument: &str) -> Option<bool> {
     let folder = env::var_os("OUT_DIR")?;
     let source = Path::new(&folder).join("linked.rs");
