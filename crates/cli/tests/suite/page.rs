@@ -211,6 +211,9 @@ fn the_words_of_a_cancel_are_what_the_server_brings_about() {
     assert!(rig.server.receive().contains(r#""requestId":1,"reason":"enough""#));
     assert!(rig.client.receive().contains(&STOPPED.to_string()));
     until_words(&browser, 1, "sent; MCP does not confirm");
+    browser.until(
+        "[...document.querySelectorAll('#rows tr')].some((row) => row.querySelector('.c-id').textContent === '1' && row.querySelector('.c-state').innerText.includes('stopped by you'))",
+    );
 
     // One that works on, and answers in the end.
     cancel_on_page(&browser, 2);

@@ -212,10 +212,13 @@ export function stateWords(request) {
     return { text: plain(child, 40), ...(CHILDREN[child] ?? { glyph: "?", tone: "unknown" }) };
   }
   if (request.atWork && state === "running") return { glyph: GLYPHS[state] ?? "?", text: plain(request.atWork.status.replace("_", " "), 40), tone: state };
+  const by = stopper(request);
+  const stopped = by ? `stopped by ${by}` : "stopped";
+  // Its client has its answer, and nothing shows that the work has ended.
+  if (by !== null && (state === "released" || state === "unknown")) return { glyph: GLYPHS[state], text: `${stopped}; ${state}`, tone: "unknown" };
   if (state !== "ended") return { glyph: GLYPHS[state] ?? "?", text: plain(state, 40), tone: OPEN.has(state) ? state : "unknown" };
   const { how, code } = request.settled ?? {};
-  const by = stopper(request);
-  if (by !== null) return { glyph: "■", text: by ? `stopped by ${by}` : "stopped", tone: "ended" };
+  if (by !== null) return { glyph: "■", text: stopped, tone: "ended" };
   const text = (HOWS[how ?? ""] ?? plain(how ?? "ended", 40)) + (code === undefined ? "" : ` ${code}`);
   if (how === "error" && request.cancel?.outcome === "confirmed") return { glyph: "–", text: `cancelled ${code ?? ""}`.trim(), tone: "ended" };
   if (how === "error") return { glyph: "✕", text, tone: "error" };

@@ -179,7 +179,7 @@ fn what_this_browser_stopped_is_called_so_and_what_another_did_is_not() {
         let shim = stage.shim("4711", &["npx", "polite-server"]);
         shim.set_now(5 * SECOND);
         shim.on_cancel(|request, _| *request = stopped_at(request.clone(), 5 * SECOND));
-        shim.put((1..=3).map(|id| request(id, "tools/call", Some("index"), id)));
+        shim.put((1..=4).map(|id| request(id, "tools/call", Some("index"), id)));
         cancel(browser, "4711", "c1", "");
         row(browser, "4711", "c1", "stopped by you");
         until_text(browser, "pane-state", "stopped by you");
@@ -191,8 +191,13 @@ fn what_this_browser_stopped_is_called_so_and_what_another_did_is_not() {
             request.cancel.as_mut().expect("a cancel").cause = "timeout".into();
             request.settled.as_mut().expect("an end").code = Some(-31_001);
         });
+        shim.change("c4", |request| {
+            *request = stopped_at(request.clone(), 5 * SECOND);
+            request.state = State::Released;
+        });
         row(browser, "4711", "c2", "stopped by an operator");
         row(browser, "4711", "c3", "answered by rescind -31001");
+        row(browser, "4711", "c4", "stopped by an operator; released");
         browser.picture("ended-4-stopped-by-you");
         browser.reload();
         row(browser, "4711", "c1", "stopped by you");

@@ -150,13 +150,14 @@ fn chips_are_one_stop_and_stay_in_their_order_whatever_is_counted() {
 /// A screen reader is told at most once a second, however much happens.
 #[test]
 fn what_is_said_aloud_is_bounded() {
+    // In the time of frames: on a busy machine a frame may be drawn long after its time.
     on_stage(|stage, browser| {
         let shim = stage.shim("4711", &["npx", "polite-server"]);
         shim.put((1..=200).map(|id| request(id, "tools/call", Some("index"), id)));
         row(browser, "4711", "c1", "running");
         browser.run(
             "globalThis.said = [];
-             new MutationObserver(() => said.push([performance.now(), document.getElementById('announce').textContent]))
+             new MutationObserver(() => said.push([document.timeline.currentTime, document.getElementById('announce').textContent]))
                .observe(document.getElementById('announce'), { childList: true });",
         );
         for id in 1..=200 {
