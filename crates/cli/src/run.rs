@@ -100,7 +100,7 @@ pub(crate) struct Arguments {
     /// does not fail. All else waits for the server, with progress where the client asked for it, and can be cancelled. When
     /// the server answers, its lists are compared, and the client is notified of one that is another; a server that cannot
     /// hold what its client was told is ended, and the next start is right. What servers answer is kept with mode 0600 (for
-    /// 64 commands at most), without calls and their results. A server at URL needs none of it
+    /// 64 commands at most), without calls and their results. With --url and --shared it does nothing
     #[arg(long)]
     greet_from_cache: bool,
 

@@ -109,6 +109,7 @@ impl SharedArguments {
         keep_alive: Duration,
         connections: rescind_http::shell::client::Connections,
     ) -> Result<Remote, Failure> {
+        let _ = (&self.shared_env, self.shared_folder);
         headers.server("--shared", "http://localhost/mcp", keep_alive, connections)
     }
 }

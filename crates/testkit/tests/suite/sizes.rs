@@ -36,32 +36,32 @@ const PARTS: &[Part] = &[
         lines: 22_725,
     },
     // It was 82,156 before the engine's parts were shared, and 82,143 after; what users gain adds to it.
-    Part { name: "all crates", of: &[""], without: &[], lines: 101_890 },
+    Part { name: "all crates", of: &[""], without: &[], lines: 103_060 },
 ];
 
 /// The most lines of code of each crate.
 const CRATES: &[(&str, usize)] = &[
-    ("cli", 10_805),
-    ("console", 3_300),
+    ("cli", 11_620),
+    ("console", 3_310),
     ("demo", 2_600),
-    ("feed", 1_060),
-    ("http", 13_300),
+    ("feed", 1_065),
+    ("http", 13_420),
     ("ledger", 3_055),
     ("operator", 905),
     ("parts", 1_410),
     ("proto", 22_425),
-    ("rescind", 18_855),
+    ("rescind", 18_870),
     ("sign-in", 2_185),
     ("tasks", 4_785),
     ("testkit", 11_800),
     ("wire", 2_660),
-    ("wrap", 2_980),
+    ("wrap", 3_110),
 ];
 
 /// Types with many methods: the crate, the type, and the most methods that it may have in all of its `impl` blocks
 /// together, those of traits aside. The goal is 90 each.
 const METHODS: &[(&str, &str, usize)] = &[
-    ("http", "HttpServer", 87),
+    ("http", "HttpServer", 88),
     ("http", "HttpClient", 90),
     ("proto", "Bridge", 26),
     ("proto", "Handshake", 12),
