@@ -176,7 +176,7 @@ mod tests {
         syntax::Syntax,
     };
 
-    const SERVERS: [Servers; 1] = [Servers { at: &["s", "*"], kind: Kind::Tools }];
+    const SERVERS: [Servers; 1] = [Servers { at: &["s"], kind: Kind::Tools }];
 
     /// No flag with a value is known here but those behind `=`.
     fn own(words: &[String]) -> Option<usize> {
